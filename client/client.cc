@@ -244,9 +244,9 @@ void Slice::write_state(const std::string& name, const HostTensor& tensor) const
 HostTensor Slice::read_state(const std::string& name, const Box& part) const {
   HostTensor tensor(part_type(*impl_, name, part));
   internal::wait_for_held(*impl_);
-  const auto bytes = impl_->client->heap().take(tensor.type.bytes());
-  impl_->client->copy(
-      {.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name, .part = part}, *bytes);
+  const auto bytes = impl_->client->get(
+      {.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name, .part = part},
+      tensor.type.bytes());
   std::memcpy(tensor.bytes.data(), bytes->data(), tensor.bytes.size());
   return tensor;
 }
@@ -259,8 +259,8 @@ void Slice::write_state(const std::string& name, const Box& part, const HostTens
   internal::wait_for_held(*impl_);
   const auto bytes = impl_->client->heap().take(type.bytes());
   std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
-  impl_->client->copy(
-      {.kind = CopyKind::kPutState, .scope = {impl_->id}, .name = name, .part = part}, *bytes);
+  impl_->client->put(
+      {.kind = CopyKind::kPutState, .scope = {impl_->id}, .name = name, .part = part}, bytes);
 }
 
 Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}

@@ -185,16 +185,29 @@ SegmentHeap& ClientImpl::heap() {
   return *heap_;
 }
 
-void ClientImpl::copy(CopyFrame frame, const SegmentHeap::Part& part) {
-  auto outcome = std::make_shared<Outcome>();
-  frame.at = {part.segment(), part.offset(), part.bytes()};
+CopyDoneFrame ClientImpl::copy(const CopyFrame& frame, const PartPtr& part) {
+  const auto ended = std::make_shared<std::optional<CopyDoneFrame>>();
+  CopyFrame whole = frame;
+  whole.at = {part->segment(), part->offset(), part->bytes()};
   take_copy_place();
-  post_copy(std::move(frame), [outcome](const std::optional<Error>& error) {
-    outcome->done = true;
-    outcome->error = error;
-  });
-  notify.wait([&] { return outcome->done; });
-  if (outcome->error) throw *outcome->error;
+  post_copy(std::move(whole), part, [ended](const CopyDoneFrame& done) { *ended = done; });
+  notify.wait([&] { return ended->has_value(); });
+  return **ended;
+}
+
+ClientImpl::PartPtr ClientImpl::get(const CopyFrame& frame, int64_t bytes) {
+  while (true) {
+    PartPtr part = heap().take(bytes);
+    const CopyDoneFrame ended = copy(frame, part);
+    if (ended.comes_again) continue;
+    if (ended.error) throw Error(*ended.error);
+    return part;
+  }
+}
+
+void ClientImpl::put(const CopyFrame& frame, const PartPtr& part) {
+  const CopyDoneFrame ended = copy(frame, part);
+  if (ended.error) throw Error(*ended.error);
 }
 
 void ClientImpl::take_copy_place() {
@@ -209,11 +222,14 @@ void ClientImpl::give_back_copy_place() {
   notify.change([this] { --copies_under_way_; });
 }
 
-void ClientImpl::post_copy(CopyFrame frame, Session::CopyDone done) {
-  post([this, frame = std::move(frame), done = std::move(done)](Session& session) {
-    session.copy(frame, [this, done](const std::optional<Error>& error) {
+void ClientImpl::post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done) {
+  part->lend();
+  post([this, frame = std::move(frame), part = std::move(part),
+        done = std::move(done)](Session& session) {
+    session.copy(frame, [this, part, done](const CopyDoneFrame& ended) {
+      if (ended.is_settled) part->returned();
       notify.change([&] {
-        done(error);
+        done(ended);
         --copies_under_way_;
       });
     });
@@ -315,8 +331,7 @@ HostTensor ArrayImpl::to_host() const {
     host.bytes = at->second;
     return host;
   }
-  const auto part = client->heap().take(type.bytes());
-  client->copy({.kind = CopyKind::kGet, .array = id}, *part);
+  const auto part = client->get({.kind = CopyKind::kGet, .array = id}, type.bytes());
   std::memcpy(host.bytes.data(), part->data(), host.bytes.size());
   return host;
 }
@@ -362,10 +377,9 @@ ArrayImpl::Placed ArrayImpl::place(PlanId plan, uint32_t input) {
                 .array = copy->id,
                 .plan = plan,
                 .input = input};
-  // The part lives until the cluster has copied it. A failed put shows in the run that names it.
-  client->post_copy(std::move(put), [part, copy = copy](const std::optional<Error>& error) {
-    copy->failed = error;
-  });
+  // A failed put shows in the run that names it.
+  client->post_copy(std::move(put), std::move(part),
+                    [copy = copy](const CopyDoneFrame& ended) { copy->failed = ended.error; });
   return {copy, true};
 }
 

@@ -81,14 +81,19 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   uint64_t new_names(uint64_t count) { return base_ + names_.fetch_add(count) + 1; }
   uint64_t new_reading() { return ++names_; }  // For Session::read_states().
   SegmentHeap& heap();
-  // Moves bytes between a part of the heap and the cluster, and waits.
-  void copy(CopyFrame frame, const SegmentHeap::Part& part);
+  using PartPtr = std::shared_ptr<SegmentHeap::Part>;
+  // Move bytes between the cluster and a part of the heap, and wait. A get is asked again with
+  // another part where its program is brought back meanwhile.
+  PartPtr get(const CopyFrame& frame, int64_t bytes);
+  void put(const CopyFrame& frame, const PartPtr& part);
   // Waits until one more copy may be under way. Each place is given back, by itself or with
   // post_copy().
   void take_copy_place();
   void give_back_copy_place();
-  // Uses up a place. `done` is called on the reactor, with notify.mutex held.
-  void post_copy(CopyFrame frame, Session::CopyDone done);
+  // Uses up a place. `done` is called on the reactor, with notify.mutex held. The frame names bytes
+  // of the part, which hosts may read and write until all of them have said that they are done,
+  // also when `done` was called.
+  void post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done);
 
   Notify notify;
   // Runs that were submitted and have not ended, and how many the controller allows. Guarded by
@@ -99,6 +104,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 
  private:
   bool may_pass_reactor() const;
+  CopyDoneFrame copy(const CopyFrame& frame, const PartPtr& part);
 
   int64_t copies_under_way_ = 0, copy_credits_ = 0;  // The same of copies.
   void end();                                        // On the reactor.

@@ -1,14 +1,27 @@
-// SegmentHeap: the client's one shared segment, and who uses which part of it.
+// SegmentHeap: the client's memory that hosts read and write, and who uses which part of it.
 //
-// Bulk data goes through it, so that an executor maps a client once. It has its full size from the
-// start, as address space: pages that were never touched cost nothing.
+//   take()   a part of the segment
+//   lend()   hosts are told of it                 returned()   all of them have said that they are done
+//   ~Part    free for the next part, if all that was lent has been returned; else the whole segment
+//            is given up, and the next part lies in a new one
 //
-// Invariants: parts are aligned to 64 bytes and do not overlap. First fit, neighbours merge.
+// A host that was lost may have been stopped only, and writes what it has queued when it goes on. So
+// a part comes back by its hosts' own word alone, whatever error has ended the wait for them. What
+// was given up costs the client no memory: its pages are dropped at once, those of all parts but the
+// ones that are still in use, and the segment goes with the last of these. Whoever still writes
+// there writes to pages of its own: the system frees them once it has ended, or has let them go.
+//
+// A segment has its full size from the start, as address space: pages that were never touched cost
+// nothing.
+//
+// Invariants: parts of a segment are aligned to 64 bytes and do not overlap. First fit, neighbours
+// merge. A segment that was given up hands out nothing.
 // Threads: any.
-// Ownership: a Part gives its bytes back when it dies; it keeps the heap alive.
+// Ownership: a Part gives its bytes back when it dies; it keeps the heap and its segment alive.
 // Errors: kOverloaded when no hole is large enough.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,36 +32,53 @@
 namespace gangway::internal {
 
 class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
+ private:
+  struct Segment {
+    explicit Segment(int64_t bytes) : memory(SharedSegment::create(static_cast<size_t>(bytes))) {}
+    SharedSegment memory;
+    std::map<int64_t, int64_t> used;  // Offset to size. Guarded by the heap's mutex.
+  };
+
  public:
-  explicit SegmentHeap(int64_t bytes);
+  // `bytes`: of each segment.
+  explicit SegmentHeap(int64_t bytes) : segment_bytes_(bytes) {}
 
   class Part {
    public:
-    Part(std::shared_ptr<SegmentHeap> heap, int64_t offset, int64_t bytes)
-        : heap_(std::move(heap)), offset_(offset), bytes_(bytes) {}
-    ~Part() { heap_->release(offset_); }
+    Part(std::shared_ptr<SegmentHeap> heap, std::shared_ptr<Segment> of, int64_t offset,
+         int64_t bytes)
+        : heap_(std::move(heap)), of_(std::move(of)), offset_(offset), bytes_(bytes) {}
+    ~Part() { heap_->release(of_, offset_, lent_ == 0); }
     Part(const Part&) = delete;
     Part& operator=(const Part&) = delete;
 
-    std::byte* data() const { return heap_->segment_.data() + offset_; }
-    const SegmentDescriptor& segment() const { return heap_->segment_.descriptor(); }
+    std::byte* data() const { return of_->memory.data() + offset_; }
+    const SegmentDescriptor& segment() const { return of_->memory.descriptor(); }
     int64_t offset() const { return offset_; }
     int64_t bytes() const { return bytes_; }
 
+    // One transfer more or less that hosts may not be done with.
+    void lend() { ++lent_; }
+    void returned() { --lent_; }
+
    private:
     std::shared_ptr<SegmentHeap> heap_;
+    std::shared_ptr<Segment> of_;
     int64_t offset_;
     int64_t bytes_;
+    std::atomic<int> lent_{0};
   };
   std::shared_ptr<Part> take(int64_t bytes);
-  int64_t used() const;
+  int64_t used() const;  // By parts that live.
 
  private:
-  void release(int64_t offset);
+  void release(const std::shared_ptr<Segment>& of, int64_t offset, bool is_returned);
+  static void drop_unused_pages(const Segment& segment);
 
-  SharedSegment segment_;
+  const int64_t segment_bytes_;
   mutable std::mutex mutex_;
-  std::map<int64_t, int64_t> used_;  // Offset to size.
+  std::shared_ptr<Segment> current_;  // Null: none yet, or it was given up.
+  int64_t used_ = 0;
 };
 
 }  // namespace gangway::internal

@@ -349,14 +349,19 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   // In a fiber, which may end a little later than this session.
-  void read_states(uint64_t number, StatesRequest asked, ReadDone done) {
-    readings_.emplace(number, Reading{++last_call_, std::move(done)});
+  void read_states(uint64_t number, StatesRequest asked, Renew renew, ReadDone done) {
+    readings_.emplace(number, Reading{0, std::move(done)});
     reactor_
         .spawn("read states",
-               [self = shared_from_this(), number, asked = std::move(asked)] {
-                 const Result<uint64_t> version =
-                     result_of([&] { return self->read_states_now(number, asked); });
-                 self->end_reading(number, version);
+               [self = shared_from_this(), number, asked = std::move(asked),
+                renew = std::move(renew)]() mutable {
+                 const Result<StatesAnswer> answer = result_of([&] {
+                   while (true) {
+                     if (const auto got = self->read_states_now(number, asked)) return *got;
+                     renew(asked);
+                   }
+                 });
+                 self->end_reading(number, answer);
                })
         .detach();
   }
@@ -365,7 +370,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   void drop_reading(uint64_t number) {
     const auto found = readings_.find(number);
     if (found == readings_.end() || std::exchange(found->second.is_dropped, true)) return;
-    if (found->second.is_asked) release_call(found->second.call);
+    if (found->second.call != 0) release_call(found->second.call);
   }
 
   // In a fiber, which may end a little later than this session.
@@ -446,7 +451,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       if (const RunDone told = desk->take(done->run)) told(std::move(*done));
     } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
       auto node = copies.extract(copied->request);
-      if (!node.empty()) node.mapped()(copied->error);
+      if (!node.empty()) node.mapped()(*copied);
     } else if (const auto* warning = std::get_if<WarningFrame>(&message)) {
       warn_(warning->text);
     } else {
@@ -467,7 +472,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       gone_ = Error(ErrorKind::kCancelled,
                     cat("client: its program was ended: ", *stopped_by_, " asked it to stop"));
     for (auto& [run, done] : desk->close()) done({.run = run, .error = gone_});
-    for (auto& [request, done] : std::exchange(copies, {})) done(gone_);
+    for (auto& [request, done] : std::exchange(copies, {})) done({.error = gone_});
     for (auto& [number, reading] : std::exchange(readings_, {})) reading.done(*gone_);
     return *gone_;
   }
@@ -559,16 +564,16 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
  private:
   // Of another program's states.
   struct Reading {
-    uint64_t call = 0;
+    uint64_t call = 0;  // 0: not asked yet.
     ReadDone done;
-    bool is_asked = false, is_dropped = false;
+    bool is_dropped = false;
   };
 
-  uint64_t read_states_now(uint64_t number, const StatesRequest& asked) {
+  // None: it comes again, and is to be asked for with other memory.
+  std::optional<StatesAnswer> read_states_now(uint64_t number, const StatesRequest& asked) {
     const auto found = readings_.find(number);
     if (found == readings_.end() || found->second.is_dropped) throw closed_error();
-    found->second.is_asked = true;
-    const uint64_t call = found->second.call;
+    const uint64_t call = found->second.call = ++last_call_;
     const auto response = attachment_.ask<wire::Session::ReadStatesResults>([&](auto& session) {
       auto request = session.readStatesRequest();
       request.setStates(asked.states);
@@ -585,16 +590,18 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       request.setReleases(releases_);
       return request.send();
     });
-    return response.getVersion();
+    const auto still = readings_.find(number);
+    if (still == readings_.end()) throw closed_error();
+    // What the call has made lies here.
+    if (!still->second.is_dropped) release_call(call);
+    if (response.getComesAgain()) return std::nullopt;
+    return StatesAnswer{.version = response.getVersion(), .is_past = response.getPast()};
   }
 
   // Where the session has ended meanwhile, it was told.
-  void end_reading(uint64_t number, const Result<uint64_t>& version) {
+  void end_reading(uint64_t number, const Result<StatesAnswer>& answer) {
     auto node = readings_.extract(number);
-    if (node.empty()) return;
-    // What the call has made lies here.
-    if (version.ok() && !node.mapped().is_dropped) release_call(node.mapped().call);
-    node.mapped().done(version);
+    if (!node.empty()) node.mapped().done(answer);
   }
 
   // What body(call) returns, which asks with a number of its own. What the call makes is let go
@@ -773,17 +780,18 @@ void Session::cancel(RunId run, const Error& why) {
 }
 
 void Session::copy(CopyFrame frame, CopyDone done) {
-  if (impl_ == nullptr) return done(closed_error());
-  if (impl_->gone()) return done(impl_->gone());
+  if (impl_ == nullptr || impl_->gone())
+    return done({.error = impl_ == nullptr ? closed_error() : *impl_->gone(), .is_settled = true});
   frame.request = ++impl_->last_request;
   impl_->copies.emplace(frame.request, std::move(done));
   impl_->send(frame);
 }
 
-void Session::read_states(uint64_t number, const StatesRequest& request, ReadDone done) {
+void Session::read_states(uint64_t number, const StatesRequest& request, Renew renew,
+                          ReadDone done) {
   if (impl_ == nullptr) return done(closed_error());
   if (impl_->gone()) return done(*impl_->gone());
-  impl_->read_states(number, request, std::move(done));
+  impl_->read_states(number, request, std::move(renew), std::move(done));
 }
 
 void Session::drop_reading(uint64_t number) {

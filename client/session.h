@@ -91,12 +91,16 @@ struct StatesRequest {
   SegmentDescriptor segment;
   std::vector<Part> parts;
 };
+struct StatesAnswer {
+  uint64_t version = 0;
+  bool is_past = false;  // What was asked for; the runs that have begun lead to `version`.
+};
 
 class Attachment;
 
 class Session {
  public:
-  using CopyDone = std::function<void(const std::optional<Error>&)>;
+  using CopyDone = std::function<void(const CopyDoneFrame&)>;
 
   struct Options {
     std::string name;
@@ -171,10 +175,13 @@ class Session {
   const std::shared_ptr<RunDesk>& desk() const { return desk_; }
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
-  // `done` is told which version it is, or why it never comes; in a fiber of its own. `number`: the
-  // caller's, not used before. drop_reading(): nobody waits for it any more, which it is told then.
-  using ReadDone = std::function<void(const Result<uint64_t>& version)>;
-  void read_states(uint64_t number, const StatesRequest& request, ReadDone done);
+  // `done` is told which version it is, or why it never comes; in a fiber of its own. After an error
+  // hosts may still write to the memory. `number`: the caller's, not used before. `renew` gives the
+  // request other memory, where a host was lost that may still write to the first.
+  // drop_reading(): nobody waits for it any more, which it is told then.
+  using ReadDone = std::function<void(const Result<StatesAnswer>&)>;
+  using Renew = std::function<void(StatesRequest&)>;
+  void read_states(uint64_t number, const StatesRequest& request, Renew renew, ReadDone done);
   void drop_reading(uint64_t number);
   void free(ArrayId array);
 

@@ -7,6 +7,7 @@
 
 #include "client/client_impl.h"
 #include "client/held_runs.h"
+#include "runtime/base/align.h"
 
 namespace gangway {
 namespace internal {
@@ -25,14 +26,14 @@ struct Arrival {
   bool done = false;
   uint64_t version = 0;
   std::optional<Error> error;
-  std::vector<std::shared_ptr<SegmentHeap::Part>> bytes;  // Hosts may write there until it is done.
+  ClientImpl::PartPtr bytes;  // Of all its states; lent until hosts have said that they are done.
 };
 
 class SnapshotImpl {
  public:
   struct State {
     Type type;
-    std::shared_ptr<SegmentHeap::Part> bytes;
+    int64_t offset = 0;  // In the arrival's bytes.
   };
   ~SnapshotImpl() {
     if (number != 0) client->post([n = number](Session& session) { session.drop_reading(n); });
@@ -69,6 +70,38 @@ using internal::SnapshotImpl;
 
 namespace {
 
+Error is_past(const std::string& program, uint64_t wanted, uint64_t now) {
+  return {ErrorKind::kInvalid,
+          cat("states of \"", program, "\": version ", wanted, " is past, and nobody kept it: the ",
+              "runs that have begun lead to version ", now),
+          {},
+          "ask for a later one, before it comes, or for the latest"};
+}
+
+// Gives the request memory that hosts may write from now on; what it had is let go.
+void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offsets, int64_t bytes,
+                 internal::Arrival& arrival, internal::StatesRequest& request) {
+  const internal::ClientImpl::PartPtr part = heap.take(bytes);
+  part->lend();
+  request.segment = part->segment();
+  for (size_t i = 0; i < offsets.size(); ++i) request.parts[i].offset = part->offset() + offsets[i];
+  arrival.bytes = part;
+}
+
+void arrived(internal::Arrival& arrival, const std::string& program,
+             const internal::StatesRequest& asked, const Result<internal::StatesAnswer>& told) {
+  if (!told.ok()) {
+    arrival.error = told.error();
+  } else {
+    arrival.bytes->returned();
+    arrival.version = told.value().version;
+    if (told.value().is_past)
+      arrival.error = is_past(program, asked.version.value_or(0), arrival.version);
+  }
+  if (arrival.error) arrival.bytes.reset();
+  arrival.done = true;
+}
+
 Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
              const std::vector<std::string>& names) {
   internal::ClientImpl& client = *from.client;
@@ -80,32 +113,32 @@ Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
   if (names.empty()) {
     for (const auto& [name, type] : from.states) wanted.insert(name);
   }
+  constexpr int64_t kAlignment = 64;
   internal::StatesRequest request{.states = from.id, .version = version};
+  std::vector<int64_t> offsets;
+  int64_t end = 0;
   for (const std::string& name : wanted) {
     const auto found = from.states.find(name);
     GW_REQUIRE(found != from.states.end(), "states of \"", from.program, "\": there is no \"", name,
                "\"; there are ", from.states.size());
-    const auto bytes = client.heap().take(found->second.bytes());
-    snapshot->states[name] = {found->second, bytes};
-    arrival->bytes.push_back(bytes);
-    request.segment = bytes->segment();
-    request.parts.push_back({name, bytes->offset(), bytes->bytes()});
+    const int64_t bytes = found->second.bytes();
+    snapshot->states[name] = {found->second, offsets.emplace_back(align_up(end, kAlignment))};
+    request.parts.push_back({name, 0, bytes});
+    end = offsets.back() + bytes;
   }
   GW_REQUIRE(!request.parts.empty(), "states of \"", from.program, "\": there are none");
+  lend_memory(client.heap(), offsets, end, *arrival, request);
   snapshot->number = client.new_reading();
-  const auto done = [&notify = client.notify, arrival](const Result<uint64_t>& told) {
-    notify.change([&] {
-      if (told.ok()) {
-        arrival->version = told.value();
-      } else {
-        arrival->error = told.error();
-      }
-      arrival->bytes.clear();
-      arrival->done = true;
-    });
+  const auto renew = [&client, offsets, end, arrival](internal::StatesRequest& again) {
+    lend_memory(client.heap(), offsets, end, *arrival, again);
   };
-  client.post([number = snapshot->number, request = std::move(request),
-               done](internal::Session& session) { session.read_states(number, request, done); });
+  const auto done = [&client, program = from.program, request,
+                     arrival](const Result<internal::StatesAnswer>& told) {
+    client.notify.change([&] { arrived(*arrival, program, request, told); });
+  };
+  client.post([number = snapshot->number, request, renew, done](internal::Session& session) {
+    session.read_states(number, request, renew, done);
+  });
   return Snapshot(snapshot);
 }
 
@@ -137,7 +170,8 @@ HostTensor Snapshot::read(const std::string& name) const {
   const SnapshotImpl::State& state = impl_->at(name);
   wait();
   HostTensor tensor(state.type);
-  std::memcpy(tensor.bytes.data(), state.bytes->data(), tensor.bytes.size());
+  std::memcpy(tensor.bytes.data(), impl_->arrival->bytes->data() + state.offset,
+              tensor.bytes.size());
   return tensor;
 }
 
@@ -198,21 +232,19 @@ void Slice::load(const Snapshot& snapshot) const {
   struct Outcome {
     size_t under_way = 0;
     std::optional<Error> failed;
-    std::vector<std::shared_ptr<internal::SegmentHeap::Part>> bytes;  // That hosts read.
   };
   const auto outcome = std::make_shared<Outcome>();
   outcome->under_way = own.size();
-  for (const auto& [name, type] : own) outcome->bytes.push_back(from.at(name).bytes);
   for (const auto& [name, type] : own) {
-    const internal::SegmentHeap::Part& bytes = *from.at(name).bytes;
+    const internal::ClientImpl::PartPtr& bytes = from.arrival->bytes;
     client.take_copy_place();
     client.post_copy({.kind = CopyKind::kPutState,
-                      .at = {bytes.segment(), bytes.offset(), bytes.bytes()},
+                      .at = {bytes->segment(), bytes->offset() + from.at(name).offset, type.bytes()},
                       .scope = {impl_->id},
                       .name = name},
-                     [outcome](const std::optional<Error>& error) {
+                     bytes, [outcome](const CopyDoneFrame& ended) {
                        --outcome->under_way;
-                       if (error && !outcome->failed) outcome->failed = error;
+                       if (ended.error && !outcome->failed) outcome->failed = ended.error;
                      });
   }
   client.notify.wait([&] { return outcome->under_way == 0; });

@@ -219,6 +219,12 @@ struct CopyDone {
   request @0 :UInt64;
   error @1 :Error;
   # Null: the bytes have arrived.
+  settled @2 :Bool;
+  # Controller to client: all hosts that were to read or write the client's bytes have said that
+  # they are done. False: one was lost before it said so, and may still write there when it goes on.
+  comesAgain @3 :Bool;
+  # Controller to client, of a get with an error: the program is being brought back. The client asks
+  # again, with memory that no host has been told of.
 }
 
 struct SmallOutput {

@@ -154,6 +154,8 @@ struct Encode {
     auto done = to.initCopyDone();
     done.setRequest(frame.request);
     if (frame.error) write_error(done.initError(), *frame.error);
+    done.setSettled(frame.is_settled);
+    done.setComesAgain(frame.comes_again);
   }
 
   void operator()(const RunDoneFrame& frame) {
@@ -344,7 +346,10 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::COPY: return read_copy(from.getCopy());
     case wire::Frame::COPY_DONE: {
       auto done = from.getCopyDone();
-      CopyDoneFrame to{.request = done.getRequest()};
+      CopyDoneFrame to{.request = done.getRequest(),
+                       .error = {},
+                       .is_settled = done.getSettled(),
+                       .comes_again = done.getComesAgain()};
       if (done.hasError()) to.error = read_error(done.getError());
       return to;
     }

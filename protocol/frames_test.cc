@@ -164,6 +164,11 @@ TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
   EXPECT_EQ(get.part, (Box{{4, 0}, {2, 512}}));
   EXPECT_EQ(get.scope.id, 2u);
   EXPECT_EQ(get.name, "layers.0.up");
+  const CopyDoneFrame lost = round_trip(
+      CopyDoneFrame{.request = 9, .error = Error(ErrorKind::kUnavailable, "a host is gone")});
+  EXPECT_TRUE(lost.error && !lost.is_settled && !lost.comes_again);
+  EXPECT_TRUE(round_trip(CopyDoneFrame{.is_settled = true}).is_settled);
+  EXPECT_TRUE(round_trip(CopyDoneFrame{.comes_again = true}).comes_again);
 }
 
 TEST(FramesTest, APartOfMoreDimensionsThanATensorHasIsRefused) {

@@ -138,6 +138,12 @@ struct CopyFrame {
 struct CopyDoneFrame {
   uint64_t request = 0;
   std::optional<Error> error;
+  // To clients: every host that was to touch the client's bytes has said itself that it is done.
+  // Else one of them may still write there: that memory is never used again.
+  bool is_settled = false;
+  // To clients, of a get that has failed: its program is brought back, and the client asks again,
+  // with other memory.
+  bool comes_again = false;
 };
 
 struct SmallOutput {

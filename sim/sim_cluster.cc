@@ -8,8 +8,10 @@ namespace gangway {
 
 namespace {
 
-SimClusterOptions with_order_log(SimClusterOptions options) {
+SimClusterOptions with_logs(SimClusterOptions options) {
   if (options.order_log == nullptr) options.order_log = checked_order_log();
+  if (options.landings == nullptr && landing_log_of_test != nullptr)
+    options.landings = landing_log_of_test();
   return options;
 }
 
@@ -17,7 +19,7 @@ SimClusterOptions with_order_log(SimClusterOptions options) {
 
 SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
     : reactor_(reactor),
-      options_(with_order_log(options)),
+      options_(with_logs(options)),
       memory_(options.timed_only ? std::make_shared<UnreadMemory>(options.memory_bytes) : nullptr),
       fabric_(std::make_shared<SimFabric>()),
       controller_process_(reactor, options.time, options.controller_rates),
@@ -32,6 +34,7 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
                                  .overlay_memory = options.overlay_memory,
                                  .owner_bounds = options.owner_bounds,
                                  .charge_log = options.charge_log,
+                                 .landings = options_.landings,
                                  .planted = options.planted_in_controller},
                   .frames = frames_of(controller_process_)}) {
   GW_REQUIRE(options.hosts >= 1 && options.islands >= 1 && options.islands <= options.hosts,
@@ -87,6 +90,7 @@ void SimCluster::start_executor(int host) {
                                       .threads = 1,
                                       .tracer = options_.tracer,
                                       .order_log = options_.order_log,
+                                      .landings = options_.landings,
                                       .order_collectives = options_.order_collectives,
                                       .planted_in_transfers = options_.planted_in_transfers,
                                       .fabric = fabric_,

@@ -59,6 +59,7 @@ struct SimClusterOptions {
   Tracer* tracer = nullptr;               // Gets a row for each device.
   std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
   std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: checked_order_log().
+  std::shared_ptr<LandingLog> landings;   // As HostOptions; null: landing_log_of_test().
   bool order_collectives = true;          // As HostOptions.
   std::shared_ptr<ChargeLog> charge_log;  // As ControllerOptions.
   // As ControllerOptions.

@@ -98,10 +98,12 @@ void CopyTable::start(SessionId session, CopyFrame request) {
     hosts = hosts_for(session, request);
     for (HostId host : hosts) hosts_.require_alive(host);
   } catch (const Error& error) {
-    callbacks_.ended(session, {request.request, error});
+    callbacks_.ended(session, request.kind,
+                     {.request = request.request, .error = error, .is_settled = true});
     return;
   }
   Copy copy{.session = session,
+            .kind = request.kind,
             .client_request = request.request,
             .pending = {hosts.begin(), hosts.end()}};
   if (request.kind == CopyKind::kPut || request.kind == CopyKind::kGet) {
@@ -115,14 +117,16 @@ void CopyTable::start(SessionId session, CopyFrame request) {
 }
 
 void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame request,
-                         Done done) {
+                         uint64_t tenant, Done done) {
   const std::vector<HostId> hosts = state_holders(scope, request.name);
   try {
     for (HostId host : hosts) hosts_.require_alive(host);
   } catch (const Error& error) {
-    return done(error);
+    return done({.error = error, .is_settled = true});
   }
   send({.session = session,
+        .kind = request.kind,
+        .tenant = tenant,
         .pending = {hosts.begin(), hosts.end()},
         .states = scope.id,
         .done = std::move(done)},
@@ -138,6 +142,10 @@ void CopyTable::send(Copy copy, CopyFrame request) {
   const uint64_t id = ++last_;
   request.request = id;
   if (copy.states) request.scope = slices_.find(*copy.states)->host_scope;
+  if (landings_ != nullptr) {
+    landings_->begins(id, copy.tenant == 0 ? id : copy.tenant,
+                      {request.at.segment, request.at.offset, request.at.bytes});
+  }
   const Frame frame = encode(request);
   for (HostId host : copy.pending) hosts_.at(host).peer->send(frame);
   copies_.emplace(id, std::move(copy));
@@ -163,8 +171,10 @@ void CopyTable::host_finished(uint64_t id, HostId host) {
     objects_.ended(*ended.kept);
     objects_.drop(*ended.kept);
   }
-  if (ended.done) return ended.done(ended.error);
-  callbacks_.ended(ended.session, {ended.client_request, ended.error});
+  const CopyDoneFrame done{
+      .request = ended.client_request, .error = ended.error, .is_settled = ended.is_settled};
+  if (ended.done) return ended.done(done);
+  callbacks_.ended(ended.session, ended.kind, done);
 }
 
 void CopyTable::host_lost(HostId host, const Error& why) {
@@ -173,7 +183,9 @@ void CopyTable::host_lost(HostId host, const Error& why) {
     if (copy.pending.contains(host)) hit.push_back(id);
   }
   for (uint64_t id : hit) {
-    copies_.at(id).error = why;
+    Copy& copy = copies_.at(id);
+    copy.error = why;
+    copy.is_settled = false;
     host_finished(id, host);
   }
 }

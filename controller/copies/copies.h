@@ -2,7 +2,9 @@
 // state.
 //
 // The controller never touches the bytes: it names the hosts, and tells the client when all are
-// done.
+// done. A host that is lost before it said so may have been stopped only, and go on later: then the
+// copy ends as one that is not settled, and its memory is never used again
+// (runtime/os/landing_log.h).
 //
 // Order: start() sends at once. What reads or writes state comes here in its turn among the runs
 // (RunTable::in_order()); the hosts' streams keep it.
@@ -18,28 +20,34 @@
 #include <vector>
 
 #include "controller/lowering/plans.h"
+#include "runtime/os/landing_log.h"
 
 namespace gangway {
 
 class CopyTable {
  public:
   struct Callbacks {
-    std::function<void(SessionId, CopyDoneFrame)> ended;
+    std::function<void(SessionId, CopyKind, CopyDoneFrame)> ended;
     std::function<std::string(SessionId)> holder_name;
   };
+  // `landings`: null: nobody looks.
   CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
-            Callbacks callbacks)
+            Callbacks callbacks, std::shared_ptr<LandingLog> landings = nullptr)
       : hosts_(hosts),
         plans_(plans),
         slices_(slices),
         objects_(objects),
-        callbacks_(std::move(callbacks)) {}
+        callbacks_(std::move(callbacks)),
+        landings_(std::move(landings)) {}
 
   void start(SessionId session, CopyFrame request);
   // Gets or puts a state of a slice, which may be another's that `session` may read; whoever asks
-  // is told the end. It may come before this returns.
-  using Done = std::function<void(const std::optional<Error>&)>;
-  void copy_for(SessionId session, const SliceRecord& scope, CopyFrame request, Done done);
+  // is told the end. It may come before this returns. `tenant`: whose the memory is now; copies of
+  // one tenant into the same memory are of the same hosts, in the order of their tickets.
+  using Done = std::function<void(const CopyDoneFrame&)>;
+  uint64_t new_tenant() { return ++last_; }
+  void copy_for(SessionId session, const SliceRecord& scope, CopyFrame request, uint64_t tenant,
+                Done done);
   void host_done(HostId host, const CopyDoneFrame& done);
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
@@ -50,8 +58,11 @@ class CopyTable {
  private:
   struct Copy {
     SessionId session;
+    CopyKind kind = CopyKind::kGet;
     uint64_t client_request = 0;
+    uint64_t tenant = 0;  // 0: its own.
     std::set<HostId> pending;
+    bool is_settled = true;  // No host was lost that had not said that it is done.
     std::optional<Error> error;
     std::optional<ArrayId> kept;    // An array that it reads or writes.
     std::optional<SliceId> states;  // In which the state is named that it reads or writes.
@@ -67,6 +78,7 @@ class CopyTable {
   SliceTable& slices_;
   ObjectTable& objects_;
   Callbacks callbacks_;
+  const std::shared_ptr<LandingLog> landings_;
   std::map<uint64_t, Copy> copies_;
   uint64_t last_ = 0;
 };

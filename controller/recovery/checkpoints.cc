@@ -265,7 +265,7 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
   const StopRegistration on_slice = kept.stop.token().on_stop(end);
   const StopRegistration on_host = memory.gone().on_stop(end);
   kept.begin_watching();
-  const Result<bool> came = result_of([&] {
+  const Result<StatesRead> came = result_of([&] {
     return callbacks_.read(kept.session,
                            {kept.slice, version, memory.descriptor(), std::move(layout.parts)},
                            stop.token());
@@ -275,7 +275,8 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
       came.error().kind() != ErrorKind::kCancelled)
     return Outcome::kHostGone;
   if (!came.ok()) throw Error(came.error());
-  if (!came.value()) return Outcome::kPast;
+  if (came.value().how == StatesRead::How::kPast) return Outcome::kPast;
+  if (came.value().how == StatesRead::How::kAgain) return Outcome::kHostGone;
   const std::string place = callbacks_.place_of(kept.session);
   if (place.empty()) throw Error(ErrorKind::kCancelled, "checkpoint: its program has ended");
   if (is_ending_) throw Error(ErrorKind::kCancelled, "checkpoint: its controller ends");
@@ -312,9 +313,9 @@ void Checkpoints::put_states(const SliceRecord& slice, const Layout& layout,
   const auto puts = std::make_shared<Puts>();
   const SliceId id = slice.id;
   const SessionId session = slice.owner;
-  const auto one_ended = [puts](const std::optional<Error>& error) {
+  const auto one_ended = [puts](const CopyDoneFrame& done) {
     --puts->under_way;
-    if (error && !puts->failed) puts->failed = error;
+    if (done.error && !puts->failed) puts->failed = done.error;
     puts->changed.wake_all();
   };
   puts->under_way = layout.parts.size();
@@ -322,14 +323,15 @@ void Checkpoints::put_states(const SliceRecord& slice, const Layout& layout,
     runs_.in_order(session, {id.value}, [=, this](Ticket ticket) {
       const SliceRecord* const there = slices_.find(id);
       if (there == nullptr)
-        return one_ended(Error(ErrorKind::kUnavailable, "checkpoint: its slice has gone"));
+        return one_ended(
+            {.error = Error(ErrorKind::kUnavailable, "checkpoint: its slice has gone")});
       copies_.copy_for(session, *there,
                        {.kind = CopyKind::kPutState,
                         .at = {from, part.offset, part.bytes},
                         .scope = {id.value},
                         .name = part.name,
                         .ticket = ticket},
-                       one_ended);
+                       0, one_ended);
     });
   }
   const StopToken gone = kept_.at(id)->stop.token();

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "controller/copies/copies.h"
+#include "controller/copies/states_read.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/stop.h"
@@ -51,8 +52,8 @@ class Checkpoints {
     std::vector<Part> parts;
   };
   struct Callbacks {
-    // Copies them, when that version comes; false: it is past. Suspends.
-    std::function<bool(SessionId, const Read&, const StopToken&)> read;
+    // Copies them, when that version comes. Suspends.
+    std::function<StatesRead(SessionId, const Read&, const StopToken&)> read;
     // "owner/program", each escaped; empty: the session is closed.
     std::function<std::string(SessionId)> place_of;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.

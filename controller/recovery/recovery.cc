@@ -115,19 +115,7 @@ void Recovery::copy_begins(SessionId session, const CopyFrame& frame) {
   if (frame.kind == CopyKind::kPutState && frame.scope.id == program->slice.value) {
     program->log.spoil(reached(*program).next(),
                        "its client has written states, and no checkpoint holds them");
-  } else if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kGetState) {
-    program->gets[frame.request] = frame;
   }
-}
-
-bool Recovery::copy_ended(SessionId session, const CopyDoneFrame& done) {
-  const ProgramPtr program = program_of(session);
-  if (program == nullptr) return true;
-  const auto get = program->gets.extract(done.request);
-  const bool is_lost = done.error && done.error->kind() == ErrorKind::kUnavailable;
-  if (get.empty() || !is_lost || program->phase == Phase::kRuns) return true;
-  program->inbox.emplace_front(std::move(get.mapped()));
-  return false;
 }
 
 bool Recovery::moves(SessionId session) const {

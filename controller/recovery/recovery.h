@@ -78,9 +78,8 @@ class Recovery {
     if (!programs_.empty() && !refused) log(session, frame);
     callbacks_.submit(session, std::move(frame), refused);
   }
-  // Whether somebody is to be told that a run has ended so, or a copy.
+  // Whether somebody is to be told that a run has ended so.
   bool run_ended(SessionId session, const RunDoneFrame& done);
-  bool copy_ended(SessionId session, const CopyDoneFrame& done);
   void copy_begins(SessionId session, const CopyFrame& frame);
   // Whether what the session's client sends waits here now (defer()).
   bool is_moving(SessionId session) const { return moving_ > 0 && moves(session); }
@@ -115,7 +114,6 @@ class Recovery {
     std::set<RunId> again;                // Whose results were told, and which run once more.
     std::deque<Message> inbox;            // What its client sent meanwhile.
     size_t deferred = 0;                  // Counted against kDeferredMax.
-    std::map<uint64_t, CopyFrame> gets;   // Under way, by the client's name.
     std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
     uint32_t waits_for = 0;               // Devices.
     bool has_said_that_it_waits = false;

@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "controller/copies/states_read.h"
 #include "controller/resources/slices.h"
 #include "runtime/base/error.h"
 #include "runtime/fibers/stop.h"
@@ -34,7 +35,7 @@ class CallTable {
  public:
   static constexpr size_t kCallsMax = 16384;  // Not released.
 
-  using Made = std::variant<SliceId, PlanId, StateVersion>;
+  using Made = std::variant<SliceId, PlanId, StatesRead>;
   struct Call {
     uint64_t number = 0;
     uint64_t releases = 0;  // It comes behind so many releases.

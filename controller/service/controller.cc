@@ -61,8 +61,11 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
           [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); },
           [this](SessionId session, const std::string& line) { logs_.say(session, line); }),
       copies_(hosts_, plans_, slices_, objects_,
-              {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
-               [this](SessionId session) { return holder_name(session); }}),
+              {[this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
+                 copy_ended(session, kind, done);
+               },
+               [this](SessionId session) { return holder_name(session); }},
+              options_.landings),
       shared_states_(slices_, runs_, copies_,
                      {[this](const std::string& owner, const std::string& name) {
                         return find_program(owner, name);
@@ -400,7 +403,7 @@ CallTable::Made Controller::once(SessionId session, const CallTable::Call& call,
 
 void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (const auto* slice = std::get_if<SliceId>(&made)) return release_slice(*slice);
-  if (std::holds_alternative<StateVersion>(made)) return;  // It lies with the client.
+  if (std::holds_alternative<StatesRead>(made)) return;  // It lies with the client.
   const PlanId plan = std::get<PlanId>(made);
   repeats_.plan_gone(plan);
   if (const auto found = sessions_.find(session); found != sessions_.end()) {
@@ -554,9 +557,13 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   if (found->second.peer != nullptr) found->second.peer->send(encode(std::move(done)));
 }
 
-void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {
+void Controller::copy_ended(SessionId id, CopyKind kind, CopyDoneFrame done) {
   const auto found = sessions_.find(id);
-  if (found == sessions_.end() || !recovery_.copy_ended(id, done)) return;
+  if (found == sessions_.end()) return;
+  // In its place among the runs it can't wait here: a host that was lost may still write to the
+  // memory that it names. The client still waits for the get, so it may come behind later runs.
+  done.comes_again = (kind == CopyKind::kGet || kind == CopyKind::kGetState) && done.error &&
+                     done.error->kind() == ErrorKind::kUnavailable && recovery_.is_moving(id);
   if (done.request <= found->second.before_request) return;
   --found->second.copies;
   tell(id, done);

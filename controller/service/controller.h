@@ -56,6 +56,7 @@ struct ControllerOptions {
   uint32_t slices_max = 4096, plans_max = 4096;
   OwnerBounds owner_bounds = kOwnerBounds;  // Of what all owners share in this process.
   std::shared_ptr<ChargeLog> charge_log;    // Null: nobody looks.
+  std::shared_ptr<LandingLog> landings;     // The same.
   PlantedControllerBugs planted;
 };
 
@@ -321,7 +322,7 @@ class Controller {
   void let_go(SessionId session, const CallTable::Made& made);
   void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame&& done);
-  void copy_ended(SessionId session, const CopyDoneFrame& done);
+  void copy_ended(SessionId session, CopyKind kind, CopyDoneFrame done);
   // Throws kUnavailable when it was closed.
   void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);
@@ -330,7 +331,8 @@ class Controller {
   void log_host_lost(const HostRecord& host, const Error& why);
   std::string holder_name(SessionId session) const;
   std::string owner_of(SessionId session) const;  // Empty: it is closed.
-  bool read_for_checkpoint(SessionId session, const Checkpoints::Read& read, const StopToken& stop);
+  StatesRead read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
+                                 const StopToken& stop);
   std::string place_of_checkpoints(SessionId session) const;
   // What the owner of this session would hold beyond its quota.
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;

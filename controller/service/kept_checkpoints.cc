@@ -3,8 +3,8 @@
 
 namespace gangway {
 
-bool Controller::read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
-                                     const StopToken& stop) {
+StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
+                                           const StopToken& stop) {
   SharedStateTable::Request request{.slice = read.slice,
                                     .version = read.version,
                                     .segment = read.segment,
@@ -12,13 +12,7 @@ bool Controller::read_for_checkpoint(SessionId session, const Checkpoints::Read&
                                     .is_counted = false};
   for (const Checkpoints::Part& part : read.parts)
     request.parts.push_back({part.name, part.offset, part.bytes});
-  try {
-    shared_states_.read(session, std::move(request), stop);
-    return true;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInvalid) throw;
-    return false;
-  }
+  return shared_states_.read(session, std::move(request), stop);
 }
 
 std::string Controller::place_of_checkpoints(SessionId id) const {

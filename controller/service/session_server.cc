@@ -304,11 +304,13 @@ class SessionServer final : public wire::Session::Server {
       // While it waits for a version.
       const OwnerUse::Hold held =
           core_.take_memory(id_, asked.totalSize().wordCount * sizeof(capnp::word), "read states");
-      const auto version =
-          once<StateVersion>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
+      const auto read =
+          once<StatesRead>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
             return core_.shared_states(id_).read(id_, read_request(asked), stop);
           });
-      context.getResults().setVersion(version.value);
+      context.getResults().setVersion(read.version.value);
+      context.getResults().setPast(read.how == StatesRead::How::kPast);
+      context.getResults().setComesAgain(read.how == StatesRead::How::kAgain);
     });
   }
 

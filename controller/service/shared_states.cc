@@ -19,14 +19,6 @@ Error program_ended() {
           "open them again when it runs again"};
 }
 
-Error is_past(StateVersion wanted, uint64_t now) {
-  return {ErrorKind::kInvalid,
-          cat("states: version ", wanted, " is past, and nobody kept it: the runs that have begun ",
-              "lead to version ", now),
-          {},
-          "ask for a later one, before it comes, or for the latest"};
-}
-
 }  // namespace
 
 bool SharedStateTable::may_read(SessionId reader, const SliceRecord& slice) const {
@@ -97,7 +89,7 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
   }
 }
 
-StateVersion SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
+StatesRead SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
   const SliceRecord& slice = readable(reader, request.slice);
   require_fits(slice, request);
   const auto asked = std::count_if(reads_.begin(), reads_.end(), [&](const ReadPtr& other) {
@@ -131,8 +123,14 @@ StateVersion SharedStateTable::read(SessionId reader, Request request, const Sto
       stop.on_stop([this, &read](const Error& why) { fail(*read, why); });
   runs_.watch_states(program, scope);
   while (!read->has_ended) read->changed.wait("for a version of states");
-  if (read->error) throw Error(*read->error);
-  return read->version;
+  return outcome(*read);
+}
+
+StatesRead SharedStateTable::outcome(const Read& read) {
+  if (read.error) throw Error(*read.error);
+  if (read.again) return {.how = StatesRead::How::kAgain};
+  if (read.past) return {.how = StatesRead::How::kPast, .version = *read.past};
+  return {.version = read.version};
 }
 
 std::vector<SharedStateTable::ReadPtr> SharedStateTable::reads_of(SliceId slice) const {
@@ -146,8 +144,7 @@ std::vector<SharedStateTable::ReadPtr> SharedStateTable::reads_of(SliceId slice)
 void SharedStateTable::at_place(const OrderPlace& place) {
   const SliceRecord* const slice = slices_.find(SliceId(place.scope));
   const auto waits = [&](const ReadPtr& read) {
-    return read->request.slice.value == place.scope && !read->is_taken && !read->error &&
-           !read->of_copies;
+    return read->request.slice.value == place.scope && read->waits();
   };
   if (slice == nullptr || slice->is_moving || std::none_of(reads_.begin(), reads_.end(), waits))
     return;
@@ -156,7 +153,10 @@ void SharedStateTable::at_place(const OrderPlace& place) {
   for (const ReadPtr& read : reads_of(slice->id)) {
     if (!waits(read)) continue;
     if (const auto wanted = read->request.version) {
-      if (*wanted < here) fail(*read, is_past(*wanted, here.value));
+      if (*wanted < here) {
+        read->past = here;
+        settle(*read);
+      }
       if (*wanted != here) continue;
     } else {
       if (here < slice->comes_again) continue;  // Somebody may have seen a later one.
@@ -173,10 +173,12 @@ void SharedStateTable::at_place(const OrderPlace& place) {
 void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
                             const OrderPlace& place) {
   read->is_taken = true;
+  if (read->tenant == 0) read->tenant = copies_.new_tenant();
   ++read->copies;  // Until all have been started.
-  const auto one_ended = [this, read](const std::optional<Error>& error) {
+  const auto one_ended = [this, read](const CopyDoneFrame& done) {
     --read->copies;
-    if (error && !read->of_copies) read->of_copies = error;
+    if (done.error && !read->of_copies) read->of_copies = done.error;
+    read->is_settled = read->is_settled && done.is_settled;
     settle(*read);
   };
   for (const Part& part : read->request.parts) {
@@ -187,9 +189,9 @@ void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
                       .scope = {slice.id.value},
                       .name = part.name,
                       .ticket = place.take()},
-                     one_ended);
+                     read->tenant, one_ended);
   }
-  one_ended({});
+  one_ended({.is_settled = true});
 }
 
 void SharedStateTable::run_ended(const RunRecord& run, bool committed) {
@@ -247,16 +249,17 @@ void SharedStateTable::fail(Read& read, const Error& why) {
   settle(read);
 }
 
-// Hosts may write into the reader's memory until all copies have ended.
+// Hosts may write into the reader's memory until all copies have ended; those that were lost, later
+// too: so nobody else's bytes come there again.
 void SharedStateTable::settle(Read& read) {
   if (read.has_ended || read.copies > 0) return;
-  if (std::exchange(read.again, false)) {
-    read.is_taken = false;
+  if (read.again && read.is_settled) {
+    read.again = read.is_taken = false;
     read.ahead.clear();
     read.of_copies.reset();
   }
-  if (!read.error) read.error = read.of_copies;
-  if (!read.error && !(read.is_taken && read.ahead.empty())) return;
+  if (!read.error && !read.again) read.error = read.of_copies;
+  if (!read.error && !read.again && !read.past && !(read.is_taken && read.ahead.empty())) return;
   read.has_ended = true;
   read.changed.wake_all();
 }

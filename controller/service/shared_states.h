@@ -12,13 +12,18 @@
 // waited for again. It is missed, and the reader told, only where runs that do not depend on the
 // one that failed had their tickets by then and go beyond k.
 //
+// When a host is lost the program may be brought back; what was read, but for runs that had not
+// committed, is then read again. Where the host had not said that its copies are done it may still
+// make them: then the reader asks again, with other memory.
+//
 // Who may read: clients of the program's owner, and of the owners that allow_read() named. For all
 // others the program does not exist.
 //
 // Threads: the reactor's thread; read() suspends, nothing else does.
 // Ownership: what it is given outlives it, and a call of read() ends before it does.
-// Errors: read() throws kInvalid for a version that is past, and for what the program has not;
-// kUnavailable once the program has ended; kOverloaded where the reader waits for too much already.
+// Errors: read() throws kInvalid for what the program has not; kUnavailable once the program has
+// ended, or a host of it that is not brought back; kOverloaded where the reader waits for too much
+// already. Hosts may still write to the reader's memory then.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +37,7 @@
 #include <vector>
 
 #include "controller/copies/copies.h"
+#include "controller/copies/states_read.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"
@@ -74,14 +80,14 @@ class SharedStateTable {
     std::vector<Part> parts;
     bool is_counted = true;  // Else it is the controller's own, for a checkpoint.
   };
-  // Which version lies there now. Suspends until then, or until a request to stop.
-  StateVersion read(SessionId reader, Request request, const StopToken& stop = {});
+  // Suspends until the version lies there, or never will, or until a request to stop.
+  StatesRead read(SessionId reader, Request request, const StopToken& stop = {});
 
   // What the run table tells.
   void at_place(const OrderPlace& place);
   void run_ended(const RunRecord& run, bool committed);
   void slice_gone(SliceId slice);
-  // A host of it is lost, and it is being brought back: what is copied now is copied again later.
+  // A host of it is lost, and it is being brought back: what is copied now comes again.
   void slice_moves(SliceId slice);
   // It is back, or nobody waits any more for what comes again: see SliceRecord.
   void slice_is_back(SliceId slice);
@@ -96,12 +102,16 @@ class SharedStateTable {
     bool is_taken = false;  // Its copies have their tickets.
     StateVersion version;   // That was committed when it was taken, and what came true of `ahead`.
     std::set<RunId> ahead;  // Runs before its place that may still commit.
+    uint64_t tenant = 0;    // Of its memory (CopyTable).
     size_t copies = 0;      // Under way.
     bool again = false;     // What they give is nothing.
+    bool is_settled = true;  // No host may still write to its memory that was lost.
+    std::optional<StateVersion> past;  // It was; the runs that have begun lead to this one.
     std::optional<Error> error, of_copies;
     bool has_ended = false;
     WaitQueue changed;
 
+    bool waits() const { return !is_taken && !past && !error && !of_copies; }
     uint64_t expected() const { return version.value + ahead.size(); }
   };
   using ReadPtr = std::shared_ptr<Read>;
@@ -112,6 +122,7 @@ class SharedStateTable {
   static void require_fits(const SliceRecord& slice, const Request& request);
   void take(const ReadPtr& read, const SliceRecord& slice, const OrderPlace& place);
   void fail(Read& read, const Error& why);
+  static StatesRead outcome(const Read& read);
   void settle(Read& read);
   std::vector<ReadPtr> reads_of(SliceId slice) const;
 

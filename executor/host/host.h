@@ -33,6 +33,7 @@ namespace gangway {
 namespace cuda {
 class Driver;
 }
+class LandingLog;
 class OrderLog;
 class Reactor;
 class SimFabric;
@@ -52,8 +53,10 @@ struct HostOptions {
   int64_t suspended_bytes = 0;
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
-  // What the devices do is written down there; none: nowhere.
+  // What the devices do is written down there, and where they write in memory of clients; none:
+  // nowhere.
   std::shared_ptr<OrderLog> order_log;
+  std::shared_ptr<LandingLog> landings;
   // Collectives that hold a device begin by ticket. Tests switch it off to show what that prevents.
   bool order_collectives = true;
   PlantedTransferBugs planted_in_transfers;

@@ -6,6 +6,7 @@
 #include "executor/replay/order_log.h"
 #include "runtime/fibers/mailbox.h"
 #include "runtime/fibers/reactor.h"
+#include "runtime/os/landing_log.h"
 
 namespace gangway {
 
@@ -120,17 +121,26 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
              client.segment.bytes);
   copy->segment = SharedSegment::open(client.segment);
   copy->bytes = copy->segment.data() + client.offset;
+  // The segment is the client's whole heap, hardly any of which was ever touched. Each copy maps it
+  // anew, so that no page of a mapping is registered twice. What can't be pinned fails the copy
+  // before any device writes to it.
+  for (const auto& [shard, runs] : parts) {
+    if (bytes > 0) copy->pins.push_back(devices_.all[shard.device]->pin(copy->bytes, bytes));
+  }
   for (const auto& [shard, runs] : parts) {
     Device& device = *devices_.all[shard.device];
-    // The segment is the client's whole heap, hardly any of which was ever touched. Each copy
-    // maps it anew, so that no page of a mapping is registered twice.
-    if (bytes > 0) copy->pins.push_back(device.pin(copy->bytes, bytes));
     const auto log = ticket == Ticket() ? nullptr : devices_.options.order_log;
-    const auto start = [copy, shard, in, log, ticket, runs](Turn& turn) {
+    const auto landings = in ? nullptr : devices_.options.landings;
+    const auto start = [copy, shard, in, log, landings, ticket, runs, request,
+                        client](Turn& turn) {
       if (!in && shard.buffer->pending) return Progress::kPending;
       if (in) shard.buffer->settling = turn.device.discrete();
-      if (in || shard.buffer->error == nullptr)
+      if (in || shard.buffer->error == nullptr) {
         copy_shard(turn.device, runs, shard, copy->bytes, in);
+        if (landings != nullptr)
+          landings->writes(turn.device.name(), request,
+                           {client.segment, client.offset, client.bytes});
+      }
       if (log != nullptr)
         log->record(
             {.device = turn.device.name(), .ticket = ticket.value, .states = {shard.buffer.get()}});

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
 
@@ -96,6 +97,14 @@ void SharedSegment::map(int fd) {
   if (memory == MAP_FAILED)
     throw system_error(ErrorKind::kOverloaded, cat("can't map ", format_bytes(size())));
   data_ = static_cast<std::byte*>(memory) + sizeof(Header);
+}
+
+void SharedSegment::drop_pages(int64_t offset, int64_t bytes) const {
+  const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const int64_t first = align_up(offset + static_cast<int64_t>(sizeof(Header)), page);
+  const int64_t end = (offset + static_cast<int64_t>(sizeof(Header)) + bytes) / page * page;
+  if (end > first)
+    madvise(data_ - sizeof(Header) + first, static_cast<size_t>(end - first), MADV_REMOVE);
 }
 
 SharedSegment::SharedSegment(SharedSegment&& other) noexcept

@@ -43,6 +43,10 @@ class SharedSegment {
   const SegmentDescriptor& descriptor() const { return descriptor_; }
   std::byte* data() const { return data_; }
   size_t size() const { return descriptor_.bytes; }
+  // Gives the system back the pages that lie wholly in there, for all who map them: they read as
+  // zeros, and cost memory again once somebody writes to them. Where the system can't, nothing
+  // happens.
+  void drop_pages(int64_t offset, int64_t bytes) const;
 
  private:
   SharedSegment(int fd, SegmentDescriptor descriptor);

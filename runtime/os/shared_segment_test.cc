@@ -24,6 +24,18 @@ TEST(SharedSegmentTest, TwoMappingsOfItAreTheSameMemory) {
   EXPECT_EQ(theirs.size(), 100u);
 }
 
+TEST(SharedSegmentTest, DroppedPagesReadAsZerosAndThoseAroundThemKeepWhatTheyHold) {
+  const SharedSegment mine = SharedSegment::create(5 << 12);
+  const SharedSegment theirs = SharedSegment::open(mine.descriptor());
+  for (size_t i = 0; i < mine.size(); ++i) mine.data()[i] = std::byte{7};
+  mine.drop_pages(4096, 2 << 12);
+  EXPECT_EQ(theirs.data()[4095], std::byte{7});
+  EXPECT_EQ(theirs.data()[2 << 12], std::byte{0});
+  EXPECT_EQ(theirs.data()[3 << 12], std::byte{7});
+  mine.drop_pages(0, static_cast<int64_t>(mine.size()));
+  EXPECT_NO_THROW(SharedSegment::open(mine.descriptor()));
+}
+
 // A simulation charges messages by their length, so errors are as long in every process.
 TEST(SharedSegmentTest, ErrorsNameNoNumberOfAProcessOrAFile) {
   const SharedSegment segment = SharedSegment::create(100);
