@@ -489,6 +489,22 @@ ControllerCounts Controller::counts() const {
   return counts;
 }
 
+std::map<std::string, size_t> Controller::census() const {
+  return {{"sessions", sessions_.size()},
+          {"slices", slices_.size()},
+          {"plans", plans_.size()},
+          {"arrays", objects_.size()},
+          {"runs", runs_.size()},
+          {"copies", copies_.under_way()},
+          {"reads of states", shared_states_.under_way()},
+          {"checkpoints", checkpoints_.under_way()},
+          {"hosts", hosts_.all().size()},
+          {"names of hosts", hosts_.names().all().size()},
+          {"holders of memory", hosts_.held_in_all().size()},
+          {"owners that hold something", owner_use_.owners()},
+          {"series of metrics", metrics_.series()}};
+}
+
 std::string Controller::waits_for(SessionId id) const {
   const std::string slices = slice_queue_.waits_for(id), lost = recovery_.waits_for(id);
   return cat(slices, slices.empty() || lost.empty() ? "" : "; ", lost);

@@ -253,6 +253,9 @@ class Controller {
   // In place of those that it had. What is held already stays, and who waits is served anew.
   void set_quotas(Quotas quotas);
   ControllerCounts counts() const;
+  // How many entries each of its tables has, by name: what would pile up over weeks if it were not
+  // dropped with what it belongs to.
+  std::map<std::string, size_t> census() const;
   std::vector<ProgramCounts> programs() const;
   uint32_t run_credits() const { return options_.run_credits; }
   uint32_t copy_credits() const { return options_.copy_credits; }

@@ -1,0 +1,24 @@
+// As weeks_test.cc, for longer.
+#include "tests/piles/weeks.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/seed.h"
+
+namespace gangway {
+namespace {
+
+TEST(Weeks, AThousandLivesLeaveAsMuchAsTheyFound) {
+  const Weeks weeks = live(tests::test_seed(), 1000);
+  EXPECT_EQ(weeks.problems, "");
+  EXPECT_EQ(grown(weeks), "");
+}
+
+TEST(Weeks, AHundredControllersLeaveAsMuchAsTheyFound) {
+  const Weeks weeks = restart(tests::test_seed(), 100);
+  EXPECT_EQ(weeks.problems, "");
+  EXPECT_EQ(grown(weeks), "");
+}
+
+}  // namespace
+}  // namespace gangway
