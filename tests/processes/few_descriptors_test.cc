@@ -69,7 +69,7 @@ TEST_F(FewDescriptorsTest, AControllerWithoutDescriptorsSaysSoOnceAndServesOther
 }
 
 TEST_F(FewDescriptorsTest, AControllerTakesAsManyAsTheSystemLetsItHave) {
-  const ChildProcess controller = start("ulimit -H -n 200; ulimit -S -n 48");
+  const ChildProcess controller = start("ulimit -S -n 48; ulimit -H -n 200");
   const std::string at = address();
   const auto target = internal::parse_socket_address(at);
   std::vector<int> idle;
