@@ -133,7 +133,8 @@ struct ControllerService::Impl {
   FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
   std::unique_ptr<Server> server;
   std::unique_ptr<MetricsServer> metrics;
-  bool is_ending = false;
+  bool is_ending = false;  // It was told to end.
+  bool is_over = false;    // It ends.
   const Counter out_of_descriptors_total = core.metrics().counter(
       "gangway_out_of_descriptors_total",
       "Times that no connection could be taken, since the process had no file descriptor left");
@@ -154,7 +155,12 @@ class RegistrationServer final : public wire::Registration::Server {
   RegistrationServer(Impl& impl, HostId host, std::shared_ptr<ExecutorRpc> peer)
       : impl_(impl), host_(host), peer_(std::move(peer)) {}
   ~RegistrationServer() noexcept {
-    impl_.core.host_lost(host_, Error(ErrorKind::kUnavailable, "its connection ended"));
+    if (impl_.is_over) {
+      impl_.core.host_lost(host_, Error(ErrorKind::kUnavailable, "its controller ends"),
+                           HostEnd::kInOrder);
+    } else {
+      impl_.core.host_lost(host_, Error(ErrorKind::kUnavailable, "its connection ended"));
+    }
     impl_.forget(peer_->stream());
   }
 
@@ -550,6 +556,7 @@ ControllerService::~ControllerService() {
   if (impl_->state_writer) impl_->state_writer->leave_programs();
   impl_->resumed.reset();
   impl_->metrics.reset();
+  impl_->is_over = true;
   impl_->sessions.close_all();  // First: no client is told that the hosts have gone.
   impl_->server.reset();        // Drops every capability, and with them the hosts.
 }
