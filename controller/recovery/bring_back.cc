@@ -155,10 +155,7 @@ bool Recovery::try_once(Program& program) {
   if (is_over()) return false;
   tables_.checkpoints.restore(program.slice, program.log.base());
   if (is_over()) return false;
-  run_again(program);
-  while (!is_over() && !program.again.empty())
-    changed_.wait("for runs that are run again after a host was lost");
-  return !is_over();
+  return run_again(program);
 }
 
 std::vector<SliceId> Recovery::slices_of(const Program& program) const {
@@ -274,30 +271,54 @@ std::optional<int64_t> Recovery::halve(const Program& program, SliceId id, const
   return half;
 }
 
-void Recovery::run_again(Program& program) {
+// Until all that were told and have been submitted again have ended. False: it is over.
+bool Recovery::wait_for_told(Program& program) {
+  const auto is_over = [&] { return program.is_gone || program.was_hit; };
+  while (!is_over() && !program.again.empty())
+    changed_.wait("for runs that are run again after a host was lost");
+  if (is_over()) return false;
+  if (program.broke) {
+    throw cannot(
+        cat("a run that had ended well did not when it was run again: ", program.broke->message()));
+  }
+  return true;
+}
+
+void Recovery::submit_again(Program& program, RunFrame frame) {
+  RunLog::Entry& entry = *program.log.find(frame.run);
+  entry.is_under_way = true;
+  if (entry.is_told) {
+    frame.time_limit_ms = 0;
+    program.again.insert(frame.run);
+  }
+  const std::vector<ArrayId> outputs = frame.outputs;
+  callbacks_.submit(program.session, std::move(frame), {});
+  for (ArrayId array : outputs) {
+    if (program.held.erase(array) == 0) tables_.objects.client_drops(array, program.session);
+  }
+}
+
+// False: it is over.
+bool Recovery::run_again(Program& program) {
   program.phase = Phase::kCatchesUp;
   tables_.slices.find(program.slice)->is_moving = false;
   callbacks_.is_back(program.slice);
   program.again.clear();
+  program.broke.reset();
   std::vector<RunFrame> frames;
-  std::set<ArrayId> held;  // By the client.
   for (const RunLog::Entry& entry : program.log.entries()) {
     frames.push_back(entry.frame);
-    if (entry.is_told) program.again.insert(entry.frame.run);
     for (ArrayId array : entry.frame.outputs) {
-      if (tables_.objects.give_up(array, program.session)) held.insert(array);
+      if (tables_.objects.give_up(array, program.session)) program.held.insert(array);
     }
   }
   for (RunFrame& frame : frames) {
-    RunLog::Entry* const entry = program.log.find(frame.run);
-    if (entry == nullptr) continue;  // One before it has failed.
-    entry->is_under_way = true;
-    const std::vector<ArrayId> outputs = frame.outputs;
-    callbacks_.submit(program.session, std::move(frame), {});
-    for (ArrayId array : outputs) {
-      if (!held.contains(array)) tables_.objects.client_drops(array, program.session);
-    }
+    const RunLog::Entry* const entry = program.log.find(frame.run);
+    if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
+    // It may have been cancelled meanwhile, or one before it has failed.
+    if (program.log.find(frame.run) != nullptr) submit_again(program, std::move(frame));
   }
+  return wait_for_told(program);
 }
 
 std::string Recovery::hosts_of(const Program& program) const {

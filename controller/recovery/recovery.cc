@@ -89,11 +89,8 @@ bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {
   }
   if (is_told) {
     program->again.erase(done.run);
+    if (done.error && !program->broke) program->broke = done.error;
     if (program->again.empty()) changed_.wake_all();
-    if (done.error) {
-      callbacks_.warn(session, cat("a run that had ended well did not when it was run again: ",
-                                   done.error->message()));
-    }
     return false;
   }
   if (!done.error) return true;
@@ -137,8 +134,9 @@ bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr || program->phase == Phase::kRuns) return false;
   if (RunLog::Entry* const entry = program->log.find(run)) {
+    if (entry->is_told) return true;
     entry->is_cancelled = true;
-    if (entry->is_told || entry->is_under_way) return false;
+    if (entry->is_under_way) return false;
   }
   const auto is_it = [&](const Message& message) {
     const auto* waiting = std::get_if<RunFrame>(&message);
@@ -178,6 +176,7 @@ void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
 void Recovery::detached(SessionId session) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return;
+  program->held.clear();
   FreeFrame freed;
   for (const Message& message : program->inbox) {
     if (const auto* run = std::get_if<RunFrame>(&message))

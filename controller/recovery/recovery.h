@@ -9,6 +9,11 @@
 // now. Until then what the client sends waits here, and so does whoever reads the program's states;
 // readers of the latest version are shown none that is older than what they may have seen.
 //
+// What was told stays true: a run that ended well is run again without its time limit, and can't be
+// cancelled any more. Should it fail when it is run again, the program ends, and is told why. A run
+// that was not told is submitted once those before it have ended again: from then on it has the
+// time that its limit says.
+//
 // What can't be brought back fails as without checkpoints, and the client's user is told why: after
 // states were written by a client, or runs came before the checkpoints were asked for, with no
 // checkpoint since; and where a run takes an array that no run of the log has made. Hosts that are
@@ -109,9 +114,12 @@ class Recovery {
     SliceId slice;
     RunLog log;
     Phase phase = Phase::kRuns;
-    bool was_hit = false;                 // A host was lost since it began to move.
-    std::string lost;                     // Their names.
-    std::set<RunId> again;                // Whose results were told, and which run once more.
+    bool was_hit = false;        // A host was lost since it began to move.
+    std::string lost;            // Their names.
+    std::set<RunId> again;       // Whose results were told, and which run once more.
+    std::optional<Error> broke;  // Why one of these failed; then the program ends.
+    // Outputs of runs that are still to be submitted again, and which the client holds.
+    std::set<ArrayId> held;
     std::deque<Message> inbox;            // What its client sent meanwhile.
     size_t deferred = 0;                  // Counted against kDeferredMax.
     std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
@@ -140,7 +148,9 @@ class Recovery {
   std::optional<int64_t> halve(const Program& program, SliceId slice, const Programs& programs,
                                const std::string& axis, const std::map<std::string, int64_t>& sizes,
                                SliceShape& shape) const;
-  void run_again(Program& program);
+  bool run_again(Program& program);
+  bool wait_for_told(Program& program);
+  void submit_again(Program& program, RunFrame frame);
   void end(Program& program);
   void give_up(Program& program, const Error& why);
   void drop_chain(Program& program, RunId failed, const Error& why);

@@ -7,6 +7,28 @@
 
 namespace gangway {
 
+FakeCheckpoints::FakeCheckpoints() = default;
+FakeCheckpoints::~FakeCheckpoints() = default;
+
+Future<CheckpointPeer::Segment> FakeCheckpoints::make_segment(uint64_t bytes) {
+  if (refuses) return Future<Segment>(Result<Segment>(*refuses));
+  segments.insert(++last_);
+  return Future<Segment>(Result<Segment>(Segment{last_, {.bytes = bytes}}));
+}
+
+Future<void> FakeCheckpoints::write_checkpoint(uint64_t segment, const CheckpointFiles& files) {
+  EXPECT_TRUE(segments.contains(segment));
+  written.push_back(files);
+  return writing ? writing->future() : ready_future();
+}
+
+Future<void> FakeCheckpoints::read_checkpoint(uint64_t segment, const CheckpointFiles&) {
+  EXPECT_TRUE(segments.contains(segment));
+  return ready_future();
+}
+
+void FakeCheckpoints::close_segment(uint64_t segment) { segments.erase(segment); }
+
 FakeExecutor::FakeExecutor() = default;
 FakeExecutor::~FakeExecutor() = default;
 

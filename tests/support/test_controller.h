@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,25 @@
 #include "tests/support/messages.h"
 
 namespace gangway {
+
+// Memory and files of checkpoints, which are as the test says.
+class FakeCheckpoints final : public CheckpointPeer {
+ public:
+  FakeCheckpoints();
+  ~FakeCheckpoints() override;
+  Future<Segment> make_segment(uint64_t bytes) override;
+  Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
+  Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
+  void close_segment(uint64_t segment) override;
+
+  std::optional<Error> refuses;          // Set: no segment is made.
+  std::optional<Promise<void>> writing;  // Set: what write_checkpoint waits for.
+  std::set<uint64_t> segments;
+  std::vector<CheckpointFiles> written;
+
+ private:
+  uint64_t last_ = 0;
+};
 
 // An executor that queues what it is told; the test answers, delays or fails.
 class FakeExecutor final : public ExecutorPeer {
@@ -29,6 +49,7 @@ class FakeExecutor final : public ExecutorPeer {
   Future<HostTimeline> timeline(uint32_t events_max) override;
   void send(const Frame& frame) override;
   void hang_up() override { hung_up = true; }
+  CheckpointPeer* checkpoints() override { return &store; }
 
   template <class T>
   std::vector<T> all() const {
@@ -45,6 +66,7 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t events_asked = 0;
   PlanOwner installed_of = PlanOwner::kOperator;  // Of the last one.
   std::vector<MoveRequest> moves;
+  FakeCheckpoints store;
   std::vector<Message> received;
   bool hung_up = false;
 };
