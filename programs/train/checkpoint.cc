@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/tensor_files.h"
+#include "programs/train/earlier_names.h"
 
 namespace gangway::programs {
 namespace {
@@ -89,12 +90,21 @@ struct Restored {
   std::span<const std::byte> bytes;
 };
 
+// Also under a name that it had in an earlier version.
+const TensorView& view_of(const TensorFiles& files, const std::string& name) {
+  if (files.tensors().contains(name)) return files.at(name);
+  for (const std::string& earlier : earlier_names(name)) {
+    if (files.tensors().contains(earlier)) return files.at(earlier);
+  }
+  return files.at(name);
+}
+
 // Tensors of the slice's states as the files have them; all are checked before one is written.
 std::vector<Restored> fitting(const Slice& slice, const TensorFiles& files, std::string_view prefix,
                               bool strip) {
   std::vector<Restored> all;
   for (StateTensor& tensor : stored_tensors(slice, prefix, strip)) {
-    const TensorView& view = files.at(tensor.name);
+    const TensorView& view = view_of(files, tensor.name);
     const Type found = type_of(view, tensor.name);
     GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
                "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
