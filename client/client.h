@@ -296,8 +296,10 @@ class Slice {
   // controller (--state-dir). No state and no result of a run since the newest checkpoint is lost
   // then, nor told twice. What older runs gave, and arrays that the client has put, are lost; where
   // a run since then took one, or the client has written a state since, the program fails with
-  // kUnavailable, and on_warning is told why. keep_checkpoints() throws kInvalid where there is no
-  // folder, before a program with states is compiled, and for a second slice of a client.
+  // kUnavailable, and on_warning is told why. A state that no executable has any more is lost with
+  // the host. keep_checkpoints() throws kInvalid where there is no folder, before a program with
+  // states is compiled, and for a second slice of a client; kOverloaded where a host has no memory
+  // to write one from.
   void keep_checkpoints(const RecoveryOptions& options) const;
   // Writes every state of programs compiled on this slice, as the snapshot has it; kInvalid where
   // it has none of that name, or another type. Ordered like write_state(). Waits.

@@ -18,6 +18,8 @@ struct StoredTensor {
   std::string name;
   Type type;
   int64_t offset = 0;  // In the segment.
+  bool may_be_missing =
+      false;  // When it is read: it is named then, and its bytes stay as they are.
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 

@@ -37,6 +37,7 @@ inline void write(wire::CheckpointFiles::Builder to, const CheckpointFiles& file
     tensors[i].setName(tensor.name);
     tensors[i].setDtype(static_cast<uint8_t>(tensor.type.dtype));
     tensors[i].setOffset(tensor.offset);
+    tensors[i].setMayBeMissing(tensor.may_be_missing);
     auto dims = tensors[i].initDims(static_cast<uint32_t>(tensor.type.dims.size()));
     for (uint32_t d = 0; d < dims.size(); ++d) dims.set(d, tensor.type.dims[d]);
   }
@@ -56,6 +57,7 @@ inline CheckpointFiles read(wire::CheckpointFiles::Reader from) {
     to.type.dtype = static_cast<DType>(tensor.getDtype());
     for (const int64_t dim : tensor.getDims()) to.type.dims.push_back(dim);
     to.offset = tensor.getOffset();
+    to.may_be_missing = tensor.getMayBeMissing();
   }
   return files;
 }

@@ -261,8 +261,9 @@ interface Executor {
   # What lies in the segment becomes files; returns when they are on the disk. After an error the
   # checkpoints that there were are whole, and the newest is still the newest.
 
-  readCheckpoint @6 (number :UInt64, files :CheckpointFiles);
-  # The other way. kInvalid for files that are not there, or do not have these tensors.
+  readCheckpoint @6 (number :UInt64, files :CheckpointFiles) -> (missing :List(Text));
+  # The other way. kInvalid for files that are not there, or do not have these tensors, but for those
+  # that may be missing: of these, `missing` are.
 
   closeSegment @7 (number :UInt64);
 
@@ -305,6 +306,7 @@ struct CheckpointFiles {
     dtype @1 :UInt8;
     dims @2 :List(Int64);
     offset @3 :Int64;
+    mayBeMissing @4 :Bool;
   }
 }
 

@@ -194,6 +194,20 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   return record;
 }
 
+// Its first value is not what a state had come to that was lost.
+void PlanTable::require_states(const Program& program, const SliceRecord& slice) {
+  if (slice.lost_states.empty()) return;
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind != NodeKind::kState || !slice.lost_states.contains(node.name)) continue;
+    throw Error(ErrorKind::kUnavailable,
+                cat("compile: program \"", program.name, "\": state \"", node.name,
+                    "\" is lost: no executable had it when a host of the slice was lost"),
+                {.program = program.name},
+                "give it another name to begin with its first value, or allocate a new slice and "
+                "restore states from a checkpoint");
+  }
+}
+
 // Gives the plan's wire form.
 std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<const Program> program,
                                         LowerOptions options, const CompileRequest& request) {
@@ -234,6 +248,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
                        .dispatch = request.dispatch,
                        .overlaid = request.overlaid};
   for (SliceId slice : slices) static_cast<void>(slices_.at(slice, owner));
+  if (!slices.empty()) require_states(*program, *slices_.find(slices[0]));
   PlanRecord placed = place(owner, *program, slices, options);
   const std::string name = program->name;
   const PlanId id(++last_);
@@ -246,6 +261,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   placed.is_of = request.owner;
   placed.owner_name = request.owner_name;
   placed.held = std::move(request.held);
+  placed.states_since = request.states_since;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
   for (SliceId slice : slices) slices_.keep(slice);
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
@@ -283,14 +299,30 @@ void PlanTable::announce(PlanRecord& record) {
   std::map<std::string, StackedLayers> stacked;
   for (const ProgramNode& node : record.program->nodes)
     if (node.stacked) stacked.emplace(node.name, *node.stacked);
+  if (!record.states_since) record.states_since = last_ahead(record);
+  bool is_any_new = false;
   for (const PlanState& state : record.plan->states) {
     const PlanValue& value = record.plan->values[state.value];
     const auto layers = stacked.find(value.name);
-    slices_.place_state(scope, value.name,
-                        {record.layouts[value.slice], value.type,
-                         layers == stacked.end() ? std::nullopt : std::optional(layers->second)});
+    const bool is_new =
+        slices_.place_state(scope, value.name,
+                            {record.layouts[value.slice], value.type,
+                             layers == stacked.end() ? std::nullopt : std::optional(layers->second),
+                             *record.states_since});
+    is_any_new = is_any_new || is_new;
   }
+  if (is_any_new && watch_.states_placed) watch_.states_placed(scope);
   if (watch_.ready) watch_.ready(record);
+}
+
+// The version that its states come to, at the latest, by the runs that were submitted so far.
+StateVersion PlanTable::last_ahead(const PlanRecord& record) const {
+  uint64_t version = record.version->value;
+  for (const auto& [id, plan] : plans_) {
+    if (plan.scope == record.scope && plan.ready && plan.has_commit)
+      version += static_cast<uint64_t>(plan.runs);
+  }
+  return StateVersion(version);
 }
 
 void PlanTable::take_down(PlanRecord& record) {

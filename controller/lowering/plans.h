@@ -61,7 +61,10 @@ struct PlanRecord {
   std::map<uint32_t, Reservations> input_bytes;  // Of an array for this input that was put.
   bool has_commit = false;
   std::shared_ptr<StateVersion> version;  // Of the states of its scope.
-  uint64_t prepared = 0;                  // Runs that its hosts have been told of.
+  // States that are new with it have their first values in this version (PlacedState). None: it is
+  // not installed yet.
+  std::optional<StateVersion> states_since;
+  uint64_t prepared = 0;  // Runs that its hosts have been told of.
   // Runs that ended with an error, by the client's name, with what runs behind them are told; until
   // a run of a later chain begins.
   std::map<RunId, Error> failed;
@@ -95,6 +98,8 @@ struct CompileRequest {
   PlanOwner owner = PlanOwner::kOperator;
   std::string owner_name = {};
   OwnerUse::Hold held = {};  // Has the program; grows by what lowering gives.
+  // As an earlier controller knew it, whose program goes on; none: from now on.
+  std::optional<StateVersion> states_since = {};
 };
 
 struct OwnArenas;  // does_not_fit.h
@@ -105,6 +110,7 @@ class PlanTable {
   struct Watch {
     std::function<void(const PlanRecord&)> ready;
     std::function<void(PlanId)> gone;
+    std::function<void(SliceId)> states_placed;  // New ones, that are named in it.
   };
   PlanTable(Reactor& reactor, Background& background, HostTable& hosts, SliceTable& slices,
             Watch watch = {})
@@ -140,6 +146,7 @@ class PlanTable {
   std::vector<PlanRecord*> all_of(SessionId owner);
 
  private:
+  static void require_states(const Program& program, const SliceRecord& slice);
   PlanRecord place(SessionId owner, const Program& program, const std::vector<SliceId>& slices,
                    LowerOptions& options);
   std::vector<std::byte> lower(PlanRecord& plan, std::shared_ptr<const Program> program,
@@ -149,6 +156,7 @@ class PlanTable {
   void install(PlanRecord& plan, const std::vector<std::byte>& bytes,
                const std::string& holder_name);
   void announce(PlanRecord& plan);
+  StateVersion last_ahead(const PlanRecord& plan) const;
   void reserve(PlanRecord& plan, const std::string& holder_name);
   std::map<DeviceRef, OwnArenas> own_arenas() const;
   // One step of the installation on every host. Suspends until all have done it or one can't.

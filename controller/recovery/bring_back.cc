@@ -73,6 +73,7 @@ void Recovery::leaves(const Program& program) {
   slice.is_moving = true;
   slice.comes_again = std::max(slice.comes_again, *slice.version);
   callbacks_.moves(program.slice);
+  tables_.checkpoints.states_changed(program.slice);
 }
 
 void Recovery::begin(const ProgramPtr& program) {
@@ -137,6 +138,7 @@ bool Recovery::try_once(Program& program) {
   SliceRecord& slice = *tables_.slices.find(program.slice);
   slice.is_moving = true;
   slice.comes_again = std::max(slice.comes_again, *slice.version);
+  lose_states(program);
   Programs programs;
   for (PlanRecord* plan : plans_of(program)) {
     programs[plan->id] = plan->program;
@@ -170,6 +172,22 @@ bool Recovery::is_lost(const SliceRecord& slice) const {
            const HostRecord* const host = tables_.hosts.find(device.host);
            return host == nullptr || host->lost.has_value();
          });
+}
+
+// States that no executable has can't be placed anywhere else.
+void Recovery::lose_states(Program& program) {
+  std::set<std::string> placed;
+  for (const PlanRecord* plan : plans_of(program)) {
+    for (const PlanState& state : plan->plan->states)
+      placed.insert(plan->plan->values[state.value].name);
+  }
+  std::string names;
+  for (const std::string& name : tables_.slices.lose_states(program.slice, placed))
+    names += cat(names.empty() ? "\"" : ", \"", name, "\"");
+  if (names.empty()) return;
+  callbacks_.warn(program.session,
+                  cat(program.lost, " was lost: the program is brought back without its states ",
+                      names, ", which no executable has any more"));
 }
 
 // Suspends until all of its slices have devices.
@@ -339,6 +357,7 @@ void Recovery::end(Program& program) {
   program.waits_for = 0;
   program.again.clear();
   program.resized.clear();
+  program.held.clear();
   changed_.wake_all();
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
     slice->is_moving = false;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <span>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -17,7 +18,8 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kPauseNs = 1'000'000'000;  // After one that could not be written.
+// After one that could not be written; it grows while none can.
+constexpr int64_t kPauseFirstNs = 1'000'000'000, kPauseMaxNs = 60'000'000'000;
 constexpr size_t kFolderNameBytesMax = 200;  // File systems take 255, and some is added.
 
 std::string hash_of(const std::string& text) {
@@ -39,10 +41,16 @@ struct Checkpoints::Kept {
   SessionId session;
   SliceId slice;
   RecoveryOptions options;
-  StateVersion tried;  // Nothing is written of it any more, nor of earlier ones.
+  StateVersion done;                // Nothing is written of it any more, nor of earlier ones.
+  std::optional<StateVersion> due;  // This one, or the first one after it that can be.
   std::optional<StateVersion> newest;
   std::string program_id;
-  bool is_watching = false;  // The version that comes next is waited for, or was tried before.
+  // When `due` was found, and which version was there: how long a version takes follows from it.
+  int64_t since_ns = 0;
+  StateVersion since;
+  bool is_changed = false;   // The slice has had other states since what is due was laid out.
+  int64_t pause_ns = 0;      // After the last one, which failed.
+  bool is_watching = false;  // Runs that are submitted from now on come behind what is watched for.
   StopSource stop;           // The slice has gone.
   WaitQueue changed;
 
@@ -57,41 +65,62 @@ struct Checkpoints::Kept {
 // A segment of one host, while this lives.
 class Checkpoints::Memory {
  public:
-  // Suspends.
-  Memory(HostTable& hosts, HostId host, uint64_t bytes)
-      : hosts_(hosts), host_(host), segment_(peer().make_segment(bytes).take(gone())) {}
+  // Suspends until its owner may have one more there, and it is there.
+  Memory(Checkpoints& of, SessionId session, HostId host, Use use, uint64_t bytes)
+      : of_(of), host_(host), turn_(of, {host, of.callbacks_.owner_of(session), use}) {
+    segment_ = peer().make_segment(bytes).take(gone());
+  }
   ~Memory() {
-    const HostRecord* const host = hosts_.find(host_);
+    const HostRecord* const host = of_.hosts_.find(host_);
     if (host != nullptr && !host->lost) host->peer->checkpoints()->close_segment(segment_.number);
   }
   Memory(const Memory&) = delete;
 
   const SegmentDescriptor& descriptor() const { return segment_.descriptor; }
   bool is_gone() const {
-    const HostRecord* const host = hosts_.find(host_);
+    const HostRecord* const host = of_.hosts_.find(host_);
     return host == nullptr || host->lost.has_value();
   }
   StopToken gone() const {
-    hosts_.require_alive(host_);
-    return hosts_.at(host_).gone.token();
+    of_.hosts_.require_alive(host_);
+    return of_.hosts_.at(host_).gone.token();
   }
   // Both suspend.
   void write(const CheckpointFiles& files) {
     peer().write_checkpoint(segment_.number, files).await(gone());
   }
-  void read(const CheckpointFiles& files) {
-    peer().read_checkpoint(segment_.number, files).await(gone());
+  // Tensors that may be missing, and are.
+  std::vector<std::string> read(const CheckpointFiles& files) {
+    return peer().read_checkpoint(segment_.number, files).take(gone());
   }
 
  private:
+  // One of the segments that an owner may have on a host.
+  struct Turn {
+    Turn(Checkpoints& in, SegmentsKey key) : of(in), of_whom(std::move(key)) {
+      while (of.is_full(of_whom))
+        of.segment_closed_.wait("for memory for a checkpoint, of which its owner has much");
+      ++of.segments_[of_whom];
+    }
+    ~Turn() {
+      if (--of.segments_[of_whom] == 0) of.segments_.erase(of_whom);
+      of.segment_closed_.wake_all();
+    }
+    Turn(const Turn&) = delete;
+
+    Checkpoints& of;
+    const SegmentsKey of_whom;
+  };
+
   CheckpointPeer& peer() const {
-    hosts_.require_alive(host_);
-    return *hosts_.at(host_).peer->checkpoints();
+    of_.hosts_.require_alive(host_);
+    return *of_.hosts_.at(host_).peer->checkpoints();
   }
 
-  HostTable& hosts_;
+  Checkpoints& of_;
   const HostId host_;
-  const CheckpointPeer::Segment segment_;
+  const Turn turn_;
+  CheckpointPeer::Segment segment_;
 };
 
 Checkpoints::Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
@@ -104,6 +133,11 @@ Checkpoints::Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices,
       callbacks_(std::move(callbacks)),
       options_(std::move(options)),
       fibers_(reactor) {}
+
+Checkpoints::~Checkpoints() {
+  is_ending_ = true;
+  fibers_.cancel();
+}
 
 std::string Checkpoints::escaped(const std::string& text) {
   std::string name;
@@ -119,6 +153,13 @@ std::string Checkpoints::escaped(const std::string& text) {
   }
   if (name.size() <= kFolderNameBytesMax) return name;
   return cat(name.substr(0, kFolderNameBytesMax), "~", hash_of(text));
+}
+
+void Checkpoints::try_memory(SessionId session, SliceId slice) {
+  const SliceRecord& record = slices_.at(slice, session);
+  if (kept_.contains(slice) || record.placed_states.empty()) return;
+  const Memory memory(*this, session, worker(record, Use::kRestore), Use::kRestore,
+                      lay_out(record).bytes);
 }
 
 void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options) {
@@ -140,6 +181,10 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
   record.recovery = options;
   if (const auto found = kept_.find(slice); found != kept_.end()) {
     found->second->options = std::move(options);
+    if (far_.contains(session)) {
+      found->second->due.reset();
+      found->second->changed.wake_all();
+    }
     return;
   }
   const auto kept = std::make_shared<Kept>();
@@ -187,6 +232,18 @@ void Checkpoints::slice_gone(SliceId slice) {
   kept->changed.wake_all();
 }
 
+void Checkpoints::states_changed(SliceId slice) {
+  const auto found = kept_.find(slice);
+  if (found == kept_.end()) return;
+  found->second->is_changed = true;
+  callbacks_.withdraw(slice);
+}
+
+bool Checkpoints::is_full(const SegmentsKey& of_whom) const {
+  const auto found = segments_.find(of_whom);
+  return found != segments_.end() && found->second >= kSegmentsOfOwnerMax;
+}
+
 SliceRecord& Checkpoints::at(SliceId slice) {
   SliceRecord* const record = slices_.find(slice);
   GW_REQUIRE(record != nullptr, "checkpoint: there is no slice ", slice);
@@ -200,31 +257,66 @@ Checkpoints::Layout Checkpoints::lay_out(const SliceRecord& slice) {
     const int64_t offset = align_up(end, kAlignment);
     end = offset + state.type.bytes();
     layout.parts.push_back({name, offset, state.type.bytes()});
-    if (!state.stacked) {
+    if (state.stacked) {
+      Type layer = state.type;
+      layer.dims.erase(layer.dims.begin());
+      for (int64_t row = 0; row < state.stacked->count; ++row)
+        layout.tensors.push_back(
+            {layer_name(name, *state.stacked, row), layer, offset + row * layer.bytes()});
+    } else {
       layout.tensors.push_back({name, state.type, offset});
-      continue;
     }
-    Type layer = state.type;
-    layer.dims.erase(layer.dims.begin());
-    for (int64_t row = 0; row < state.stacked->count; ++row)
-      layout.tensors.push_back(
-          {layer_name(name, *state.stacked, row), layer, offset + row * layer.bytes()});
+    layout.tensors_end.push_back(layout.tensors.size());
   }
   layout.bytes = static_cast<uint64_t>(std::max<int64_t>(end, 1));
   return layout;
 }
 
-HostId Checkpoints::worker(const SliceRecord& slice) const {
-  for (const DeviceRef& device : slice.devices) {
-    const HostRecord* const host = hosts_.find(device.host);
-    if (host != nullptr && !host->lost && host->peer->checkpoints() != nullptr) return device.host;
+void Checkpoints::allow_missing(Layout& layout, const SliceRecord& slice, StateVersion version) {
+  size_t tensor = 0;
+  for (size_t i = 0; i < layout.parts.size(); ++i) {
+    const PlacedState& state = slice.placed_states.at(layout.parts[i].name);
+    for (; tensor < layout.tensors_end[i]; ++tensor)
+      layout.tensors[tensor].may_be_missing = version <= state.since;
   }
-  throw Error(ErrorKind::kUnavailable, "checkpoint: no host of the slice is left to write it");
 }
 
-StateVersion Checkpoints::next_version(const Kept& kept, const SliceRecord& slice) {
-  const uint64_t reached = std::max(slice.version->value, kept.tried.value);
-  return StateVersion((reached / kept.options.every + 1) * kept.options.every);
+std::vector<Checkpoints::Part> Checkpoints::found_parts(const Layout& layout,
+                                                        const std::vector<std::string>& missing,
+                                                        StateVersion version) {
+  const std::set<std::string> absent(missing.begin(), missing.end());
+  std::vector<Part> found;
+  size_t begin = 0;
+  for (size_t i = 0; i < layout.parts.size(); begin = layout.tensors_end[i++]) {
+    const auto there =
+        std::count_if(layout.tensors.begin() + static_cast<ptrdiff_t>(begin),
+                      layout.tensors.begin() + static_cast<ptrdiff_t>(layout.tensors_end[i]),
+                      [&](const StoredTensor& tensor) { return !absent.contains(tensor.name); });
+    if (there == 0) continue;
+    GW_REQUIRE(static_cast<size_t>(there) == layout.tensors_end[i] - begin,
+               "checkpoint: that of version ", version, " has ", there, " of ",
+               layout.tensors_end[i] - begin,
+               " layers of state "
+               ", layout.parts[i].name, "
+               "");
+    found.push_back(layout.parts[i]);
+  }
+  return found;
+}
+
+// Where its owner has the fewest segments.
+HostId Checkpoints::worker(const SliceRecord& slice, Use use) const {
+  std::optional<std::pair<int, HostId>> best;
+  const std::string owner = callbacks_.owner_of(slice.owner);
+  for (const DeviceRef& device : slice.devices) {
+    const HostRecord* const host = hosts_.find(device.host);
+    if (host == nullptr || host->lost || host->peer->checkpoints() == nullptr) continue;
+    const auto held = segments_.find({device.host, owner, use});
+    const int segments = held == segments_.end() ? 0 : held->second;
+    if (!best || segments < best->first) best = {segments, device.host};
+  }
+  if (best) return best->second;
+  throw Error(ErrorKind::kUnavailable, "checkpoint: no host of the slice is left to write it");
 }
 
 void Checkpoints::serve(const KeptPtr& kept) {
@@ -235,31 +327,89 @@ void Checkpoints::serve(const KeptPtr& kept) {
       kept->changed.wait("for a program that lost a host");
       continue;
     }
-    const StateVersion version = next_version(*kept, *slice);
-    const Result<Outcome> outcome = result_of([&] { return write(*kept, version); });
-    if (outcome.ok()) {
-      if (outcome.value() != Outcome::kHostGone) kept->tried = std::max(kept->tried, version);
+    if (!kept->due) {
+      const uint64_t reached = std::max(*slice->version, kept->done).value;
+      kept->due = StateVersion((reached / kept->options.every + 1) * kept->options.every);
+      kept->since_ns = reactor_.clock().now_ns();
+      kept->since = *slice->version;
+    }
+    if (!is_near(*kept, *slice)) {
+      wait_until_near(kept, *slice);
       continue;
     }
-    const Error& why = outcome.error();
-    if (why.kind() == ErrorKind::kCancelled || kept->stop.stop_requested() ||
-        callbacks_.place_of(kept->session).empty())
+    const Result<void> written = result_of([&] { write(*kept); });
+    if (written.ok()) {
+      kept->pause_ns = 0;
+    } else if (!goes_on_after(kept, written.error())) {
       return;
-    if (slices_.find(kept->slice)->is_moving) continue;
-    kept->tried = std::max(kept->tried, version);
-    kept->begin_watching();
-    callbacks_.warn(kept->session,
-                    cat("checkpoint of version ", version, " was not written: ", why.message(),
-                        "; the program goes ", "on, and the next one is tried"));
-    kept->changed.wait_until_ns("after a checkpoint that failed",
-                                reactor_.clock().now_ns() + kPauseNs);
+    }
   }
 }
 
-Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
+// The run that ends now may make one more version than is there.
+bool Checkpoints::is_near(const Kept& kept, const SliceRecord& slice) const {
+  const uint64_t next = slice.version->value + 1;
+  uint64_t ahead = kAheadVersions;
+  if (*slice.version > kept.since) {
+    const auto took_ns = static_cast<uint64_t>(reactor_.clock().now_ns() - kept.since_ns);
+    const uint64_t each_ns =
+        std::max<uint64_t>(1, took_ns / (slice.version->value - kept.since.value));
+    ahead = std::max(ahead, static_cast<uint64_t>(kAheadNs) / each_ns);
+  }
+  return kept.due->value <= next || kept.due->value - next <= ahead;
+}
+
+void Checkpoints::wait_until_near(const KeptPtr& kept, const SliceRecord& slice) {
+  struct Far {
+    std::map<SessionId, KeptPtr>& far;
+    SessionId session;
+    ~Far() { far.erase(session); }
+  } const leaves{far_, kept->session};
+  far_[kept->session] = kept;
+  kept->begin_watching();
+  while (kept->due && !kept->stop.stop_requested() && !slice.is_moving && !is_near(*kept, slice))
+    kept->changed.wait("for a version that is to be kept");
+}
+
+void Checkpoints::look_whether_near(SessionId session) {
+  const auto found = far_.find(session);
+  if (found == far_.end()) return;
+  const Kept& kept = *found->second;
+  const SliceRecord* const slice = slices_.find(kept.slice);
+  if (slice != nullptr && kept.due && is_near(kept, *slice)) found->second->changed.wake_all();
+}
+
+// Whether the next one is to be tried. Suspends for a while first.
+bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
+  const auto is_over = [&] {
+    return is_ending_ || kept->stop.stop_requested() ||
+           callbacks_.place_of(kept->session).empty() || slices_.find(kept->slice) == nullptr;
+  };
+  if (is_over()) return false;
+  if (slices_.find(kept->slice)->is_moving) return true;
+  kept->begin_watching();
+  callbacks_.warn(
+      kept->session,
+      kept->due ? cat("a checkpoint of version ", *kept->due, " can't be made yet: ", why.message(),
+                      "; the program goes on, and a later version is ", "tried")
+                : cat("checkpoint of version ", kept->done, " was not written: ", why.message(),
+                      "; the program goes on, and the next one is ", "tried"));
+  kept->pause_ns = std::clamp(2 * kept->pause_ns, kPauseFirstNs, kPauseMaxNs);
+  const int64_t until_ns = reactor_.clock().now_ns() + kept->pause_ns;
+  while (!is_over() && kept->changed.wait_until_ns("after a checkpoint that failed", until_ns)) {
+  }
+  return !is_over();
+}
+
+// What is due, or what has come in its place; where that can't be yet, nothing.
+void Checkpoints::write(Kept& kept) {
   const SliceRecord& slice = at(kept.slice);
+  kept.is_changed = false;
   Layout layout = lay_out(slice);
-  Memory memory(hosts_, worker(slice), layout.bytes);
+  const HostId host = worker(slice, Use::kWrite);
+  if (is_full({host, callbacks_.owner_of(kept.session), Use::kWrite})) kept.begin_watching();
+  Memory memory(*this, kept.session, host, Use::kWrite, layout.bytes);
+  if (kept.is_changed || !kept.due || at(kept.slice).is_moving) return;
   StopSource stop;
   const auto end = [&stop](const Error& why) { stop.request_stop(why); };
   const StopRegistration on_slice = kept.stop.token().on_stop(end);
@@ -267,22 +417,27 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
   kept.begin_watching();
   const Result<StatesRead> came = result_of([&] {
     return callbacks_.read(kept.session,
-                           {kept.slice, version, memory.descriptor(), std::move(layout.parts)},
+                           {kept.slice, *kept.due, memory.descriptor(), std::move(layout.parts)},
                            stop.token());
   });
   // What was copied is lost with its host; another one may do it.
-  if (!came.ok() && memory.is_gone() && !kept.stop.stop_requested() &&
-      came.error().kind() != ErrorKind::kCancelled)
-    return Outcome::kHostGone;
+  if (!came.ok() && memory.is_gone() && !kept.stop.stop_requested() && !is_ending_) return;
   if (!came.ok()) throw Error(came.error());
-  if (came.value().how == StatesRead::How::kPast) return Outcome::kPast;
-  if (came.value().how == StatesRead::How::kAgain) return Outcome::kHostGone;
+  if (came.value().how != StatesRead::How::kHere) return;
+  const StateVersion version = came.value().version;
+  kept.done = std::max(kept.done, version);
+  kept.due.reset();
+  write_files(kept, memory, version, std::move(layout.tensors));
+}
+
+void Checkpoints::write_files(Kept& kept, Memory& memory, StateVersion version,
+                              std::vector<StoredTensor> tensors) {
   const std::string place = callbacks_.place_of(kept.session);
-  if (place.empty()) throw Error(ErrorKind::kCancelled, "checkpoint: its program has ended");
-  if (is_ending_) throw Error(ErrorKind::kCancelled, "checkpoint: its controller ends");
+  if (place.empty()) throw Error(ErrorKind::kUnavailable, "checkpoint: its program has ended");
+  if (is_ending_) throw Error(ErrorKind::kUnavailable, "checkpoint: its controller ends");
   CheckpointFiles files{.folder = cat(options_.folder, "/", place),
                         .version = kept.number_of(version),
-                        .tensors = std::move(layout.tensors),
+                        .tensors = std::move(tensors),
                         .keep = kept.options.keep,
                         .known = kept.newest ? kept.number_of(*kept.newest) : 0,
                         .metadata = kept.options.metadata};
@@ -300,10 +455,9 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
                     {{"folder", files.folder}, {"version", version.value}});
   callbacks_.written(kept.session, version);
   if (on_written_ && !kept.stop.stop_requested()) on_written_(kept.slice, version);
-  return Outcome::kWritten;
 }
 
-void Checkpoints::put_states(const SliceRecord& slice, const Layout& layout,
+void Checkpoints::put_states(const SliceRecord& slice, const std::vector<Part>& parts,
                              const SegmentDescriptor& from) {
   struct Puts {
     size_t under_way = 0;
@@ -318,8 +472,8 @@ void Checkpoints::put_states(const SliceRecord& slice, const Layout& layout,
     if (done.error && !puts->failed) puts->failed = done.error;
     puts->changed.wake_all();
   };
-  puts->under_way = layout.parts.size();
-  for (const Part& part : layout.parts) {
+  puts->under_way = parts.size();
+  for (const Part& part : parts) {
     runs_.in_order(session, {id.value}, [=, this](Ticket ticket) {
       const SliceRecord* const there = slices_.find(id);
       if (there == nullptr)
@@ -349,15 +503,18 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
   const KeptPtr kept = found->second;
   if (version != StateVersion()) {
     const SliceRecord& record = at(slice);
-    const Layout layout = lay_out(record);
-    Memory memory(hosts_, worker(record), layout.bytes);
-    memory.read({.folder = cat(options_.folder, "/", callbacks_.place_of(kept->session)),
-                 .version = kept->number_of(version),
-                 .tensors = layout.tensors});
-    put_states(at(slice), layout, memory.descriptor());
+    Layout layout = lay_out(record);
+    allow_missing(layout, record, version);
+    Memory memory(*this, kept->session, worker(record, Use::kRestore), Use::kRestore, layout.bytes);
+    const std::vector<std::string> missing =
+        memory.read({.folder = cat(options_.folder, "/", callbacks_.place_of(kept->session)),
+                     .version = kept->number_of(version),
+                     .tensors = layout.tensors});
+    put_states(at(slice), found_parts(layout, missing, version), memory.descriptor());
   }
   *at(slice).version = version;
-  kept->tried = version;
+  kept->done = version;
+  kept->due.reset();
   // What lies beside it is of this program, also where an earlier controller kept it.
   if (version != StateVersion() && !kept->newest) kept->newest = version;
 }

@@ -7,12 +7,22 @@
 // a time; versions that come meanwhile are passed over. One that can't be written is warned about,
 // and training goes on.
 //
+// The memory is there for a short while only: from a few versions before the one that is to be kept
+// (kAheadVersions, or as many as take kAheadNs) until its files are written. An owner has a bounded
+// number of segments on a host at a time; its other programs wait for one. Where there was none when
+// its version came, the next version is kept, and not the next multiple.
+//
+// What is copied is laid out before its version comes. So states_changed() withdraws what waits for
+// one: it is laid out anew.
+//
 // Files lie in FOLDER/OWNER/PROGRAM/step-<number> (checkpoint/checkpoint_dir.h), where numbers are
-// versions, counted on from RecoveryOptions::first, with the states by the names that Slice::state_tensors() has: each layer of a stack is a tensor of its own. They
+// versions, counted on from RecoveryOptions::first, with the states by the names that
+// Slice::state_tensors() has: each layer of a stack is a tensor of its own. They
 // say nothing of meshes. They outlive the program; of what an earlier program of the same name left
 // there the newest set is kept aside, in PROGRAM~earlier.
 //
-// Threads: the reactor's; keep() and restore() suspend, nothing else does. A fiber for each slice.
+// Threads: the reactor's; try_memory(), keep() and restore() suspend, nothing else does. A fiber for
+// each slice.
 // Ownership: what it is given outlives it.
 // Errors: keep() throws kInvalid for options beyond their bounds, where there is no folder, for a
 // slice without states and for a second slice of a program. restore(): kInvalid for a version that
@@ -26,6 +36,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,12 +45,19 @@
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/stop.h"
+#include "runtime/fibers/wait_queue.h"
 #include "runtime/observe/log.h"
 
 namespace gangway {
 
 class Checkpoints {
  public:
+  // How early there is memory for a version.
+  static constexpr uint64_t kAheadVersions = 16;
+  static constexpr int64_t kAheadNs = 100'000'000;
+  // Of one owner on one host: to write from, and as many to restore from.
+  static constexpr int kSegmentsOfOwnerMax = 16;
+
   // A whole state, in an executor's segment.
   struct Part {
     std::string name;
@@ -47,13 +65,16 @@ class Checkpoints {
   };
   struct Read {
     SliceId slice;
-    StateVersion version;
+    StateVersion version;  // Or the first one that comes later.
     SegmentDescriptor segment;
     std::vector<Part> parts;
   };
   struct Callbacks {
     // Copies them, when that version comes. Suspends.
     std::function<StatesRead(SessionId, const Read&, const StopToken&)> read;
+    // Those of this slice that have no place yet are to be asked for again.
+    std::function<void(SliceId)> withdraw;
+    std::function<std::string(SessionId)> owner_of;
     // "owner/program", each escaped; empty: the session is closed.
     std::function<std::string(SessionId)> place_of;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
@@ -65,7 +86,11 @@ class Checkpoints {
   };
   Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
               CopyTable& copies, Callbacks callbacks, Options options);
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
 
+  // Throws what keeps the slice's hosts from having memory for its states now.
+  void try_memory(SessionId session, SliceId slice);
   // From now on a checkpoint of this slice's states is written at each multiple of `every`
   // versions, the next one first. Asked again, the new options hold behind the one under way.
   void keep(SessionId session, SliceId slice, RecoveryOptions options);
@@ -75,7 +100,8 @@ class Checkpoints {
   std::optional<StateVersion> newest_number_of(SessionId session) const;
   // Writes all states of the program, wherever they lie now, as that version's checkpoint has them,
   // behind the runs that were submitted before and ahead of later ones; the slice is of that
-  // version then. Version 0 is what installing a plan has left: nothing is copied.
+  // version then. A state that was placed at that version or later, and is not in the checkpoint, is
+  // as installing its plan has left it. Version 0 is that of all: nothing is copied.
   void restore(SliceId slice, StateVersion version);
   // Of the program's versions, ascending, those whose files lie in the folder now, whoever wrote
   // them.
@@ -85,6 +111,12 @@ class Checkpoints {
     on_written_ = std::move(told);
   }
   void slice_gone(SliceId slice);
+  // It has other states than before.
+  void states_changed(SliceId slice);
+  // A run of this session ends, and may have made a version.
+  void run_ends(SessionId session) {
+    if (!far_.empty()) look_whether_near(session);
+  }
   void slice_is_back(SliceId slice);               // It was moving (SliceRecord).
   size_t under_way() const { return under_way_; }  // Being written.
   void begin_no_more() { is_ending_ = true; }      // What is being written is written.
@@ -97,18 +129,33 @@ class Checkpoints {
   struct Kept;
   using KeptPtr = std::shared_ptr<Kept>;
   class Memory;
+  enum class Use : uint8_t { kWrite, kRestore };
+  using SegmentsKey = std::tuple<HostId, std::string, Use>;  // Of an owner on a host.
   struct Layout {
     uint64_t bytes = 0;
     std::vector<Part> parts;
     std::vector<StoredTensor> tensors;
+    std::vector<size_t>
+        tensors_end;  // By part: its tensors are those before, from the last part's.
   };
   static Layout lay_out(const SliceRecord& slice);
-  static StateVersion next_version(const Kept& kept, const SliceRecord& slice);
-  enum class Outcome : uint8_t { kWritten, kPast, kHostGone };
+  // What a checkpoint of that version may lack need not be there.
+  static void allow_missing(Layout& layout, const SliceRecord& slice, StateVersion version);
+  static std::vector<Part> found_parts(const Layout& layout,
+                                       const std::vector<std::string>& missing,
+                                       StateVersion version);
   void serve(const KeptPtr& kept);
-  Outcome write(Kept& kept, StateVersion version);
-  HostId worker(const SliceRecord& slice) const;
-  void put_states(const SliceRecord& slice, const Layout& layout, const SegmentDescriptor& from);
+  void wait_until_near(const KeptPtr& kept, const SliceRecord& slice);
+  bool is_near(const Kept& kept, const SliceRecord& slice) const;
+  void look_whether_near(SessionId session);
+  void write(Kept& kept);
+  void write_files(Kept& kept, Memory& memory, StateVersion version,
+                   std::vector<StoredTensor> tensors);
+  bool goes_on_after(const KeptPtr& kept, const Error& why);
+  HostId worker(const SliceRecord& slice, Use use) const;
+  bool is_full(const SegmentsKey& of_whom) const;
+  void put_states(const SliceRecord& slice, const std::vector<Part>& parts,
+                  const SegmentDescriptor& from);
   SliceRecord& at(SliceId slice);
   KeptPtr kept_of(SessionId session) const;  // Null: the session keeps none.
 
@@ -121,6 +168,9 @@ class Checkpoints {
   const Options options_;
   std::function<void(SliceId, StateVersion)> on_written_;
   std::map<SliceId, KeptPtr> kept_;
+  std::map<SessionId, KeptPtr> far_;  // Those whose next version is not near.
+  std::map<SegmentsKey, int> segments_;
+  WaitQueue segment_closed_;
   size_t under_way_ = 0;
   bool is_ending_ = false;
   FiberGroup fibers_;

@@ -146,7 +146,8 @@ RecordJson json_of(const ProgramRecord::Executable& executable) {
           {"slices", executable.slices},
           {"runs_in_flight_max", executable.runs_in_flight_max},
           {"dispatch", to_string(executable.dispatch)},
-          {"position", executable.position}};
+          {"position", executable.position},
+          {"states_since", executable.states_since}};
 }
 
 // `bytes`: those that are left; its own are taken from them.
@@ -165,6 +166,8 @@ ProgramRecord::Executable executable_of(const RecordJson& from, size_t slices,
   executable.runs_in_flight_max = word_at(from, "runs_in_flight_max");
   executable.dispatch = dispatch_of("\"dispatch\"", text_of(at(from, "dispatch"), "dispatch"));
   executable.position = whole_at(from, "position");
+  // Records of earlier versions of Gangway say nothing of it.
+  if (from.contains("states_since")) executable.states_since = whole_at(from, "states_since");
   return executable;
 }
 

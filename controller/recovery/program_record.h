@@ -44,6 +44,8 @@ struct ProgramRecord {
     uint32_t runs_in_flight_max = 2;
     Dispatch dispatch = Dispatch::kParallel;
     uint64_t position = 0;  // Of its sources in its next run; not of the repeated one.
+    // States that came with it have their first values in this version.
+    uint64_t states_since = 0;
   };
   struct Repetition {
     uint32_t executable = 0;

@@ -38,6 +38,7 @@ ProgramRecord a_program() {
   program.slices[1].shape.exclusive = program.slices[1].shape.one_island = true;
   program.slices[1].shape.per_host_max = 3;
   program.executables.push_back({"evaluate", bytes_of(""), {0, 1}, 1, Dispatch::kSequential, 12});
+  program.executables[0].states_since = 57;
   program.executables.push_back(
       {"train", bytes_of(std::string("\0\n{}\xFF", 5)), {1}, 2, Dispatch::kParallel, 0});
   program.repetition = {.executable = 1,
@@ -79,6 +80,7 @@ TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
   EXPECT_EQ(*read.executables.at(1).program, *program.executables[1].program);
   EXPECT_EQ(read.executables[0].slices, program.executables[0].slices);
   EXPECT_EQ(read.executables[0].dispatch, Dispatch::kSequential);
+  EXPECT_EQ(read.executables[0].states_since, 57u);
   ASSERT_EQ(read.repetition.inputs.size(), program.repetition.inputs.size());
   for (size_t i = 0; i < read.repetition.inputs.size(); ++i)
     EXPECT_EQ(read.repetition.inputs[i].value, program.repetition.inputs[i].value) << i;

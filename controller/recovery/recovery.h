@@ -14,6 +14,10 @@
 // that was not told is submitted once those before it have ended again: from then on it has the
 // time that its limit says.
 //
+// A state that is younger than the checkpoint begins with its first value again. One that no
+// executable has any more can't be placed anywhere: the program goes on without it, and its user is
+// told.
+//
 // What can't be brought back fails as without checkpoints, and the client's user is told why: after
 // states were written by a client, or runs came before the checkpoints were asked for, with no
 // checkpoint since; and where a run takes an array that no run of the log has made. Hosts that are
@@ -141,6 +145,7 @@ class Recovery {
   bool try_once(Program& program);
   bool is_quiet(const Program& program) const;
   std::optional<std::string> why_not(const Program& program) const;
+  void lose_states(Program& program);
   void move_slices(Program& program, Programs& programs);
   std::vector<SliceId> slices_of(const Program& program) const;
   bool is_lost(const SliceRecord& slice) const;

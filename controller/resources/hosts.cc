@@ -232,11 +232,15 @@ std::string HostTable::holders(DeviceRef at) const {
 }
 
 void HostTable::require_alive(HostId id) const {
-  const HostRecord& host = hosts_.at(id);
+  constexpr const char* kHint = "allocate a new slice and compile again";
+  const auto found = hosts_.find(id);
+  if (found == hosts_.end())  // It was lost, and nothing lies on it: nobody keeps its name.
+    throw Error(ErrorKind::kUnavailable, cat("host number ", id, " is gone"), {}, kHint);
+  const HostRecord& host = found->second;
   if (!host.lost) return;
   throw Error(ErrorKind::kUnavailable,
               cat("host \"", host.info.name, "\" is gone: ", host.lost->message()),
-              {.host = host.info.name}, "allocate a new slice and compile again");
+              {.host = host.info.name}, kHint);
 }
 
 }  // namespace gangway

@@ -35,7 +35,9 @@ class CheckpointPeer {
   virtual ~CheckpointPeer() = default;
   virtual Future<Segment> make_segment(uint64_t bytes) = 0;
   virtual Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) = 0;
-  virtual Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) = 0;
+  // Which of the tensors that may be missing are.
+  virtual Future<std::vector<std::string>> read_checkpoint(uint64_t segment,
+                                                           const CheckpointFiles& files) = 0;
   virtual void close_segment(uint64_t segment) = 0;  // Nobody waits for it.
 };
 

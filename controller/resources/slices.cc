@@ -243,6 +243,25 @@ void SliceTable::free_states(SliceRecord& slice) {
   }
 }
 
+bool SliceTable::place_state(SliceId id, const std::string& name, PlacedState at) {
+  auto& placed = slices_.at(id).placed_states;
+  const auto found = placed.find(name);
+  if (found == placed.end()) return placed.emplace(name, std::move(at)).second;
+  at.since = found->second.since;
+  found->second = std::move(at);
+  return false;
+}
+
+std::vector<std::string> SliceTable::lose_states(SliceId id, const std::set<std::string>& all_but) {
+  SliceRecord& slice = slices_.at(id);
+  std::vector<std::string> lost;
+  for (const auto& [name, state] : slice.placed_states)
+    if (!all_but.contains(name)) lost.push_back(name);
+  for (const std::string& name : lost) slice.placed_states.erase(name);
+  slice.lost_states.insert(lost.begin(), lost.end());
+  return lost;
+}
+
 void SliceTable::forget_states(SliceId id) {
   SliceRecord& slice = slices_.at(id);
   free_states(slice);

@@ -40,6 +40,8 @@ struct PlacedState {
   std::shared_ptr<const DeviceLayout> layout;
   Type type;
   std::optional<StackedLayers> stacked = {};  // To files each layer is a tensor of its own.
+  // It has its first value in this version, and in those before there are none of it.
+  StateVersion since = {};
 };
 
 struct SliceRecord {
@@ -60,6 +62,8 @@ struct SliceRecord {
   // they still hear of the old ones is not of the new ones.
   StateScope host_scope;
   std::map<std::string, PlacedState> placed_states;  // By name.
+  // Those that no plan had when a host was lost: what they were is not there any more.
+  std::set<std::string> lost_states;
   // Runs that have committed, of all plans whose states are named in it.
   std::shared_ptr<StateVersion> version = std::make_shared<StateVersion>();
   // Its program is to go on when a host is lost; then checkpoints of these states are kept.
@@ -99,10 +103,11 @@ class SliceTable {
   void drop(SliceId id);  // A plan that used it is gone.
   // A plan created states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
-  // Where the parts of a state of that name lie.
-  void place_state(SliceId id, const std::string& name, PlacedState at) {
-    slices_.at(id).placed_states[name] = std::move(at);
-  }
+  // Where the parts of a state of that name lie. Whether it is new; if not, it is there since when it
+  // was.
+  bool place_state(SliceId id, const std::string& name, PlacedState at);
+  // The slice lost a host, and its states but for these are lost with it: which ones.
+  std::vector<std::string> lose_states(SliceId id, const std::set<std::string>& all_but);
   // Hosts free the states that are named in it, and what they still hold is nobody's.
   void forget_states(SliceId id);
   // It lies nowhere, until it gets these devices, as many as the shape says.

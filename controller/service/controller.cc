@@ -45,7 +45,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       background_(reactor, "compiler", kCompilesAtOnce),
       plans_(reactor, background_, hosts_, slices_,
              {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
-              [this](PlanId plan) { runs_.plan_gone(plan); }}),
+              [this](PlanId plan) { runs_.plan_gone(plan); },
+              [this](SliceId slice) { checkpoints_.states_changed(slice); }}),
       runs_(
           reactor_.clock(), hosts_, plans_, objects_,
           {[this](SessionId session, RunDoneFrame&& done) { run_ended(session, std::move(done)); },
@@ -79,6 +80,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
           {[this](SessionId session, const Checkpoints::Read& read, const StopToken& stop) {
              return read_for_checkpoint(session, read, stop);
            },
+           [this](SliceId slice) { shared_states_.withdraw(slice); },
+           [this](SessionId session) { return owner_of(session); },
            [this](SessionId session) { return place_of_checkpoints(session); },
            [this](SessionId session, const std::string& line) { warn(session, line); },
            [this](SessionId session, StateVersion version) {
@@ -557,6 +560,7 @@ void Controller::require_open(SessionId session) const {
 }
 
 void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
+  checkpoints_.run_ends(id);
   if (recovery_.run_ended(id, done)) tell_run_ended(id, std::move(done));
 }
 

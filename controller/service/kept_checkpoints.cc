@@ -7,6 +7,7 @@ StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints:
                                            const StopToken& stop) {
   SharedStateTable::Request request{.slice = read.slice,
                                     .version = read.version,
+                                    .or_later = true,
                                     .segment = read.segment,
                                     .parts = {},
                                     .is_counted = false};
@@ -24,6 +25,8 @@ std::string Controller::place_of_checkpoints(SessionId id) const {
 
 void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options) {
   recovery_.wait_until_back(session);
+  require_open(session);
+  checkpoints_.try_memory(session, slice);
   require_open(session);
   checkpoints_.keep(session, slice, std::move(options));
   if (sessions_.contains(session)) recovery_.keep(session, slice);

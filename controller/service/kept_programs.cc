@@ -122,7 +122,8 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
                   .slices = {},
                   .runs_in_flight_max = static_cast<uint32_t>(plan.plan->runs_in_flight_max),
                   .dispatch = plan.plan->dispatch,
-                  .position = named.position};
+                  .position = named.position,
+                  .states_since = plan.states_since.value_or(StateVersion()).value};
     for (const SliceId slice : plan.slices) executable.slices.push_back(slices.at(slice));
   }
   if (!is_kept || !is_repeated) return std::nullopt;

@@ -120,12 +120,18 @@ Future<void> ExecutorRpc::write_checkpoint(uint64_t segment, const CheckpointFil
   });
 }
 
-Future<void> ExecutorRpc::read_checkpoint(uint64_t segment, const CheckpointFiles& files) {
+Future<std::vector<std::string>> ExecutorRpc::read_checkpoint(uint64_t segment,
+                                                              const CheckpointFiles& files) {
+  using Missing = std::vector<std::string>;
   auto request = executor_.readCheckpointRequest();
   request.setNumber(segment);
   write(request.initFiles(), files);
-  return as_future<void>(reactor_, "read a checkpoint", [promise = request.send()]() mutable {
-    await<capnp::Response<wire::Executor::ReadCheckpointResults>>(kj::mv(promise));
+  return as_future<Missing>(reactor_, "read a checkpoint", [promise = request.send()]() mutable {
+    const auto reply =
+        await<capnp::Response<wire::Executor::ReadCheckpointResults>>(kj::mv(promise));
+    Missing missing;
+    for (const auto tensor : reply.getMissing()) missing.emplace_back(tensor.cStr());
+    return missing;
   });
 }
 

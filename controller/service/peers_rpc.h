@@ -61,7 +61,8 @@ class ExecutorRpc final : public ExecutorPeer, public CheckpointPeer {
   CheckpointPeer* checkpoints() override { return this; }
   Future<Segment> make_segment(uint64_t bytes) override;
   Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
-  Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
+  Future<std::vector<std::string>> read_checkpoint(uint64_t segment,
+                                                   const CheckpointFiles& files) override;
   void close_segment(uint64_t segment) override;
   Future<HostTimeline> timeline(uint32_t events_max) override;
   void send(const Frame& frame) override { stream_->send(frame); }

@@ -160,7 +160,8 @@ PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Ses
                    {.runs_in_flight_max = executable.runs_in_flight_max,
                     .dispatch = executable.dispatch,
                     .pacer = options_.pacer,
-                    .held = std::move(held)})
+                    .held = std::move(held),
+                    .states_since = StateVersion(executable.states_since)})
           .id;
     });
   });

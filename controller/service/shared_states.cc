@@ -153,11 +153,11 @@ void SharedStateTable::at_place(const OrderPlace& place) {
   for (const ReadPtr& read : reads_of(slice->id)) {
     if (!waits(read)) continue;
     if (const auto wanted = read->request.version) {
-      if (*wanted < here) {
+      if (*wanted < here && !read->request.or_later) {
         read->past = here;
         settle(*read);
       }
-      if (*wanted != here) continue;
+      if (read->past || *wanted > here) continue;
     } else {
       if (here < slice->comes_again) continue;  // Somebody may have seen a later one.
       RunId& served = served_before_[slice->id];
@@ -221,6 +221,14 @@ void SharedStateTable::slice_gone(SliceId slice) {
   }
 }
 
+void SharedStateTable::withdraw(SliceId slice) {
+  for (const ReadPtr& read : reads_of(slice)) {
+    if (read->request.is_counted) continue;
+    read->is_withdrawn = true;
+    settle(*read);
+  }
+}
+
 void SharedStateTable::slice_moves(SliceId slice) {
   for (const ReadPtr& read : reads_of(slice)) {
     if (!read->is_taken && read->copies == 0) continue;
@@ -258,6 +266,7 @@ void SharedStateTable::settle(Read& read) {
     read.ahead.clear();
     read.of_copies.reset();
   }
+  if (read.is_withdrawn && !read.is_taken) read.again = true;
   if (!read.error && !read.again) read.error = read.of_copies;
   if (!read.error && !read.again && !read.past && !(read.is_taken && read.ahead.empty())) return;
   read.has_ended = true;

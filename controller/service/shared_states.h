@@ -76,6 +76,7 @@ class SharedStateTable {
   struct Request {
     SliceId slice;
     std::optional<StateVersion> version;  // None: the latest.
+    bool or_later = false;                // If that is past, the first one that comes.
     SegmentDescriptor segment;
     std::vector<Part> parts;
     bool is_counted = true;  // Else it is the controller's own, for a checkpoint.
@@ -87,6 +88,9 @@ class SharedStateTable {
   void at_place(const OrderPlace& place);
   void run_ended(const RunRecord& run, bool committed);
   void slice_gone(SliceId slice);
+  // Of the controller's own reads of the slice, those that have no place among the runs are to be
+  // asked for again: its states may be others than they were.
+  void withdraw(SliceId slice);
   // A host of it is lost, and it is being brought back: what is copied now comes again.
   void slice_moves(SliceId slice);
   // It is back, or nobody waits any more for what comes again: see SliceRecord.
@@ -106,12 +110,13 @@ class SharedStateTable {
     size_t copies = 0;      // Under way.
     bool again = false;     // What they give is nothing.
     bool is_settled = true;  // No host may still write to its memory that was lost.
+    bool is_withdrawn = false;  // It gets no place any more.
     std::optional<StateVersion> past;  // It was; the runs that have begun lead to this one.
     std::optional<Error> error, of_copies;
     bool has_ended = false;
     WaitQueue changed;
 
-    bool waits() const { return !is_taken && !past && !error && !of_copies; }
+    bool waits() const { return !is_taken && !past && !is_withdrawn && !error && !of_copies; }
     uint64_t expected() const { return version.value + ahead.size(); }
   };
   using ReadPtr = std::shared_ptr<Read>;

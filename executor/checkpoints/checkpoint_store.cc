@@ -139,7 +139,9 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
   directory.prune(files.keep, static_cast<int64_t>(files.known));
 }
 
-void read_files(const CheckpointFiles& files, const SharedSegment& segment, const Flag& stop) {
+// Which of the tensors that may be missing are.
+std::vector<std::string> read_files(const CheckpointFiles& files, const SharedSegment& segment,
+                                    const Flag& stop) {
   std::error_code error;
   GW_REQUIRE(fs::is_directory(files.folder, error), "checkpoint: there is no folder ",
              files.folder);
@@ -147,14 +149,23 @@ void read_files(const CheckpointFiles& files, const SharedSegment& segment, cons
       CheckpointDir(files.folder).folder_of(static_cast<int64_t>(files.version));
   GW_REQUIRE(fs::is_directory(folder, error), "checkpoint: there is no ", folder.string());
   const TensorFiles found = TensorFiles::open(folder);
+  std::vector<std::string> missing;
+  std::vector<StoredTensor> wanted;
   for (const StoredTensor& tensor : files.tensors) {
+    if (tensor.may_be_missing && !found.tensors().contains(tensor.name)) {
+      missing.push_back(tensor.name);
+    } else {
+      wanted.push_back(tensor);
+    }
+  }
+  for (const StoredTensor& tensor : wanted) {
     const TensorView& view = found.at(tensor.name);
     const TensorSpec expected{tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.dims};
     GW_REQUIRE(*view.spec == expected, "checkpoint: ", folder.string(), ": tensor \"", tensor.name,
                "\": expected ", to_string(tensor.type), ", got ", to_string(view.spec->dtype),
                to_string(Dims(view.spec->shape)));
   }
-  for (const StoredTensor& tensor : files.tensors) {
+  for (const StoredTensor& tensor : wanted) {
     size_t at = 0;
     const std::span<const std::byte> bytes = found.at(tensor.name).bytes;
     for (const auto piece : pieces_of(bytes_of(tensor, segment))) {
@@ -163,6 +174,7 @@ void read_files(const CheckpointFiles& files, const SharedSegment& segment, cons
       at += piece.size();
     }
   }
+  return missing;
 }
 
 }  // namespace
@@ -202,12 +214,11 @@ void CheckpointStore::write(uint64_t segment, CheckpointFiles files) {
   });
 }
 
-void CheckpointStore::read(uint64_t segment, CheckpointFiles files) {
+std::vector<std::string> CheckpointStore::read(uint64_t segment, CheckpointFiles files) {
   auto memory = find(segment);
   require_fits(files, memory->size());
-  background_.run([files = std::move(files), memory = std::move(memory), stop = Flag(stop_)] {
-    read_files(files, *memory, stop);
-  });
+  return background_.run([files = std::move(files), memory = std::move(memory),
+                          stop = Flag(stop_)] { return read_files(files, *memory, stop); });
 }
 
 }  // namespace gangway

@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "protocol/checkpoint_files.h"
 #include "runtime/fibers/background.h"
@@ -27,7 +29,7 @@ namespace gangway {
 
 class CheckpointStore {
  public:
-  static constexpr size_t kSegmentsMax = 64;
+  static constexpr size_t kSegmentsMax = 512;  // How many of one owner: its controller counts.
   static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 44;
   static constexpr size_t kTensorsMax = size_t{1} << 20;
   static constexpr size_t kPieceBytes = size_t{16} << 20;
@@ -45,7 +47,8 @@ class CheckpointStore {
   Segment make_segment(uint64_t bytes);
   void close_segment(uint64_t number);
   void write(uint64_t segment, CheckpointFiles files);
-  void read(uint64_t segment, CheckpointFiles files);
+  // Which of the tensors that may be missing are.
+  std::vector<std::string> read(uint64_t segment, CheckpointFiles files);
 
  private:
   std::shared_ptr<const SharedSegment> find(uint64_t segment) const;

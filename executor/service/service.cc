@@ -108,7 +108,10 @@ class ExecutorServer final : public wire::Executor::Server {
   kj::Promise<void> readCheckpoint(ReadCheckpointContext context) override {
     return in_fiber(fibers_, "read a checkpoint", [this, self = thisCap(), context]() mutable {
       const auto params = context.getParams();
-      checkpoints_.read(params.getNumber(), read(params.getFiles()));
+      const std::vector<std::string> missing =
+          checkpoints_.read(params.getNumber(), read(params.getFiles()));
+      auto results = context.getResults().initMissing(static_cast<uint32_t>(missing.size()));
+      for (uint32_t i = 0; i < missing.size(); ++i) results.set(i, missing[i]);
     });
   }
 

@@ -559,6 +559,32 @@ TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedFor) {
   }
 }
 
+// The newest checkpoint does not have the other executable's state.
+TEST_F(ResumedTest, AnExecutableThatIsYoungerThanTheNewestCheckpointComesAgain) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    {
+      const Client client = cluster.connect("trainer");
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = slice.compile(walking(text_));
+      slice.keep_checkpoints({.every = 10, .keep = 2});
+      step.repeat(kSteps, {{"lr", rates()}, {"step", Schedule::linear(0, 1)}});
+      while (!cluster.controller().programs()[0].checkpoint) cluster.pass(100us);
+      ProgramBuilder b("another", Mesh{{{"data", 4}}});
+      const Value z = b.state("z", zeros(f32()));
+      b.update(z, z + 1.0);
+      const Executable another = slice.compile(b.build());
+      client.detach();
+    }
+    EXPECT_EQ(cluster.controller().programs().at(0).checkpoint, StateVersion(10));
+    cluster.kill_controller();
+    start(cluster);
+    expect_the_rest(cluster);
+  });
+}
+
 TEST_F(ResumedTest, AProgramThatItsClientRunsIsNotBroughtBack) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   std::vector<std::string> told;

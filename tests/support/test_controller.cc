@@ -13,6 +13,7 @@ FakeCheckpoints::~FakeCheckpoints() = default;
 Future<CheckpointPeer::Segment> FakeCheckpoints::make_segment(uint64_t bytes) {
   if (refuses) return Future<Segment>(Result<Segment>(*refuses));
   segments.insert(++last_);
+  if (making) return making->future();
   return Future<Segment>(Result<Segment>(Segment{last_, {.bytes = bytes}}));
 }
 
@@ -22,9 +23,11 @@ Future<void> FakeCheckpoints::write_checkpoint(uint64_t segment, const Checkpoin
   return writing ? writing->future() : ready_future();
 }
 
-Future<void> FakeCheckpoints::read_checkpoint(uint64_t segment, const CheckpointFiles&) {
+Future<std::vector<std::string>> FakeCheckpoints::read_checkpoint(uint64_t segment,
+                                                                  const CheckpointFiles&) {
   EXPECT_TRUE(segments.contains(segment));
-  return ready_future();
+  return Future<std::vector<std::string>>(
+      Result<std::vector<std::string>>(std::vector<std::string>{}));
 }
 
 void FakeCheckpoints::close_segment(uint64_t segment) { segments.erase(segment); }

@@ -24,11 +24,13 @@ class FakeCheckpoints final : public CheckpointPeer {
   ~FakeCheckpoints() override;
   Future<Segment> make_segment(uint64_t bytes) override;
   Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
-  Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
+  Future<std::vector<std::string>> read_checkpoint(uint64_t segment,
+                                                   const CheckpointFiles& files) override;
   void close_segment(uint64_t segment) override;
 
-  std::optional<Error> refuses;          // Set: no segment is made.
-  std::optional<Promise<void>> writing;  // Set: what write_checkpoint waits for.
+  std::optional<Error> refuses;            // Set: no segment is made.
+  std::optional<Promise<Segment>> making;  // Set: what make_segment waits for.
+  std::optional<Promise<void>> writing;    // Set: what write_checkpoint waits for.
   std::set<uint64_t> segments;
   std::vector<CheckpointFiles> written;
 

@@ -1,0 +1,108 @@
+// Programs whose set of states changes while they keep checkpoints, and which then lose a host, on
+// virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/recovery/trainer.h"
+#include "tests/sim/sim_time.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+using sim::Trainer;
+using sim::with_trainer;
+using ::testing::HasSubstr;
+
+// Another program of the trainer's slice: each run adds two to its own state "z".
+Program adding() {
+  ProgramBuilder b("adding", Mesh{{{"data", 4}}});
+  const Value z = b.state("z", zeros(f32({4})), {{"data", shard(0)}});
+  b.update(z, z + 2.0);
+  b.output("z", z);
+  return b.build();
+}
+
+float z_of(const Trainer& trainer) { return trainer.slice->read_state("z").as<float>()[0]; }
+double steps_of(const Trainer& trainer) {
+  return sim::as_double(trainer.slice->read_state("steps"));
+}
+
+void wait_for_checkpoint(const Trainer& trainer, uint64_t version) {
+  const auto newest = [&] { return trainer.client->status().programs.at(0).checkpoint; };
+  for (int i = 0; i < 1000 && newest() < version; ++i) pass(trainer.reactor, kMillisecond);
+  EXPECT_GE(newest(), version);
+}
+
+// A checkpoint waits for version 6 when the state comes, at each version before it.
+TEST(RecoveryStatesTest, AStateThatComesWhileACheckpointWaitsIsInIt) {
+  for (const int before : {0, 1, 4, 5}) {
+    with_trainer(3, [&](Trainer& trainer) {
+      trainer.train(before, 1);
+      const Executable add = trainer.slice->compile(adding());
+      if (before < 5) add.run().wait();  // Of version before + 1.
+      trainer.train(Trainer::kEvery, 1);
+      wait_for_checkpoint(trainer, Trainer::kEvery);
+      trainer.cluster.kill(1);
+      trainer.train(Trainer::kEvery + 2, 1);
+      trainer.wait_told("the program goes on on");
+      EXPECT_EQ(z_of(trainer), before < 5 ? 2 : 0) << before;
+      EXPECT_EQ(steps_of(trainer), Trainer::kEvery + 2);
+    });
+  }
+}
+
+TEST(RecoveryStatesTest, AStateThatIsYoungerThanTheNewestCheckpointComesAgain) {
+  for (const int runs : {0, 3}) {
+    with_trainer(3, [&](Trainer& trainer) {
+      trainer.train(Trainer::kEvery, 1);
+      wait_for_checkpoint(trainer, Trainer::kEvery);
+      const Executable add = trainer.slice->compile(adding());
+      for (int i = 0; i < runs; ++i) add.run().wait();
+      trainer.cluster.kill(1);
+      add.run().wait();
+      trainer.wait_told("the program goes on on");
+      EXPECT_EQ(z_of(trainer), 2.0f * static_cast<float>(runs + 1));
+      EXPECT_EQ(steps_of(trainer), Trainer::kEvery);
+    });
+  }
+}
+
+TEST(RecoveryStatesTest, AProgramGoesOnWithoutAStateThatNoExecutableHasAnyMore) {
+  with_trainer(3, [&](Trainer& trainer) {
+    {
+      const Executable add = trainer.slice->compile(adding());
+      add.run().wait();
+    }
+    trainer.train(2 * Trainer::kEvery, 1);
+    wait_for_checkpoint(trainer, 2 * Trainer::kEvery);
+    EXPECT_EQ(z_of(trainer), 2) << "as long as no host is lost it is there";
+    trainer.cluster.kill(1);
+    trainer.train(Trainer::kSteps);
+    EXPECT_EQ(trainer.losses, sim::alone());
+    trainer.wait_told("the program goes on on");
+    EXPECT_TRUE(
+        trainer.was_told("is brought back without its states \"z\", which no executable has "
+                         "any more"));
+    const Error error = error_of([&] { trainer.slice->compile(adding()); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.what(), HasSubstr("state \"z\" is lost: no executable had it when a host"));
+  });
+}
+
+// It lies in the checkpoint meanwhile, and is its program's again before the host is lost.
+TEST(RecoveryStatesTest, AStateThatAnExecutableHasAgainKeepsItsValue) {
+  with_trainer(3, [&](Trainer& trainer) {
+    trainer.slice->compile(adding()).run().wait();
+    trainer.train(2 * Trainer::kEvery, 1);
+    wait_for_checkpoint(trainer, 2 * Trainer::kEvery);
+    const Executable add = trainer.slice->compile(adding());
+    trainer.cluster.kill(1);
+    add.run().wait();
+    trainer.wait_told("the program goes on on");
+    EXPECT_EQ(z_of(trainer), 4);
+  });
+}
+
+}  // namespace
+}  // namespace gangway
