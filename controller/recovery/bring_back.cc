@@ -40,11 +40,15 @@ bool Recovery::uses(const Program& program, HostId host) const {
 
 void Recovery::host_lost(HostId host) {
   std::vector<ProgramPtr> hit;
+  const std::string name = cat("host \"", tables_.hosts.at(host).info.name, "\"");
   for (const auto& [session, program] : programs_) {
-    if (uses(*program, host)) hit.push_back(program);
+    if (uses(*program, host)) {
+      hit.push_back(program);
+    } else {
+      lose_states_on(*program, host, name);
+    }
   }
   for (const ProgramPtr& program : hit) {
-    const std::string name = cat("host \"", tables_.hosts.at(host).info.name, "\"");
     program->lost += cat(program->lost.empty() ? "" : ", ", name);
     if (program->phase == Phase::kRuns) {
       begin(program);
@@ -138,7 +142,12 @@ bool Recovery::try_once(Program& program) {
   SliceRecord& slice = *tables_.slices.find(program.slice);
   slice.is_moving = true;
   slice.comes_again = std::max(slice.comes_again, *slice.version);
-  lose_states(program);
+  std::set<std::string> placed;  // Again. A state that no executable has can't be.
+  for (const PlanRecord* plan : plans_of(program)) {
+    for (const PlanState& state : plan->plan->states)
+      placed.insert(plan->plan->values[state.value].name);
+  }
+  lose_states(program, placed, program.lost);
   Programs programs;
   for (PlanRecord* plan : plans_of(program)) {
     programs[plan->id] = plan->program;
@@ -174,20 +183,25 @@ bool Recovery::is_lost(const SliceRecord& slice) const {
          });
 }
 
-// States that no executable has can't be placed anywhere else.
-void Recovery::lose_states(Program& program) {
-  std::set<std::string> placed;
-  for (const PlanRecord* plan : plans_of(program)) {
-    for (const PlanState& state : plan->plan->states)
-      placed.insert(plan->plan->values[state.value].name);
-  }
+void Recovery::lose_states(const Program& program, const std::set<std::string>& all_but,
+                           const std::string& host) {
   std::string names;
-  for (const std::string& name : tables_.slices.lose_states(program.slice, placed))
+  for (const std::string& name : tables_.slices.lose_states(program.slice, all_but))
     names += cat(names.empty() ? "\"" : ", \"", name, "\"");
   if (names.empty()) return;
-  callbacks_.warn(program.session,
-                  cat(program.lost, " was lost: the program is brought back without its states ",
-                      names, ", which no executable has any more"));
+  tables_.checkpoints.states_changed(program.slice);
+  callbacks_.warn(program.session, cat(host, " was lost: the program goes on without its states ",
+                                       names, ", which no executable has any more"));
+}
+
+// Of a program that has nothing else there: those of executables that it has let go of.
+void Recovery::lose_states_on(const Program& program, HostId host, const std::string& name) {
+  std::set<std::string> elsewhere;
+  for (const auto& [state, placed] : tables_.slices.find(program.slice)->placed_states) {
+    if (std::ranges::find(placed.layout->holders, host) == placed.layout->holders.end())
+      elsewhere.insert(state);
+  }
+  lose_states(program, elsewhere, name);
 }
 
 // Suspends until all of its slices have devices.

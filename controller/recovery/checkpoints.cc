@@ -99,7 +99,7 @@ class Checkpoints::Memory {
   struct Turn {
     Turn(Checkpoints& in, SegmentsKey key) : of(in), of_whom(std::move(key)) {
       while (of.is_full(of_whom))
-        of.segment_closed_.wait("for memory for a checkpoint, of which its owner has much");
+        of.segment_closed_.wait("for memory to restore from, of which its owner has much");
       ++of.segments_[of_whom];
     }
     ~Turn() {
@@ -230,6 +230,7 @@ void Checkpoints::slice_gone(SliceId slice) {
   kept_.erase(found);
   kept->stop.request_stop(Error(ErrorKind::kUnavailable, "checkpoint: its slice has gone"));
   kept->changed.wake_all();
+  segment_closed_.wake_all();
 }
 
 void Checkpoints::states_changed(SliceId slice) {
@@ -295,10 +296,7 @@ std::vector<Checkpoints::Part> Checkpoints::found_parts(const Layout& layout,
     if (there == 0) continue;
     GW_REQUIRE(static_cast<size_t>(there) == layout.tensors_end[i] - begin,
                "checkpoint: that of version ", version, " has ", there, " of ",
-               layout.tensors_end[i] - begin,
-               " layers of state "
-               ", layout.parts[i].name, "
-               "");
+               layout.tensors_end[i] - begin, " layers of state \"", layout.parts[i].name, "\"");
     found.push_back(layout.parts[i]);
   }
   return found;
@@ -407,7 +405,13 @@ void Checkpoints::write(Kept& kept) {
   kept.is_changed = false;
   Layout layout = lay_out(slice);
   const HostId host = worker(slice, Use::kWrite);
-  if (is_full({host, callbacks_.owner_of(kept.session), Use::kWrite})) kept.begin_watching();
+  const SegmentsKey of_whom(host, callbacks_.owner_of(kept.session), Use::kWrite);
+  if (is_full(of_whom)) {
+    kept.begin_watching();
+    while (is_full(of_whom) && !kept.stop.stop_requested())
+      segment_closed_.wait("for memory for a checkpoint, of which its owner has much");
+    return;  // What is due may be another one by now.
+  }
   Memory memory(*this, kept.session, host, Use::kWrite, layout.bytes);
   if (kept.is_changed || !kept.due || at(kept.slice).is_moving) return;
   StopSource stop;

@@ -145,7 +145,9 @@ class Recovery {
   bool try_once(Program& program);
   bool is_quiet(const Program& program) const;
   std::optional<std::string> why_not(const Program& program) const;
-  void lose_states(Program& program);
+  void lose_states(const Program& program, const std::set<std::string>& all_but,
+                   const std::string& host);
+  void lose_states_on(const Program& program, HostId host, const std::string& name);
   void move_slices(Program& program, Programs& programs);
   std::vector<SliceId> slices_of(const Program& program) const;
   bool is_lost(const SliceRecord& slice) const;

@@ -82,7 +82,7 @@ TEST(RecoveryStatesTest, AProgramGoesOnWithoutAStateThatNoExecutableHasAnyMore) 
     EXPECT_EQ(trainer.losses, sim::alone());
     trainer.wait_told("the program goes on on");
     EXPECT_TRUE(
-        trainer.was_told("is brought back without its states \"z\", which no executable has "
+        trainer.was_told("goes on without its states \"z\", which no executable has "
                          "any more"));
     const Error error = error_of([&] { trainer.slice->compile(adding()); });
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
