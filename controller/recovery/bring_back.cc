@@ -7,6 +7,9 @@
 namespace gangway {
 namespace {
 
+// Of a program whose runs fail, when they are run again, as they do where a host is lost.
+constexpr int kTriesMax = 5;
+
 Error cannot(const std::string& why) {
   return {ErrorKind::kUnavailable,
           cat("recovery: the program can't be brought back: ", why),
@@ -303,13 +306,17 @@ std::optional<int64_t> Recovery::halve(const Program& program, SliceId id, const
   return half;
 }
 
-// Until all that were told and have been submitted again have ended. False: it is over.
+// Until all that were told and have been submitted again have ended. False: it is over, or begins
+// anew.
 bool Recovery::wait_for_told(Program& program) {
   const auto is_over = [&] { return program.is_gone || program.was_hit; };
   while (!is_over() && !program.again.empty())
     changed_.wait("for runs that are run again after a host was lost");
   if (is_over()) return false;
   if (program.broke) {
+    // A host may be gone of which nobody has heard yet.
+    const bool is_host = program.broke->kind() == ErrorKind::kUnavailable;
+    if (is_host && ++program.tries < kTriesMax) return false;
     throw cannot(
         cat("a run that had ended well did not when it was run again: ", program.broke->message()));
   }
@@ -330,7 +337,7 @@ void Recovery::submit_again(Program& program, RunFrame frame) {
   }
 }
 
-// False: it is over.
+// False: it is over, or begins anew.
 bool Recovery::run_again(Program& program) {
   program.phase = Phase::kCatchesUp;
   tables_.slices.find(program.slice)->is_moving = false;
@@ -372,6 +379,7 @@ void Recovery::end(Program& program) {
   program.again.clear();
   program.resized.clear();
   program.held.clear();
+  program.tries = 0;
   changed_.wake_all();
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
     slice->is_moving = false;

@@ -122,6 +122,7 @@ class Recovery {
     std::string lost;            // Their names.
     std::set<RunId> again;       // Whose results were told, and which run once more.
     std::optional<Error> broke;  // Why one of these failed; then the program ends.
+    int tries = 0;               // That ended so, as if a host had been lost.
     // Outputs of runs that are still to be submitted again, and which the client holds.
     std::set<ArrayId> held;
     std::deque<Message> inbox;            // What its client sent meanwhile.

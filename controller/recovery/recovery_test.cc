@@ -90,6 +90,17 @@ TEST_F(RecoveryTest, AProgramEndsRatherThanGoOnWithoutARunThatWasTold) {
   EXPECT_TRUE(client_.ended[3].error);
 }
 
+TEST_F(RecoveryTest, ARunThatFailsAgainForALostHostIsRunOnceMore) {
+  run_to_its_end();
+  lose_host();
+  finish(Error(ErrorKind::kUnavailable, "a peer is gone"));
+  EXPECT_THAT(prepared(), SizeIs(1));
+  finish();
+  EXPECT_EQ(version(), 1u);
+  EXPECT_THAT(told(), Contains(HasSubstr("the program goes on on")));
+  EXPECT_THAT(client_.ended, SizeIs(1));
+}
+
 // A second host is lost before the third run has been submitted again.
 TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   for (int i = 0; i < 2; ++i) {

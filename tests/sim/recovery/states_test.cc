@@ -104,5 +104,43 @@ TEST(RecoveryStatesTest, AStateThatAnExecutableHasAgainKeepsItsValue) {
   });
 }
 
+// On the trainer's slice, and on another one, where state "z" is.
+Program adding_elsewhere() {
+  const Mesh four{{{"data", 4}}}, two{{{"data", 2}}};
+  Builder f("twice", four);
+  f.result("out", f.parameter("in", f32({4}), {{"data", shard(0)}}) * 2.0);
+  Builder g("add", two);
+  g.result("next", g.parameter("z", f32({4}), {{"data", shard(0)}}) + 2.0);
+  ProgramBuilder b("elsewhere", four);
+  const uint32_t other = b.slice("other", two);
+  const ProgramValue given = b.input_on(0, "in", f32({4}), {{"data", shard(0)}});
+  b.output_of("out", b.call(0, "twice", std::make_shared<const Function>(f.build()), {given})[0]);
+  const ProgramValue z = b.state_on(other, "z", zeros(f32({4})), {{"data", shard(0)}});
+  b.call(other, "add", std::make_shared<const Function>(g.build()), {z}, {{0, z.edge.node}});
+  return b.build();
+}
+
+TEST(RecoveryStatesTest, AStateThatLayAloneOnALostHostHoldsUpNoCheckpoint) {
+  with_trainer(3, [&](Trainer& trainer) {
+    {
+      const Slice other = trainer.client->allocate({.devices = 2, .exclusive = true});
+      const Executable add = trainer.slice->compile(adding_elsewhere(), {other});
+      add.run({{"in", HostTensor::of<float>({4}, std::vector<float>(4, 1.0f))}}).wait();
+    }
+    trainer.train(2 * Trainer::kEvery, 1);
+    wait_for_checkpoint(trainer, 2 * Trainer::kEvery);
+    EXPECT_EQ(z_of(trainer), 2);
+    trainer.cluster.kill(2);
+    trainer.train(4 * Trainer::kEvery, 1);
+    wait_for_checkpoint(trainer, 4 * Trainer::kEvery);
+    EXPECT_TRUE(
+        trainer.was_told("host \"host-2\" was lost: the program goes on without its states "
+                         "\"z\""));
+    EXPECT_FALSE(trainer.was_told("the program goes on on"));
+    trainer.train(Trainer::kSteps);
+    EXPECT_EQ(trainer.losses, sim::alone());
+  });
+}
+
 }  // namespace
 }  // namespace gangway
