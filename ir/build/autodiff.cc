@@ -12,7 +12,7 @@ void require_differentiable(Value loss, const std::vector<Value>& wrt, Loc loc) 
              "gradients: the loss must be a float scalar, got ", to_string(loss.type()), "\n  at ",
              to_string(loc));
   for (const Value& x : wrt) {
-    GW_REQUIRE(x && &x.builder() == &loss.builder(),
+    GW_REQUIRE(!x.empty() && &x.builder() == &loss.builder(),
                "gradients: a wanted value belongs to another function\n  at ", to_string(loc));
     GW_REQUIRE(is_float(x.dtype()), "gradients: only float values have gradients, a wanted one is ",
                to_string(x.type()), "\n  at ", to_string(loc));
@@ -38,7 +38,7 @@ std::vector<Value> gradients(Value loss, const std::vector<Value>& wrt, Loc loc)
   std::vector<Value> out;
   for (const Value& x : wrt) {
     Value found = backward.cotangent(x.id());
-    out.push_back(found ? found : builder.constant(x.type(), 0.0, loc));
+    out.push_back(found.empty() ? builder.constant(x.type(), 0.0, loc) : found);
   }
   // Rules add the cotangents of all operands; nodes that only frozen operands need are removed.
   builder.prune(nodes, out);

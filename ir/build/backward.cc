@@ -40,7 +40,7 @@ Backward::Backward(Builder& builder, std::vector<bool> active, Loc loc, Missing 
 
 void Backward::seed(ValueId value, Value cotangent) {
   Value& total = cotangents_[value];
-  total = total ? builder_.emit1(Op::add, {total, cotangent}, {}, loc_) : cotangent;
+  total = total.empty() ? cotangent : builder_.emit1(Op::add, {total, cotangent}, {}, loc_);
 }
 
 void Backward::run() {
@@ -54,7 +54,7 @@ void Backward::visit(NodeId id) {
   bool given = false, reached = false;
   for (uint32_t r = 0; r < node.results; ++r) {
     cotangents[r] = cotangents_[node.first_result + r];
-    given = given || cotangents[r];
+    given = given || !cotangents[r].empty();
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     wanted[i] = active_[node.inputs[i]];
@@ -90,7 +90,7 @@ void Backward::visit(NodeId id) {
             terms.size(), " cotangents for ", node.inputs.size(), " operands");
   for (size_t i = 0; i < terms.size(); ++i) {
     const ValueId input = node.inputs[i];
-    if (!terms[i] || !wanted[i]) continue;
+    if (terms[i].empty() || !wanted[i]) continue;
     GW_ASSERT(terms[i].type() == builder_.type(input), "the gradient rule of ", rules.name,
               " gives ", to_string(terms[i].type()), " for an operand ",
               to_string(builder_.type(input)));

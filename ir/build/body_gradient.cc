@@ -53,7 +53,7 @@ class Differentiation {
       if (!wanted[p]) continue;
       const auto id = static_cast<ValueId>(p);
       Value found = backward.cotangent(id);
-      if (!found) found = builder_.constant(body_.types[id], 0.0, {});
+      if (found.empty()) found = builder_.constant(body_.types[id], 0.0, {});
       builder_.result(cat("cotangent.", p), found, {});
       done_.wanted.push_back(p);
     }
@@ -304,7 +304,7 @@ std::vector<Value> body_gradient(const GradientCall& g) {
   const BodyLayout layout = layout_of(g.node);
   AdjointKey key{.body = g.node.body.get(), .layout = layout, .wanted = g.wanted, .given = {}};
   for (size_t r = 0; r < g.cotangents.size(); ++r)
-    key.given.push_back(r >= layout.carries && g.cotangents[r]);
+    key.given.push_back(r >= layout.carries && !g.cotangents[r].empty());
   const Adjoint& adjoint = g.builder.bodies().adjoint(key, g.node.body, [&] {
     Differentiated d = Differentiation(*key.body, layout, g.builder, Backward::Missing::kRefused)
                            .run(key.wanted, key.given);
@@ -314,7 +314,8 @@ std::vector<Value> body_gradient(const GradientCall& g) {
   if (adjoint.results.empty()) return cotangents;
   const auto zeros = [&](size_t i) { return g.builder.constant(g.inputs[i].type(), 0.0, g.loc); };
   std::vector<Value> operands;
-  for (size_t c : adjoint.carried) operands.push_back(g.cotangents[c] ? g.cotangents[c] : zeros(c));
+  for (size_t c : adjoint.carried)
+    operands.push_back(g.cotangents[c].empty() ? zeros(c) : g.cotangents[c]);
   for (size_t i : adjoint.summed) operands.push_back(zeros(i));
   for (size_t i : adjoint.whole) operands.push_back(g.inputs[i]);
   for (size_t i : adjoint.slices) operands.push_back(g.inputs[i]);

@@ -54,9 +54,10 @@ Value Builder::parameter(std::string name, Type type, AxisPlacements placements,
 }
 
 void Builder::result(std::string name, Value value, Loc loc) {
-  if (!value || &value.builder() != this) {
+  if (value.empty() || &value.builder() != this) {
     fail({ErrorKind::kInvalid,
-          cat("result: ", name, value ? " belongs to another function" : " is an empty value")},
+          cat("result: ", name,
+              value.empty() ? " is an empty value" : " belongs to another function")},
          loc);
   }
   function_.results.push_back(value.id());
@@ -87,7 +88,7 @@ void Builder::set_priorities(Value parameter, std::vector<int> priorities, Loc l
     return priority >= 0 && priority <= kAnnotationPriorityMax;
   };
   try {
-    GW_REQUIRE(at != parameters_.end() && parameter == Value(this, *at),
+    GW_REQUIRE(at != parameters_.end() && parameter.is(Value(this, *at)),
                "priorities: expected a parameter of this function");
     Parameter& said = function_.parameters[static_cast<size_t>(at - parameters_.begin())];
     GW_REQUIRE(priorities.size() == said.placements.size(), "priorities: expected one for each of ",
@@ -217,7 +218,7 @@ std::vector<Value> Builder::append(Node node, std::vector<Type> types, NodeInfo 
 
 void Builder::require_own(const std::vector<Value>& values, Op op) const {
   for (size_t i = 0; i < values.size(); ++i) {
-    GW_REQUIRE(values[i], to_string(op), ": operand ", i, " is an empty value");
+    GW_REQUIRE(!values[i].empty(), to_string(op), ": operand ", i, " is an empty value");
     GW_REQUIRE(&values[i].builder() == this, to_string(op), ": operand ", i,
                " belongs to another function: \"", values[i].builder().function_.name,
                "\", expected \"", function_.name, "\"");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ir/build/ops.h"
 #include "ir/build/tree.h"
 #include "tests/support/error_of.h"
@@ -61,7 +63,7 @@ TEST(Builder, WhatAModelFunctionBuildsNamesTheLineOfItsCaller) {
   EXPECT_EQ(line_of(b.function(), static_cast<NodeId>(b.function().nodes.size() - 1)),
             cat("builder_test.cc:", __LINE__ - 2))
       << "the scope has ended";
-  EXPECT_TRUE(after);
+  EXPECT_FALSE(after.empty());
 }
 
 TEST(Builder, AnErrorInsideAModelFunctionNamesTheLineOfItsCaller) {
@@ -192,6 +194,85 @@ TEST(Builder, AttributesAreChecked) {
               HasSubstr("expected int, got bool"));
   EXPECT_THAT(message_of([&] { emit(Op::add, {}); }),
               HasSubstr("add: wrong number of operands: expected 2, got 1"));
+}
+
+// In the words of a user: a number takes the other operand's type, and `i * 0.5` was `i * 0`.
+TEST(Builder, ANumberThatTheTypeOfTheOtherOperandDoesNotHaveIsRefusedWithTheUsersLine) {
+  Builder b("f");
+  const Value i = b.parameter("i", i32({4})), x = b.parameter("x", f32({4}));
+  const Value half = b.parameter("half", bf16({4})),
+              flag = b.parameter("flag", Type{DType::kBool, {4}});
+  int line = 0;
+  const std::string message = message_of([&] {
+    line = __LINE__ + 1;
+    i * 0.5;
+  });
+  EXPECT_THAT(message, HasSubstr("value can't be 0.5 in i32: expected a whole number from "
+                                 "-2147483648 to 2147483647"));
+  EXPECT_THAT(message, HasSubstr("convert()"));
+  EXPECT_THAT(message, HasSubstr(cat("at builder_test.cc:", line)));
+  const std::string refused = "value can't be ";
+  EXPECT_THAT(message_of([&] { lt(i, 1.5); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { i + 3e9; }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { maximum(std::numeric_limits<int64_t>::max(), i); }),
+              HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { where(flag, i, -std::numeric_limits<double>::infinity()); }),
+              HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { where(flag, flag, 2); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { x * 1e39; }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { x + 1e-60; }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { half - std::numeric_limits<float>::max(); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { constant_like(i, 0.25); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { pad(i, 0, 1, 0, 0.25); }), HasSubstr(refused));
+  i * 2;
+  i - 2147483648.0;
+  lt(i, 1e9);
+  where(flag, flag, 0);
+  x * 0.1 + std::numeric_limits<float>::max();
+  where(flag, x, -std::numeric_limits<double>::infinity());
+  half * 0.1;
+}
+
+// C++ would compare two handles, and take the answer as a number or as a condition.
+template <class A, class B>
+concept Multiplies = requires(A a, B b) { a* b; };
+template <class A, class B>
+concept Compares = requires(A a, B b) { a == b; };
+template <class A>
+concept Decides = requires(A a) { a ? 1 : 0; };
+static_assert(Multiplies<Value, Value> && Multiplies<Value, int> && Multiplies<double, Value>);
+static_assert(!Compares<Value, Value> && !Compares<Value, double>, "x * (x == y) compiles");
+static_assert(!Multiplies<Value, bool>, "x * (a.size() == b.size()) compiles");
+static_assert(!Decides<Value>, "if (lt(x, 0)) compiles, and is always taken");
+static_assert(!Decides<Tree> && !Compares<Tree, Tree>);
+
+TEST(Builder, AnOpThatGivesIndicesIsRefusedWhereItsTypeCannotCountThem) {
+  Builder b("f");
+  const int64_t most = int64_t{1} << 31;
+  EXPECT_EQ(iota(b, i32({2, most}), 1).dim(1), most);
+  EXPECT_EQ(iota(b, i32({2, most + 1}), 0).dim(1), most + 1);
+  int line = 0;
+  const std::string message = message_of([&] {
+    line = __LINE__ + 1;
+    iota(b, i32({2, most + 1}), 1);
+  });
+  EXPECT_THAT(message, HasSubstr("iota: dim 1 is too long for i32 to count its positions: expected "
+                                 "at most 2147483648, got 2147483649"));
+  EXPECT_THAT(message, HasSubstr(cat("at builder_test.cc:", line)));
+  const std::string refused = "is too long for ";
+  EXPECT_EQ(iota(b, bf16({257}), 0).dim(0), 257);
+  EXPECT_THAT(message_of([&] { iota(b, bf16({258}), 0); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { iota(b, f32({(1 << 24) + 2}), 0); }), HasSubstr(refused));
+  const Value x = b.parameter("x", f32({most + 1}));
+  EXPECT_THAT(message_of([&] { argmax(x); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { top_k(x, 2); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { sort(x); }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { cross_entropy(x, b.parameter("label", i32())); }),
+              HasSubstr(refused));
+  const Value few = b.parameter("few", i32({1, 4, 2}));
+  EXPECT_THAT(message_of([&] { moe_route(few, 1 << 20, 1 << 12); }), HasSubstr(refused));
+  const Value many = b.parameter("many", i32({1, most / 2 + 1, 2}));
+  EXPECT_THAT(message_of([&] { moe_route(many, 8); }), HasSubstr(refused));
 }
 
 TEST(Builder, SizesThatOverflowAreRefused) {

@@ -103,10 +103,10 @@ class InitializerTrace {
   Value first_value(Builder& builder, Value key) const {
     const Type type = layer_type(spec_);
     Value value = spec_.init(builder, key, type);
-    if (!value || &value.builder() != &builder || value.type() != type) {
+    if (value.empty() || &value.builder() != &builder || value.type() != type) {
       refuse(cat("the initialiser must return a value of its builder: expected ",
                  internal::spell(type), ", got ",
-                 value ? internal::spell(value.type()) : "nothing"));
+                 value.empty() ? "nothing" : internal::spell(value.type())));
     }
     return value;
   }

@@ -1,7 +1,8 @@
 // The ops as free functions on Value, with NumPy/JAX names. Shapes are static; element types are
 // never mixed silently: operands of one op have one dtype (convert() is explicit). Two-operand
 // element-wise functions broadcast as NumPy does (trailing dimensions align; size 1 stretches);
-// numbers take the other operand's dtype.
+// numbers take the other operand's dtype, which must have them: `i * 0.5` is an error where i is
+// i32.
 //
 // Errors: kInvalid at the call, naming the op, both shapes and the user's line.
 #pragma once
@@ -43,7 +44,7 @@ Value minimum(Operand a, Operand b);
 Value pow(Operand a, Operand b);
 Value logical_and(Value a, Value b, GW_LOC);
 Value logical_or(Value a, Value b, GW_LOC);
-// Comparisons -> bool. Not operators: Value's own == compares handles.
+// Comparisons -> bool.
 Value eq(Operand a, Operand b);
 Value ne(Operand a, Operand b);
 Value lt(Operand a, Operand b);

@@ -9,7 +9,7 @@ namespace gangway {
 Value softmax(Value x, Loc loc) { return x.builder().emit1(Op::softmax, {x}, {}, loc); }
 
 Value rms_norm(Value x, Value weight, double eps, Loc loc) {
-  if (!weight) weight = x.builder().constant({x.dtype(), {x.dim(-1)}}, 1, loc);
+  if (weight.empty()) weight = x.builder().constant({x.dtype(), {x.dim(-1)}}, 1, loc);
   return x.builder().emit1(Op::rms_norm, {x, weight}, {{"eps", eps}}, loc);
 }
 

@@ -79,7 +79,7 @@ Value gelu(Value x, Loc loc) {
 Value where(Value condition, Operand then, Operand otherwise) {
   Loc loc = internal::loc_of(then, otherwise);
   Builder& builder = condition.builder();
-  if (!then.value && !otherwise.value) {
+  if (then.value.empty() && otherwise.value.empty()) {
     then.value = builder.constant(condition.type().with(DType::kF32), then.number, loc);
   }
   auto [x, y] = internal::operands(Op::select, then, otherwise, loc);

@@ -46,12 +46,13 @@ Dims broadcast_dims(Op op, const Type& a, const Type& b, Loc loc) {
 }
 
 std::pair<Value, Value> operands(Op op, const Operand& a, const Operand& b, Loc loc) {
-  if (!a.value && !b.value) refuse_at(loc, cat(to_string(op), ": both operands are empty"));
+  if (a.value.empty() && b.value.empty())
+    refuse_at(loc, cat(to_string(op), ": both operands are empty"));
   auto filled = [&](const Operand& number, const Value& like) {
     return like.builder().constant(like.type(), number.number, loc);
   };
-  if (!a.value) return {filled(a, b.value), b.value};
-  if (!b.value) return {a.value, filled(b, a.value)};
+  if (a.value.empty()) return {filled(a, b.value), b.value};
+  if (b.value.empty()) return {a.value, filled(b, a.value)};
   if (a.value.type().dims == b.value.type().dims) return {a.value, b.value};
   Dims dims = broadcast_dims(op, a.value.type(), b.value.type(), loc);
   return {broadcast_to(a.value, dims, loc), broadcast_to(b.value, dims, loc)};

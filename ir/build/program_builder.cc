@@ -168,7 +168,7 @@ struct ProgramBuilder::Impl {
   // layer has no meaning for it.
   bool is_stacked_as(const std::string& name, Value value, Loc loc) {
     const StateSpec* spec = spec_of(name);
-    if (spec == nullptr || !spec->stacked || !value) return false;
+    if (spec == nullptr || !spec->stacked || value.empty()) return false;
     const Dims& dims = value.type().dims;
     if (dims == spec->type.dims) return true;
     if (dims != layer_type(*spec).dims) {
@@ -180,7 +180,7 @@ struct ProgramBuilder::Impl {
     return false;
   }
 
-  bool is_traced(Value value) const { return value && &value.builder() == &main; }
+  bool is_traced(Value value) const { return !value.empty() && &value.builder() == &main; }
 
   void add_main_call() {
     if (arguments.empty() && results.empty()) return;

@@ -26,7 +26,7 @@ size_t append(std::vector<Value>& values, const Tree& tree) {
 // Parameters of the body, in the shape of the operands.
 Tree parameters(Builder& body, const char* part, const Tree& operands, Loc loc) {
   return operands.map([&](const std::string& name, const Value& value) {
-    if (!value) refuse(cat("scan: ", spelled(part, name), " is an empty value"), loc);
+    if (value.empty()) refuse(cat("scan: ", spelled(part, name), " is an empty value"), loc);
     return body.parameter(spelled(part, name), value.type(), {}, loc);
   });
 }
@@ -34,7 +34,7 @@ Tree parameters(Builder& body, const char* part, const Tree& operands, Loc loc) 
 Tree slices(Builder& body, int64_t length, const Tree& operands, Loc loc) {
   return operands.map([&](const std::string& name, const Value& value) {
     const std::string what = spelled("slice", name);
-    if (!value) refuse(cat("scan: ", what, " is an empty value"), loc);
+    if (value.empty()) refuse(cat("scan: ", what, " is an empty value"), loc);
     Type type = value.type();
     if (type.rank() == 0 || type.dims[0] != length) {
       refuse(cat("scan: a stacked operand (", what, ") must have a row for each of ", length,
@@ -58,7 +58,7 @@ void add_carries(Builder& body, const Tree& operands, const Tree& given, Loc loc
       refuse(cat("scan: the body gives no ", what, ": expected carries as it got them"), loc);
     }
     const Value leaving = named[next++].second;
-    if (leaving && leaving.type() != entering.type()) {
+    if (!leaving.empty() && leaving.type() != entering.type()) {
       refuse(cat("scan: ", what, " changes its type: it enters an iteration as ",
                  to_string(entering.type()), " and leaves it as ", to_string(leaving.type())),
              loc);

@@ -2,7 +2,9 @@
 //
 // A model reads like its equations: `x + gelu(dot(n, w))`. Every free op function and operator
 // takes the user's line through a defaulted Loc. Mixing values of two builders, or using a value
-// after its builder is gone, is an error.
+// after its builder is gone, is an error. What C++ itself would compare or test is a handle, so a
+// value is neither comparable nor a condition: `x == y` and `if (lt(x, 0))` do not compile. eq()
+// compares elements when the program runs, and where() chooses by them.
 //
 // Threads: not thread-safe; a function is traced by one thread.
 #pragma once
@@ -22,7 +24,9 @@ class Value {
   Value() = default;
   Value(Builder* builder, ValueId id) : builder_(builder), id_(id) {}
 
-  explicit operator bool() const { return builder_ != nullptr; }
+  bool empty() const { return builder_ == nullptr; }
+  // Whether both name one value of one function; nothing is known of their elements.
+  bool is(const Value& other) const { return builder_ == other.builder_ && id_ == other.id_; }
   Builder& builder() const;  // kInvalid when empty.
   ValueId id() const { return id_; }
   Type type() const;  // A copy: the function's own list moves as it grows.
@@ -31,15 +35,13 @@ class Value {
   // Size of a dimension; negative counts from the end.
   int64_t dim(int index) const;
 
-  friend bool operator==(const Value&, const Value&) = default;
-
  private:
   Builder* builder_ = nullptr;
   ValueId id_ = kNone;
 };
 
-// An operand: a value, or a number that takes the other operand's type. Its conversion records the
-// user's line.
+// An operand: a value, or a number that takes the other operand's type and that this type has. Its
+// conversion records the user's line. A bool is no number: it would come from a comparison in C++.
 class Operand {
  public:
   Operand(Value operand, Loc at = Loc::current()) : value(operand), loc(at) {}
@@ -50,7 +52,7 @@ class Operand {
   Operand(const Leaf& leaf, Loc at = Loc::current())
       : value(static_cast<const Value&>(leaf)), loc(at) {}
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+    requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>)
   Operand(Number literal, Loc at = Loc::current())
       : number(static_cast<double>(literal)), loc(at) {}
 

@@ -1,5 +1,11 @@
 #include "ir/op_table/rule.h"
 
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "ir/types/literal.h"
+
 namespace gangway::internal {
 
 void need_float(const OpCall& call, size_t i, std::string_view name) {
@@ -69,6 +75,25 @@ Dims need_dims(const OpCall& call, std::string_view attr, DType dtype) {
   GW_NEED(call, is_valid({dtype, dims}), attr, " is not a shape: expected at most ", kRankMax,
           " sizes of at least 0 and at most ", kElementsMax, " elements, got ", to_string(dims));
   return dims;
+}
+
+void need_number_of(const OpCall& call, std::string_view attr, DType dtype) {
+  const std::optional<std::string> mistake = number_mistake(dtype, call.attrs.real(attr));
+  GW_NEED(call, !mistake, attr, " ", *mistake,
+          "; numbers take the type of the other operand: convert() that first");
+}
+
+void need_counts(const OpCall& call, DType counter, int64_t count, std::string_view what) {
+  int64_t most = 2;  // bool
+  switch (counter) {
+    case DType::kBool: break;
+    case DType::kI32: most = int64_t{1} << 31; break;
+    case DType::kBF16: most = (int64_t{1} << 8) + 1; break;
+    case DType::kF32: most = (int64_t{1} << std::numeric_limits<float>::digits) + 1; break;
+    case DType::kF64: most = (int64_t{1} << std::numeric_limits<double>::digits) + 1; break;
+  }
+  GW_NEED(call, count <= most, what, " is too long for ", to_string(counter),
+          " to count its positions: expected at most ", most, ", got ", count);
 }
 
 int64_t need_between(const OpCall& call, std::string_view attr, int64_t low, int64_t high) {

@@ -41,6 +41,11 @@ int need_axis(const OpCall& call, std::string_view attr, const Type& type);
 std::vector<int64_t> need_axes(const OpCall& call, std::string_view attr, const Type& type);
 // An attribute that holds sizes within the bounds of a type.
 Dims need_dims(const OpCall& call, std::string_view attr, DType dtype);
+// An attribute that is the value of elements of this type.
+void need_number_of(const OpCall& call, std::string_view attr, DType dtype);
+// `counter` has the numbers 0 to count - 1, each apart from its neighbours. `what` says what is
+// counted: "dim 0", "slots of a group".
+void need_counts(const OpCall& call, DType counter, int64_t count, std::string_view what);
 int64_t need_between(const OpCall& call, std::string_view attr, int64_t low, int64_t high);
 
 // f64 for f64, else f32: the type of losses and of softmax internals.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/cat.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -77,6 +78,26 @@ double rounded(DType dtype, double value) {
     case DType::kF64: return value;
   }
   return value;
+}
+
+std::optional<std::string> number_mistake(DType dtype, double value) {
+  const std::string refused = cat("can't be ", value, " in ", to_string(dtype), ": expected ");
+  switch (dtype) {
+    case DType::kBool:
+      if (value == 0 || value == 1) return std::nullopt;
+      return refused + "0 or 1";
+    case DType::kI32:
+      if (rounded(dtype, value) == value) return std::nullopt;
+      return refused + "a whole number from -2147483648 to 2147483647";
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64: break;
+  }
+  const double nearest = rounded(dtype, value);
+  if (std::isfinite(value) && !std::isfinite(nearest))
+    return refused + "a number that is finite there, or infinity itself";
+  if (value != 0 && nearest == 0) return refused + "0, or a number that is not 0 there";
+  return std::nullopt;
 }
 
 void round_values(Literal& literal) {

@@ -210,7 +210,9 @@ struct Auxiliary {
   int64_t layers = 0;        // That have experts.
 
   void add(const Scanned& run, int64_t count) {
-    const auto add_to = [](Value& total, Value term) { total = total ? total + term : term; };
+    const auto add_to = [](Value& total, Value term) {
+      total = total.empty() ? term : total + term;
+    };
     add_to(balance, run.carries["balance"]);
     add_to(z, run.carries["z"]);
     loads.push_back(mean(run.stacked.leaf(), {1}));  // Groups lie where their tokens do.
@@ -290,7 +292,7 @@ Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value to
   Value predicts = convert(lt(position, dims[1] - 1), each.dtype());
   const double count = static_cast<double>(dims[0] * (dims[1] - 1));
   losses.cross_entropy = sum(each * predicts) * (1.0 / count);
-  losses.total = losses.total ? losses.cross_entropy + losses.total : losses.cross_entropy;
+  losses.total = losses.total.empty() ? losses.cross_entropy : losses.cross_entropy + losses.total;
   return losses;
 }
 

@@ -51,7 +51,7 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
   Value squares;
   for (const Leaf& gradient : gradients) {
     Value term = convert(sum_squares(gradient.value), dtype);
-    squares = squares ? squares + term : term;
+    squares = squares.empty() ? term : squares + term;
   }
   Value norm = sqrt(squares);
   Value scale = constant_like(norm, 1.0);

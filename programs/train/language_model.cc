@@ -34,7 +34,7 @@ Tree differentiate(const TransformerConfig& model, const Tree& params, Value tok
   Tree step;
   step.set("loss", losses.total);
   step.set("cross_entropy", losses.cross_entropy);
-  if (losses.balance) {
+  if (!losses.balance.empty()) {
     step.set("balance", losses.balance);
     step.set("load", losses.load);
   }

@@ -44,7 +44,7 @@ Program training_step(const programs::TransformerConfig& config, const Mesh& mes
   b.output("loss", losses.total);
   b.output("grad_norm", programs::adamw(b, parameters, grads, {}).grad_norm);
   grads.for_each([&](const std::string& name, const Value& g) { b.output("grad." + name, g); });
-  if (losses.load) b.output("load", losses.load);
+  if (!losses.load.empty()) b.output("load", losses.load);
   return b.build();
 }
 

@@ -68,7 +68,7 @@ class Graph {
     const std::vector<Value> of(values_.begin(), values_.begin() + 4);
     const std::vector<Value> found = gradients(mean(square(any(square_))), of);
     for (size_t i = 0; i < found.size(); ++i) {
-      if (found[i]) b_.result(cat("d", i), found[i]);
+      if (!found[i].empty()) b_.result(cat("d", i), found[i]);
     }
   }
 

@@ -69,8 +69,8 @@ class Unrolled {
   Value experts_of(const Tree& p, Value x) {
     const programs::MoeResult routed =
         programs::moe(config_.moe, p, x, [this](Value h) { return activate(h); });
-    balance_ = balance_ ? balance_ + routed.balance : routed.balance;
-    z_ = z_ ? z_ + routed.z : routed.z;
+    balance_ = balance_.empty() ? routed.balance : balance_ + routed.balance;
+    z_ = z_.empty() ? routed.z : z_ + routed.z;
     loads_.push_back(reshape(mean(routed.load, {0}), {1, config_.moe.experts}));
     return routed.out;
   }

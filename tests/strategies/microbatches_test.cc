@@ -30,7 +30,7 @@ Program unrolled_step(const LanguageModelConfig& config, const Mesh& mesh) {
   for (int64_t i = 0; i < parts; ++i) {
     const Value rows = reshape(slice(tokens, 1, i, i + 1), {micro, seq});
     const Value total = transformer_loss(config.model, params, rows).total;
-    loss = loss ? loss + total : total;
+    loss = loss.empty() ? total : loss + total;
     const Tree terms = gradients(total, params);
     grads = i == 0 ? terms : grads.map([&](const std::string& name, const Value& sum) {
       Value with;

@@ -9,6 +9,7 @@
 #include "ir/build/program_builder.h"
 #include "ir/build/scan.h"
 #include "ir/graph/bodies.h"
+#include "ir/types/literal.h"
 
 namespace gangway::tests {
 namespace {
@@ -24,7 +25,8 @@ std::string random_name(Random& random) {
   return cat(kNames[below(random, std::size(kNames))], random() % 1000);
 }
 
-double random_real(Random& random) {
+// One that elements of the type can be.
+double random_real(Random& random, DType of = DType::kF64) {
   static const double kReals[] = {0.0,
                                   -0.0,
                                   1.0,
@@ -35,7 +37,8 @@ double random_real(Random& random) {
                                   std::numeric_limits<double>::infinity(),
                                   -std::numeric_limits<double>::infinity(),
                                   std::numeric_limits<double>::quiet_NaN()};
-  return kReals[below(random, std::size(kReals))];
+  const double real = kReals[below(random, std::size(kReals))];
+  return number_mistake(of, real) ? 1.0 / 3 : real;
 }
 
 Type random_type(Random& random) {
@@ -75,13 +78,13 @@ std::vector<Value> random_op(Random& random, const std::vector<Value>& values) {
     case 2: return {Operand(x, loc) + Operand(0.5, loc)};
     case 3: return {sum(x, {}, loc)};
     case 4: return {transpose(x, {}, loc)};
-    case 5: return {x.builder().constant(x.type(), random_real(random), loc)};
+    case 5: return {x.builder().constant(x.type(), random_real(random, x.dtype()), loc)};
     case 6: return {where(is_finite(x, loc), Operand(x, loc), Operand(0.0, loc))};
     case 7: return {convert(x, static_cast<DType>(2 + below(random, 3)), loc)};
     case 8: return {stop_gradient(x, loc)};
     case 9:
       if (rank == 0) return {};
-      return {pad(x, rank - 1, 4, 0, random_real(random), loc)};
+      return {pad(x, rank - 1, 4, 0, random_real(random, x.dtype()), loc)};
     case 10: {
       if (rank == 0) return {};
       auto [best, index] = top_k(x, 2, loc);
@@ -207,7 +210,7 @@ Program random_program(Random& random) {
            i32({8, 16}), {{"data", shard(0)}});
   std::vector<Value> values = {w, m};
   trace(random, b.builder(), values, 1);
-  Value late = b.state("late", filled(type, random_real(random)));
+  Value late = b.state("late", filled(type, random_real(random, type.dtype), Loc::current()));
   b.update(w, w * 0.5);
   b.update(late, late + 1);
   b.output("loss", sum(any(random, values)));

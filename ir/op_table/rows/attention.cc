@@ -161,7 +161,9 @@ struct Heads {
   }
 };
 
-Value only(Value seen, Value x, double otherwise) { return seen ? where(seen, x, otherwise) : x; }
+Value only(Value seen, Value x, double otherwise) {
+  return seen.empty() ? x : where(seen, x, otherwise);
+}
 
 Values behind(const Values& inputs, size_t fixed) {
   return {inputs.begin() + static_cast<std::ptrdiff_t>(std::min(fixed, inputs.size())),
@@ -229,7 +231,7 @@ Values attention_decode_parts(const DecomposeCall& d) {
 }
 
 Values attention_gradient(const GradientCall& g) {
-  if (g.cotangents[1]) {
+  if (!g.cotangents[1].empty()) {
     throw Error(ErrorKind::kUnimplemented,
                 "attention: the gradient through its second result, lse, is not offered");
   }

@@ -123,6 +123,7 @@ std::vector<Type> top_k_type(const OpCall& call) {
   int64_t k = call.attrs.integer("k");
   GW_NEED(call, k >= 0 && k <= values.dims.back(), "k is out of range: got ", k,
           " for the last dimension of ", to_string(values));
+  need_counts(call, DType::kI32, values.dims.back(), "the last dimension");
   values.dims.back() = k;
   return {values, values.with(DType::kI32)};
 }
@@ -130,13 +131,14 @@ std::vector<Type> top_k_type(const OpCall& call) {
 std::vector<Type> sort_type(const OpCall& call) {
   need_rank_min(call, 0, "operand", 1);
   need_number(call, 0, "operand");
+  need_counts(call, DType::kI32, call.inputs[0].dims.back(), "the last dimension");
   return {call.inputs[0], call.inputs[0].with(DType::kI32)};
 }
 
 // Results [..., k] and indices into x [..., n]: every choice goes back to where it was taken from.
 // A one-hot product, not a scatter: it keeps all leading dimensions free to be cut.
 Values selection_gradient(const GradientCall& g) {
-  if (!g.cotangents[0]) return {Value()};
+  if (g.cotangents[0].empty()) return {Value()};
   const Dims& dims = g.inputs[0].type().dims;
   int rank = g.inputs[0].rank();
   Dims wide = join(g.results[1].type().dims, {dims.back()});  // [..., k, n]

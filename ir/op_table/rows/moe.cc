@@ -19,7 +19,10 @@ std::vector<Type> route_type(const OpCall& call) {
   const Dims& dims = call.inputs[0].dims;
   int64_t experts = need_between(call, "experts", 1, 1 << 20);
   int64_t capacity = need_between(call, "capacity", 0, 1 << 20);
-  int64_t slots = capacity > 0 ? experts * capacity : dims[1] * dims[2];
+  int64_t pairs = dims[1] * dims[2];
+  int64_t slots = capacity > 0 ? experts * capacity : pairs;
+  need_counts(call, DType::kI32, pairs, "the list of a group's pairs of token and choice");
+  need_counts(call, DType::kI32, slots, "the list of a group's slots");
   return {i32({dims[0], slots}), call.inputs[0], i32({dims[0], experts})};
 }
 

@@ -119,6 +119,7 @@ std::vector<Type> cross_entropy_type(const OpCall& call) {
   softmax_type(call);
   const Type& logits = call.inputs[0];
   need_type(call, 1, "labels", i32(without_last(logits.dims)));
+  need_counts(call, DType::kI32, logits.dims.back(), "the dimension of the classes");
   Type rows{accumulator(logits.dtype), without_last(logits.dims)};
   return {rows, rows};
 }
@@ -178,15 +179,15 @@ Values cross_entropy_and_grad_parts(const DecomposeCall& d) {
 
 Values cross_entropy_gradient(const GradientCall& g) {
   Value logits = g.inputs[0], dlogits;
-  if (g.cotangents[0]) {
+  if (!g.cotangents[0].empty()) {
     dlogits = g.builder.emit1(Op::cross_entropy_grad,
                               {logits, g.inputs[1], g.results[1], g.cotangents[0]}, {}, g.loc);
   }
-  if (g.cotangents[1]) {
+  if (!g.cotangents[1].empty()) {
     Value x = raise(logits, g.loc);
     Value p = exp(x - along_last(g.results[1], x, g.loc));
     Value more = convert(p * along_last(g.cotangents[1], x, g.loc), logits.dtype(), g.loc);
-    dlogits = dlogits ? dlogits + more : more;
+    dlogits = dlogits.empty() ? more : dlogits + more;
   }
   return {dlogits, Value()};
 }

@@ -84,6 +84,7 @@ std::vector<Type> argmax_type(const OpCall& call) {
   int64_t axis = need_axis(call, "axis", x);
   GW_NEED(call, x.dims[static_cast<size_t>(axis)] > 0, "nothing to choose from: dim ", axis,
           " is 0 in ", to_string(x));
+  need_counts(call, DType::kI32, x.dims[static_cast<size_t>(axis)], cat("dim ", axis));
   return {without(x, {axis}).with(DType::kI32)};
 }
 

@@ -13,15 +13,22 @@
 namespace gangway::internal {
 namespace {
 
-std::vector<Type> constant_type(const OpCall& call) {
+Type source_type(const OpCall& call) {
   DType dtype = call.attrs.dtype("dtype");
-  return {{dtype, need_dims(call, "dims", dtype)}};
+  return {dtype, need_dims(call, "dims", dtype)};
+}
+
+std::vector<Type> constant_type(const OpCall& call) {
+  Type type = source_type(call);
+  need_number_of(call, "value", type.dtype);
+  return {type};
 }
 
 std::vector<Type> iota_type(const OpCall& call) {
-  Type type = constant_type(call)[0];
+  Type type = source_type(call);
   GW_NEED(call, type.dtype != DType::kBool, "dtype must hold numbers: got bool");
-  need_axis(call, "axis", type);
+  const int axis = need_axis(call, "axis", type);
+  need_counts(call, type.dtype, type.dims[at(axis)], cat("dim ", axis));
   return {type};
 }
 
@@ -219,6 +226,7 @@ std::vector<Type> pad_type(const OpCall& call) {
   GW_NEED(call, low.size() == x.dims.size() && high.size() == x.dims.size(),
           "low and high need one number for each dimension of ", to_string(x), ": got ",
           to_string(low), " and ", to_string(high));
+  need_number_of(call, "value", x.dtype);
   Type result = x;
   for (size_t d = 0; d < low.size(); ++d) {
     GW_NEED(call, low[d] >= 0 && low[d] <= kElementsMax && high[d] >= 0 && high[d] <= kElementsMax,
@@ -265,7 +273,7 @@ std::vector<OpRow> source_rows() {
        .factors = elementwise_factors,
        .gradient = [](const GradientCall&) { return Values(); },
        .cost = per_result<0>,
-       .doc = "A tensor filled with one value, rounded to its element type."},
+       .doc = "A tensor filled with one value that its element type has, rounded to it."},
       {.op = Op::iota,
        .name = "iota",
        .family = OpFamily::kShape,
@@ -278,7 +286,7 @@ std::vector<OpRow> source_rows() {
        .factors = iota_factors,
        .gradient = [](const GradientCall&) { return Values(); },
        .cost = per_result<0>,
-       .doc = "0, 1, 2 ... along one dimension."},
+       .doc = "0, 1, 2 ... along one dimension, no longer than its element type can count."},
       {.op = Op::table,
        .name = "table",
        .family = OpFamily::kShape,

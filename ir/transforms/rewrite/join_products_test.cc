@@ -32,7 +32,7 @@ Function sum_of_products(int64_t columns) {
     Value x = b.parameter(cat("x", i), f64({2, 24, columns + i}));
     Value w = b.parameter(cat("w", i), f64({16, columns + i}));
     Value product = dot_general(x, w, {.lhs_contract = {2}, .rhs_contract = {1}});
-    total = total ? total + product : rest + product;
+    total = total.empty() ? rest + product : total + product;
   }
   b.result("total", total);
   b.result("again", total * 2.0);
@@ -65,7 +65,7 @@ Function sum_of(const std::vector<int64_t>& contracted) {
         b.parameter(cat("x", i), f64(is_first ? Dims{24, contracted[i]} : Dims{contracted[i], 24}));
     Value w = b.parameter(cat("w", i), f64({contracted[i], 16}));
     Value product = dot_general(x, w, {.lhs_contract = {is_first ? 1 : 0}, .rhs_contract = {0}});
-    total = total ? total + product : product;
+    total = total.empty() ? product : total + product;
   }
   b.result("total", total);
   return b.build();
