@@ -31,10 +31,9 @@ Program gpt2_step(const TransformerConfig& config, int64_t batch, const Mesh& me
   const Value tokens = b.input("tokens", i32({batch, config.seq}), {{"data", shard(0)}});
   const auto loss_of = [&](const Tree& p, Value t) { return transformer_loss(config, p, t).total; };
   const auto [loss, grads] = value_and_grad(loss_of)(params, tokens);
-  const programs::AdamwResult update = programs::adamw(b, params, grads, {});
+  programs::adamw(b, params, grads, {});
   b.output("loss", loss);
-  b.output("guard", loss + update.rate * 0.0);
-  b.require_finite("guard");
+  b.require_finite("loss");
   return b.build();
 }
 

@@ -114,6 +114,8 @@ struct CallFrame {
   std::shared_ptr<const Error> error;
 };
 
+class Device;
+
 class CompiledFunction {
  public:
   virtual ~CompiledFunction() = default;
@@ -163,6 +165,15 @@ class CompiledFunction {
     return static_cast<void>(frame), static_cast<void>(turn), Progress::kDone;
   }
 
+  // Once the steps before commit_step() have run: stores 1 in `flag`, which lies in host memory of
+  // the device, if one of committed_values() (ir/plan/committed_values.h) holds an infinity or a
+  // NaN. Device thread.
+  virtual void check_committed(const CallFrame& frame, Device& device, uint32_t* flag) const {
+    static_cast<void>(frame);
+    static_cast<void>(device);
+    static_cast<void>(flag);
+  }
+
  protected:
   // The index of these axes among the needs. `bytes`: bytes_needed() of the call; `at`: the user's
   // line.
@@ -172,8 +183,6 @@ class CompiledFunction {
  private:
   std::vector<CollectiveNeed> needs_;
 };
-
-class Device;
 
 // The devices of one collective, each once, by their lowest rank.
 struct DeviceGroup {

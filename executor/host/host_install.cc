@@ -97,7 +97,12 @@ namespace {
 class EntryMaker {
  public:
   EntryMaker(const HostPlan& plan, DevicePlan& device)
-      : plan_(*plan.plan), positions_(*plan.positions), device_(device) {}
+      : plan_(*plan.plan), positions_(*plan.positions), device_(device) {
+    for (const PlanNode& node : plan_.nodes) {
+      is_guarded_ |=
+          node.kind == PlanNodeKind::kCall && plan_.functions[node.function].finite_result != kNone;
+    }
+  }
 
   void run() {
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
@@ -135,13 +140,14 @@ class EntryMaker {
     return device_.layout.values[value].kind == ValuePlace::Kind::kBound;
   }
 
-  // An entry for each section. The first prepares the call's frame, the last looks at the result
-  // that must be finite.
+  // An entry for each section. The first prepares the call's frame, the last looks at what must be
+  // finite.
   void add_call(uint32_t n, const PlanNode& node) {
     const CompiledFunction& function = *device_.functions[node.function];
     const LocalFunction& local = plan_.functions[node.function];
     const size_t first = device_.entries.size();
     add_sections(n, node, function, 0, function.commit_step());
+    device_.entries.back().guarded = is_guarded_;
     if (local.finite_result != kNone)
       device_.entries.back().finite_value = node.results[local.finite_result];
     Entry& entry = device_.entries[first];
@@ -302,6 +308,7 @@ class EntryMaker {
   const Plan& plan_;
   const Positions& positions_;
   DevicePlan& device_;
+  bool is_guarded_ = false;  // A call of the plan has a result that must be finite.
 };
 
 }  // namespace

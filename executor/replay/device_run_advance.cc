@@ -321,6 +321,8 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
     if (joined == Progress::kPending) return Progress::kPending;
   }
   if (frame.peer_poisoned) poison_by_peer();
+  if (entry.guarded && error_ == nullptr)
+    entry.function->check_committed(frame, turn.device, not_finite_);
   if (entry.finite_value != kNone && error_ == nullptr) {
     const Type& type = plan_.plan->values[entry.finite_value].local_type;
     turn.device.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);

@@ -395,8 +395,13 @@ std::vector<PlacementRule> ProgramBuilder::like(Value state) const {
 const StateSpec& ProgramBuilder::spec_of(Value state) const {
   const auto found = impl_->specs.find(impl_->node_of(state));
   GW_REQUIRE(found != impl_->specs.end(), "program ", internal::shown(impl_->program.name),
-             ": spec_of: this is not a state: expected what state() gave");
+             ": this is not a state: expected what state() gave");
   return found->second;
+}
+
+const std::string& ProgramBuilder::name_of(Value state) const {
+  spec_of(state);  // It is one.
+  return impl_->program.nodes[impl_->node_of(state)].name;
 }
 
 Value ProgramBuilder::shard(Value value, const AxisPlacements& placements, int priority, Loc loc) {

@@ -105,8 +105,9 @@ class ProgramBuilder {
               Loc loc = Loc::current());
   Value source(const std::string& name, SourceSpec spec, Type type, AxisPlacements placements = {},
                Loc loc = Loc::current());
-  // The spec of what state() gave.
+  // The spec of what state() gave, and its full name.
   const StateSpec& spec_of(Value state) const;
+  const std::string& name_of(Value state) const;
   // As Builder::shard(); and on each value of a tree what the rules say of its full name, which
   // begins with `name`: gradients under the name of their parameters take the same rules, on
   // dimensions of one layer where the state of that name is stacked; they have the dimensions of
@@ -120,8 +121,10 @@ class ProgramBuilder {
   void update(const Tree& states, const Tree& next, Loc loc = Loc::current());
   void output(const std::string& name, Value value, AxisPlacements placements = {},
               Loc loc = Loc::current());
-  // The named output must be finite; otherwise the run is not committed, and its error names the
-  // first op whose result was not finite.
+  // A gate: the named output must be finite, and so must all that the run would put into states:
+  // every new value, and where AdamW writes in place, its gradient, learning rate and other
+  // scalars. Otherwise the run is not committed, and its error names the first op whose result was
+  // not finite. A state that is to hold an infinity belongs into a program without a gate.
   void require_finite(const std::string& output);
   // What the devices may do to be faster (ir/graph/numerics.h); the defaults where this is not
   // called.

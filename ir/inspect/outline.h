@@ -1,10 +1,10 @@
 // A program for people: what it is made of, on a page or two.
 //
-//   program @train_step finite "guard"
+//   program @train_step finite "loss"
 //     slice "main" mesh {data: 4}
 //     36 states, 3.6 MiB
 //       params.*: 12 states, 1.2 MiB
-//       adamw.m.*: 12 states, 1.2 MiB
+//       adamw.m.params.*: 12 states, 1.2 MiB
 //     %12 = source "tokens" -> i32[32, 128] {data: shard(0)}  // language_model.cc:120
 //     %39 = call "main" @train_step, 39 operands -> 42 results, updates 36 states
 //       @train_step: 310 nodes, 1.4 GFLOP, 2.2 GiB read and written

@@ -19,6 +19,13 @@ std::vector<Leaf> leaves(const Tree& tree) {
   return all;
 }
 
+// The step, or NaN where it is below 1: corrections of a step 0 would divide by 0. The scope names
+// it in the error of a run that a gate stops.
+Value from_one_on(Value step, const std::string& name) {
+  const Builder::Scope in(step.builder(), cat(name, ", which must be at least 1"));
+  return step + sqrt(step - 1.0) * 0.0;
+}
+
 // 1 - beta^step, to the last digits also where that is nearly 0.
 Value correction(Value step, double beta) { return -expm1(step * std::log(beta)); }
 
@@ -44,10 +51,11 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
   GW_REQUIRE(!parameters.empty() && parameters.size() == gradients.size(),
              "adamw: ", parameters.size(), " parameters, but ", gradients.size(), " gradients");
   const DType dtype = parameters[0].value.dtype();
-  Value lr = b.input("lr", {dtype, {}});
-  Value step = b.input("step", {dtype, {}});
+  Value lr = b.input(config.lr_input, {dtype, {}});
+  Value step = b.input(config.step_input, {dtype, {}});
 
   const Builder::Scope in(parameters[0].value.builder(), "adamw");
+  step = from_one_on(step, config.step_input);
   Value squares;
   for (const Leaf& gradient : gradients) {
     Value term = convert(sum_squares(gradient.value), dtype);
@@ -58,17 +66,20 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
   if (config.clip_norm > 0) {
     scale = minimum(1.0, config.clip_norm / norm);
   }
+  // As finite as the gradients are: committed_values() of ir/plan counts on that.
+  scale = scale + norm * 0.0;
   AdamwScalars scalars{.lr = lr,
                        .correction1 = correction(step, config.beta1),
                        .correction2 = correction(step, config.beta2),
                        .grad_scale = scale};
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [name, p] = parameters[i];
+    const Value p = parameters[i].value;
     const StateSpec moment = zeros_like(b.spec_of(p));
     const std::vector<PlacementRule> rules = rules_of_moments(b, parameters[i], moments);
+    const std::string& whole_name = b.name_of(p);
     AdamwState state{.p = p,
-                     .m = b.state("adamw.m." + name, StateTree(moment), rules),
-                     .v = b.state("adamw.v." + name, StateTree(moment), rules)};
+                     .m = b.state("adamw.m." + whole_name, StateTree(moment), rules),
+                     .v = b.state("adamw.v." + whole_name, StateTree(moment), rules)};
     AdamwOptions options{
         .beta1 = config.beta1,
         .beta2 = config.beta2,
@@ -79,7 +90,7 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
     b.update(state.m, next.m);
     b.update(state.v, next.v);
   }
-  return {.grad_norm = norm, .rate = lr * norm};
+  return {.grad_norm = norm};
 }
 
 }  // namespace gangway::programs

@@ -1,13 +1,19 @@
 // AdamW with global-norm clipping as part of a training program (Loshchilov & Hutter 2019;
 // clipping: Pascanu et al. 2013).
 //
-// The learning rate and the step are run-time inputs, "lr" and "step": a schedule never recompiles.
-// Moments are state, "adamw.m.<name>" and "adamw.v.<name>", in the parameters' type, stacking and
-// placement; `moments` may cut them further, by rules on the parameters' names (ZeRO's first
-// stage).
+// The learning rate and the step, which counts from 1, are run-time inputs: a schedule never
+// recompiles. Moments are state, "adamw.m.<state>" and "adamw.v.<state>" of a parameter whose state
+// has that full name ("adamw.m.params.layers.attn.q"), in the parameters' type, stacking and
+// placement; `moments` may cut them further, by rules on the parameters' names below the root of
+// their tree (ZeRO's first stage).
+//
+// A gate (ProgramBuilder::require_finite) looks at gradients, learning rate and step too: a step
+// with one that is not finite, or with a step below 1, is not committed.
 // Threads: traces on the builder's thread.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/build/program_builder.h"
@@ -22,11 +28,13 @@ struct AdamwConfig {
   double weight_decay = 0.1;  // Of tensors of rank 2 and more (stacked: of a layer's); norms and
                               // biases do not decay.
   double clip_norm = 1.0;     // 0: no clipping.
+  // Names of the run-time inputs. A program with two optimizers needs other ones for the second.
+  std::string lr_input = "lr";
+  std::string step_input = "step";
 };
 
 struct AdamwResult {
   Value grad_norm;  // The gradients' global norm, before clipping.
-  Value rate;       // lr times that norm: finite exactly when gradients and learning rate are.
 };
 
 // Updates `params`, states of `b`, with `grads` of the same shape.

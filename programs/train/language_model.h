@@ -3,8 +3,8 @@
 //
 // Run-time inputs of train_step: "lr" and "step" (f32[]). Outputs: "loss", "cross_entropy",
 // "grad_norm" (f32[]) and, with experts, "balance" (f32[]) and "load" (f32[layers, experts]). A
-// step whose loss, gradients or learning rate are not finite is not committed: that is what its
-// output "guard" (f32[]) is for.
+// step whose loss, gradients or learning rate are not finite, or whose "step" is below 1, is not
+// committed.
 //
 // A strategy says what is cut over which axes of the mesh; without one the batch is, over all of
 // them but "model" and "context". The three programs are made for one strategy: they share the

@@ -164,8 +164,8 @@ TEST(LanguageModelConfig, LayersOfAPyramidAreNumberedTogetherInEveryStateOfTheir
             "params.layers.0.ffn.up params.layers.0.ffn.up");
   EXPECT_EQ(first_and_last(step, "params.layers_from_1.moe.up"),
             "params.layers.1.moe.up params.layers.2.moe.up");
-  EXPECT_EQ(first_and_last(step, "adamw.m.layers_from_1.moe.up"),
-            "adamw.m.layers.1.moe.up adamw.m.layers.2.moe.up");
+  EXPECT_EQ(first_and_last(step, "adamw.m.params.layers_from_1.moe.up"),
+            "adamw.m.params.layers.1.moe.up adamw.m.params.layers.2.moe.up");
   EXPECT_EQ(first_and_last(generate_step(config, mesh), "generate.layers_from_1.k"),
             "generate.layers.1.k generate.layers.2.k");
 }

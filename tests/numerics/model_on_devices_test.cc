@@ -76,7 +76,7 @@ class ModelOnDevicesTest : public ::testing::TestWithParam<Case> {
     const reference::Tensors parameters = stacked(layers);
     for (const auto& [name, type] : types_) {
       slice_.write_state("params." + name, tensor_of({type, parameters.at(name)}));
-      for (const char* moment : {"adamw.m.", "adamw.v."})
+      for (const char* moment : {"adamw.m.params.", "adamw.v.params."})
         slice_.write_state(moment + name, HostTensor(type));
     }
   }
@@ -194,8 +194,8 @@ TEST_P(ModelOnDevicesTest, AdamwStepsEqualTheIndependentOptimizer) {
     return all;
   };
   EXPECT_LT(relative_difference(states("params."), expected(parameters)), 1e-9);
-  EXPECT_LT(relative_difference(states("adamw.m."), expected(state.m)), 1e-9);
-  EXPECT_LT(relative_difference(states("adamw.v."), expected(state.v)), 1e-9);
+  EXPECT_LT(relative_difference(states("adamw.m.params."), expected(state.m)), 1e-9);
+  EXPECT_LT(relative_difference(states("adamw.v.params."), expected(state.v)), 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(Numerics, ModelOnDevicesTest, ::testing::ValuesIn(cases()),

@@ -24,7 +24,7 @@ HostTensor scalar(DType dtype, double value) {
 void read_first_step(const Slice& slice, const Run& run, Outcome& outcome) {
   outcome.norm = doubles(run["grad_norm"].to_host())[0];
   for (const auto& [name, type] : slice.states()) {
-    constexpr std::string_view kMoments = "adamw.m.";
+    constexpr std::string_view kMoments = "adamw.m.params.";
     if (name.starts_with(kMoments))
       outcome.gradients[name.substr(kMoments.size())] = doubles(slice.read_state(name));
   }

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 
+#include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "programs/optim/adamw.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"
@@ -92,6 +95,107 @@ TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneDoNotCommitUntilTheUserWasTold) 
   const std::vector<gangway::Run> anew{run(-1), run(-1)};
   EXPECT_NEAR(anew[0]["loss"].item<float>(), loss_after(2), 1e-3);
   EXPECT_NEAR(anew[1]["loss"].item<float>(), loss_after(3), 1e-3);
+}
+
+// One program on four devices, which cut what is along "data".
+class GateTest : public testing::Test {
+ protected:
+  // Its error, when nothing was committed.
+  std::string refusal(const Executable& step, const std::vector<Argument>& arguments) const {
+    const States before = states_of(slice_);
+    const Error error = end_of(step.run(arguments));
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("nothing was committed"));
+    EXPECT_EQ(states_of(slice_), before);
+    return error.what();
+  }
+
+  Client client_ = connect("local:2x2", {.in_process = true, .memory_bytes = 64 << 20});
+  Slice slice_ = client_.allocate({.devices = 4});
+};
+
+HostTensor zeros_of(Dims dims) { return HostTensor(f32(std::move(dims))); }
+
+// The square root's loss at 0 is finite, its slope is not.
+TEST_F(GateTest, ANewValueThatIsNotFiniteIsNotCommittedThoughTheLossIsFinite) {
+  ProgramBuilder b("sgd", slice_.mesh({{"data", 4}}));
+  const Value w = b.state("w", filled(f32({8}), 1), {{"data", shard(0)}});
+  const Value x = b.input("x", f32({8}), {{"data", shard(0)}});
+  const Value loss = sum(sqrt(w * x));
+  const int line = __LINE__ - 1;
+  b.update(w, w - gradients(loss, {w})[0] * 0.1);
+  b.output("loss", loss);
+  b.require_finite("loss");
+  const Executable step = slice_.compile(b.build());
+  HostTensor ones = HostTensor::of<float>({8}, std::vector<float>(8, 1.0f)), one_zero = ones;
+  std::memset(one_zero.bytes.data() + 5 * sizeof(float), 0, sizeof(float));
+  EXPECT_EQ(step.run({{"x", ones}})["loss"].item<float>(), 8);
+  EXPECT_THAT(refusal(step, {{"x", one_zero}}), HasSubstr(cat("non_finite_test.cc:", line)));
+  EXPECT_LT(step.run({{"x", ones}})["loss"].item<float>(), 8);
+}
+
+// A label of padding is no class: its row is NaN, which where() keeps out of the loss alone.
+TEST_F(GateTest, AGradientThatIsNotFiniteIsNotCommittedThoughTheLossIsFinite) {
+  for (const double clip_norm : {0.0, 1.0}) {
+    ProgramBuilder b(cat("labels ", clip_norm), slice_.mesh({{"data", 4}}));
+    StateTree specs;
+    specs.set("w", normal(f32({4, 3}), 1));
+    const Tree net = b.state(cat("net", clip_norm), specs);
+    const Value x = b.input("x", f32({8, 4}), {{"data", shard(0)}});
+    const Value y = b.input("y", i32({8}), {{"data", shard(0)}});
+    const Value each = cross_entropy(dot(x, net["w"]), y);
+    const Value loss = mean(where(ge(y, 0), each, 0));
+    adamw(b, net, gradients(loss, net), {.clip_norm = clip_norm});
+    b.output("loss", loss);
+    b.require_finite("loss");
+    const Executable step = slice_.compile(b.build());
+    const auto arguments = [](std::vector<int32_t> labels) -> std::vector<Argument> {
+      const std::vector<float> rows(32, 0.5f);
+      return {{"x", HostTensor::of<float>({8, 4}, rows)},
+              {"y", HostTensor::of<int32_t>({8}, labels)},
+              {"lr", 0.1f},
+              {"step", 1.0f}};
+    };
+    step.run(arguments({0, 1, 2, 0, 1, 2, 0, 1})).wait();
+    EXPECT_THAT(refusal(step, arguments({0, 1, 2, 0, 1, -100, 0, 1})), HasSubstr("cross_entropy"));
+    step.run(arguments({0, 1, 2, 0, 1, 2, 0, 1})).wait();
+  }
+}
+
+TEST_F(GateTest, AStepBelowOneIsNotCommittedAndTheErrorNamesTheStep) {
+  ProgramBuilder b("steps", slice_.mesh({{"data", 4}}));
+  const Value w = b.state("w", filled(f32({8}), 1), {{"data", shard(0)}});
+  const Value loss = sum(square(w));
+  adamw(b, w, gradients(loss, {w})[0], {.step_input = "count"});
+  b.output("loss", loss);
+  b.require_finite("loss");
+  const Executable step = slice_.compile(b.build());
+  for (const float count : {0.0f, -1.0f, 0.5f}) {
+    EXPECT_THAT(refusal(step, {{"lr", 0.1f}, {"count", count}}),
+                HasSubstr("count, which must be at least 1"));
+  }
+  EXPECT_THAT(refusal(step, {{"lr", 0.1f}, {"count", kInfinity}}), HasSubstr("\"count\""));
+  EXPECT_THAT(refusal(step, {{"lr", kNan}, {"count", 1.0f}}), HasSubstr("\"lr\""));
+  EXPECT_EQ(step.run({{"lr", 0.1f}, {"count", 1.0f}})["loss"].item<float>(), 8);
+}
+
+// The op as a user calls it, without a norm that tells of the gradient.
+TEST_F(GateTest, AGradientWhoseSquaresNobodySumsIsLookedAt) {
+  ProgramBuilder b("op", slice_.mesh({{"data", 4}}));
+  const Value p = b.state("p", filled(f32({8}), 1)), m = b.state("m", zeros(f32({8}))),
+              v = b.state("v", zeros(f32({8}))), g = b.input("g", f32({8})),
+              one = b.input("one", f32());
+  const AdamwState next = adamw({p, m, v}, g, {one, one, one, one}, {});
+  b.update(p, next.p);
+  b.update(m, next.m);
+  b.update(v, next.v);
+  b.output("loss", sum(p));
+  b.require_finite("loss");
+  const Executable step = slice_.compile(b.build());
+  HostTensor bad = zeros_of({8});
+  std::memcpy(bad.bytes.data() + 7 * sizeof(float), &kInfinity, sizeof(kInfinity));
+  step.run({{"g", zeros_of({8})}, {"one", 1.0f}}).wait();
+  EXPECT_THAT(refusal(step, {{"g", bad}, {"one", 1.0f}}), HasSubstr("\"g\""));
 }
 
 class PoisonedTraining : public FolderTest {

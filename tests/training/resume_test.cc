@@ -225,7 +225,7 @@ TEST_F(ResumeTest, NothingIsLoadedWhereTheOptimizersFileIsMissingOrDoesNotFit) {
   std::filesystem::remove(moments);
   EXPECT_THAT(why(), HasSubstr("optimizer.safetensors"));
   std::filesystem::copy(folder_ / "wider/step-00000001/optimizer.safetensors", moments);
-  EXPECT_THAT(why(), HasSubstr("tensor \"adamw.m.layers.0.ffn."));
+  EXPECT_THAT(why(), HasSubstr("tensor \"adamw.m.params.layers.0.ffn."));
 }
 
 }  // namespace

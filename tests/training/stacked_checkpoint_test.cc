@@ -28,7 +28,7 @@ StateTree layer() {
 }
 
 // A model and a moment of each parameter. A run adds one to every state.
-Program model(bool is_stacked, int64_t first = 0) {
+Program model(bool is_stacked, int64_t first = 0, const char* moments = "adamw.m.params") {
   ProgramBuilder b(is_stacked ? "stacked" : "unrolled", {}, 5);
   StateTree specs;
   specs.set("embed", normal(f32({5}), 1));
@@ -38,7 +38,7 @@ Program model(bool is_stacked, int64_t first = 0) {
     for (int64_t i = 0; i < kLayers; ++i)
       specs.child("layers").set(std::to_string(first + i), layer());
   }
-  for (const char* name : {"params", "adamw.m"}) {
+  for (const char* name : {"params", moments}) {
     b.state(name, specs).for_each([&](const std::string&, const Value& state) {
       b.update(state, state + 1);
     });
@@ -87,7 +87,7 @@ TEST_F(StackedCheckpoint, FilesHoldLayersUnderTheirOwnNames) {
               ElementsAre("embed", "layers.0.attn.q", "layers.0.norm", "layers.1.attn.q",
                           "layers.1.norm", "layers.2.attn.q", "layers.2.norm"));
   EXPECT_THAT(names_in(folder / "optimizer.safetensors"),
-              testing::Contains("adamw.m.layers.2.attn.q"));
+              testing::Contains("adamw.m.params.layers.2.attn.q"));
 }
 
 TEST_F(StackedCheckpoint, EitherProgramLoadsWhatTheOtherWrote) {
@@ -101,6 +101,19 @@ TEST_F(StackedCheckpoint, EitherProgramLoadsWhatTheOtherWrote) {
     EXPECT_EQ(load_checkpoint(to, folder_ / cat(is_stacked)).step, 2);
     EXPECT_EQ(tensors_of(to), tensors_of(from));
   }
+}
+
+// Moments were called by their parameters' names below "params" alone.
+TEST_F(StackedCheckpoint, OneOfBeforeMomentsCarriedTheWholeNameOfTheirParameterIsLoaded) {
+  const Slice earlier = client_.allocate({});
+  earlier.compile(model(false, 0, "adamw.m")).run().wait();
+  save_checkpoint(earlier, folder_, {.step = 2});
+  const Slice now = holder(true);
+  for (const auto& [name, type] : now.states()) now.write_state(name, HostTensor(type));
+  EXPECT_EQ(load_checkpoint(now, folder_).step, 2);
+  EXPECT_EQ(tensors_of(now).at("adamw.m.params.layers.2.attn.q"),
+            tensors_of(earlier).at("adamw.m.layers.2.attn.q"));
+  EXPECT_EQ(tensors_of(now).at("params.embed"), tensors_of(earlier).at("params.embed"));
 }
 
 TEST_F(StackedCheckpoint, AMissingLayerIsNamed) {

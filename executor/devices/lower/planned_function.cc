@@ -2,13 +2,16 @@
 
 #include <utility>
 
+#include "ir/plan/committed_values.h"
+
 namespace gangway {
 
 PlannedFunction::PlannedFunction(LocalFunction local)
     : local_(std::move(local)),
       steps_(*local_.function),
       collectives_(steps_),
-      masked_(masked_values(*local_.function)) {
+      masked_(masked_values(*local_.function)),
+      committed_(committed_values(local_)) {
   for (uint32_t p = 0; p < steps_.parts(); ++p) {
     const Function& function = steps_.function(p);
     parts_.push_back({.function = &function, .masked = &masked_.at(&function)});
@@ -39,6 +42,15 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
   const Node& node = function.nodes[leaf.node];
   const Type& type = function.types[node.first_result];
   return {cat(to_string(node.op), " of ", to_string(type)), steps_.where(step), row(node.op).meets};
+}
+
+void PlannedFunction::check_committed(const CallFrame& frame, Device& device,
+                                      uint32_t* flag) const {
+  if (!device.has_values()) return;
+  for (const ValueId value : committed_) {
+    const Type& type = function().types[value];
+    device.check_finite(type.dtype, address(frame, main(), value), type.elements(), flag);
+  }
 }
 
 std::vector<PlannedPart> PlannedFunction::memory_plans() const {

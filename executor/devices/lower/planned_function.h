@@ -40,6 +40,7 @@ class PlannedFunction : public CompiledFunction {
   std::vector<uint32_t> section_steps() const override;
   bool has_collective(uint32_t begin, uint32_t end) const override;
   StepText describe_step(uint32_t step) const override;
+  void check_committed(const CallFrame& frame, Device& device, uint32_t* flag) const override;
   // Bodies before those that run them, the function last; valid while this lives.
   std::vector<PlannedPart> memory_plans() const;
 
@@ -134,6 +135,7 @@ class PlannedFunction : public CompiledFunction {
   const StepMap steps_;
   const StepMarks collectives_;
   const MaskedValues masked_;
+  const std::vector<ValueId> committed_;
   std::vector<Part> parts_;
   uint32_t bases_ = 0;
   int64_t alignment_ = 1;
