@@ -7,6 +7,8 @@
 
 namespace gangway::programs {
 
+bool renormalizes(const MoeConfig& config) { return config.renormalize.value_or(config.top_k > 1); }
+
 int64_t capacity_of(const MoeConfig& config, int64_t tokens) {
   if (config.capacity_factor <= 0) return 0;
   double even = static_cast<double>(tokens * config.top_k) / static_cast<double>(config.experts);
@@ -71,7 +73,7 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationF
   Value logits = dot(convert(x, exact), convert(p["router"], exact));
   Value probability = softmax(logits);
   auto [gate, expert] = top_k(probability, config.top_k);
-  if (config.renormalize)
+  if (renormalizes(config))
     gate = gate / broadcast_to(reshape(sum(gate, {2}), {dims[0], dims[1], 1}), gate.type().dims);
 
   auto grouped = [&](Value each) { return reshape(each, {config.groups, tokens, each.dim(2)}); };

@@ -17,6 +17,8 @@
 // Threads: traces on the builder's thread.
 #pragma once
 
+#include <optional>
+
 #include "ir/build/tree.h"
 #include "programs/models/activations.h"
 #include "programs/models/feed_forward.h"
@@ -33,7 +35,10 @@ struct MoeConfig {
   // times of the rows that it has itself. A step that finds too little room is not committed
   // (ir/plan/rows_overflow.h).
   double bound = 2;
-  bool renormalize = true;  // The k chosen gates sum to 1.
+  // Whether the k chosen gates are divided by their sum. Not said: where k is above 1. A single
+  // gate would be 1 whatever the router gives, and nothing would teach the router where tokens
+  // belong; the gate is the expert's probability then (Switch Transformer).
+  std::optional<bool> renormalize = {};
   double balance_coefficient = 0.01;
   double z_coefficient = 1e-3;
   bool residual = false;  // A dense expert beside the routed ones, whose outputs are added.
@@ -46,6 +51,8 @@ struct MoeResult {
   Value z;        // As balance.
   Value load;  // f32[groups, experts] (f64): share of a group's choices that went to each expert.
 };
+
+bool renormalizes(const MoeConfig& config);
 
 // Slots of an expert in a group: 0 when dropless.
 int64_t capacity_of(const MoeConfig& config, int64_t tokens);

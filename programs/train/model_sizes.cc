@@ -20,6 +20,10 @@ constexpr SizeName kNames[] = {
     {"top_k", SizeKind::kWhole, "experts that a token goes to"},
     {"groups", SizeKind::kWhole, "of the batch, in which tokens are routed"},
     {"capacity_factor", SizeKind::kReal, "of an expert's even share of tokens; 0: dropless"},
+    {"renormalize", SizeKind::kBool,
+     "a token's gates are divided by their sum; default: yes, but with a top_k of 1 no: the gate "
+     "is "
+     "the expert's probability then, or the router would learn nothing"},
     {"residual", SizeKind::kBool, "a dense expert beside the routed ones"},
     {"gated", SizeKind::kBool, "a gated feed-forward layer, as in Llama"},
     {"tied", SizeKind::kBool, "the head is the transposed embedding"},
@@ -86,6 +90,10 @@ void set_size(Sizes& model, const SaidSize& said) {
       return;
     case SizeKind::kBool:
       require(flag != nullptr);
+      if (said.name == "renormalize") {
+        model.moe.renormalize = *flag;
+        return;
+      }
       *yes_or_no(model, said.name) = *flag;
       return;
     case SizeKind::kList:
@@ -137,7 +145,7 @@ class Contradictions {
                  by("top_k"), ", experts ", count, by("experts"));
     }
     if (std::ranges::max(counts) == 0) {
-      for (const char* name : {"top_k", "groups", "capacity_factor", "residual"}) {
+      for (const char* name : {"top_k", "groups", "capacity_factor", "renormalize", "residual"}) {
         GW_REQUIRE(!where_.contains(name), at(name), ": the model has no experts", by("experts"),
                    ": expected some, or nothing said of how tokens go to them");
       }
@@ -191,6 +199,11 @@ std::string sizes_text(const TransformerConfig& model) {
   Sizes copy = model;
   std::string text;
   for (const SizeName& size : kNames) {
+    if (size.name == "renormalize") {
+      // Checkpoints of a time when all gates were divided do not say so.
+      if (has_experts(model) && !renormalizes(model.moe)) text += ",\"renormalize\":false";
+      continue;
+    }
     std::string value;
     switch (size.kind) {
       case SizeKind::kWhole: value = cat(*whole(copy, size.name)); break;

@@ -10,6 +10,7 @@ namespace gangway::programs {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::string refusal(const std::vector<SaidSize>& said) {
@@ -46,6 +47,21 @@ TEST(ModelSizes, AModelWithoutExpertsSaysNothingOfThem) {
   EXPECT_EQ(sizes_text(config.model),
             "{\"layers\":3,\"dim\":128,\"heads\":4,\"hidden\":256,\"seq\":128,\"vocab\":256,"
             "\"experts\":0,\"gated\":false,\"tied\":true}");
+}
+
+TEST(ModelSizes, ATokensOnlyGateIsNotDividedByItselfUnlessSomebodySaysSo) {
+  const auto config_with = [](const std::vector<SaidSize>& said) {
+    LanguageModelConfig config = quickstart_options().config;
+    set_sizes(config, said);
+    return config.model;
+  };
+  const SaidSize one{"top_k", int64_t{1}, "--top-k"}, divided{"renormalize", true, "--renormalize"};
+  EXPECT_TRUE(renormalizes(config_with({}).moe));
+  EXPECT_THAT(sizes_text(config_with({})), Not(HasSubstr("renormalize")));
+  EXPECT_FALSE(renormalizes(config_with({one}).moe));
+  EXPECT_THAT(sizes_text(config_with({one})), HasSubstr("\"renormalize\":false"));
+  EXPECT_TRUE(renormalizes(config_with({one, divided}).moe));
+  EXPECT_THAT(find_size("renormalize")->help, HasSubstr("top_k of 1"));
 }
 
 TEST(ModelSizes, ARefusalBeginsWithWhereItWasSaid) {

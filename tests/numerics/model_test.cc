@@ -2,6 +2,7 @@
 // as compiled for one device and for four.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/verify/verify.h"
@@ -67,6 +68,27 @@ TEST_P(ModelTest, CompiledForOneAndForFourDevicesItComputesTheSame) {
         << count << " devices";
     expect_equals_reference(config(), function, example, results, 1e-9);
   }
+}
+
+// Largest gradient of the loss that reaches the router through the gates alone.
+double router_gradient(const std::string& model) {
+  const std::vector<Model> all = models();
+  programs::TransformerConfig config = std::ranges::find(all, model, &Model::name)->config;
+  config.moe.balance_coefficient = config.moe.z_coefficient = 0;
+  const Example example = example_of(config, DType::kF64, tests::test_seed());
+  const Function function = loss_and_gradients(config, devices(1));
+  const std::vector<Literal> results = interpret(function, arguments_of(function, example));
+  double largest = 0;
+  for (size_t r = 0; r < results.size(); ++r) {
+    if (function.result_names[r] != "layers.moe.router") continue;
+    for (const double value : results[r].values) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+TEST(TopOneModel, TheLossTeachesTheRouterUnlessItsOnlyGateIsDividedByItself) {
+  EXPECT_GT(router_gradient("MoeOneExpert"), 1e-6);
+  EXPECT_LT(router_gradient("MoeOneExpertRenormalized"), 1e-15);
 }
 
 INSTANTIATE_TEST_SUITE_P(Numerics, ModelTest, ::testing::ValuesIn(models()),

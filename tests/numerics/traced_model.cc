@@ -39,10 +39,15 @@ std::vector<int32_t> random_tokens(const programs::TransformerConfig& config, ui
 }  // namespace
 
 std::vector<Model> models() {
-  std::vector<Model> all = {{"Dense", tiny()},           {"DenseOther", tiny()},
-                            {"DenseRemat", tiny()},      {"Moe", tiny_moe()},
-                            {"MoeCapacity", tiny_moe()}, {"MoeRemat", tiny_moe()},
-                            {"MoeResidual", tiny_moe()}};
+  std::vector<Model> all = {{"Dense", tiny()},
+                            {"DenseOther", tiny()},
+                            {"DenseRemat", tiny()},
+                            {"Moe", tiny_moe()},
+                            {"MoeCapacity", tiny_moe()},
+                            {"MoeRemat", tiny_moe()},
+                            {"MoeResidual", tiny_moe()},
+                            {"MoeOneExpert", tiny_moe()},
+                            {"MoeOneExpertRenormalized", tiny_moe()}};
   auto other = [](programs::TransformerConfig& config) {
     config.gated = true;
     config.tied = config.positional = false;
@@ -55,6 +60,9 @@ std::vector<Model> models() {
   all[4].config.moe.renormalize = false;
   all[5].config.remat = true;
   all[6].config.moe.residual = true;
+  all[7].config.moe.top_k = 1;
+  all[8].config.moe.top_k = 1;
+  all[8].config.moe.renormalize = true;
   return all;
 }
 
@@ -78,7 +86,7 @@ reference::ModelConfig reference_of(const programs::TransformerConfig& c) {
                   .top_k = narrow(c.moe.top_k),
                   .groups = narrow(c.moe.groups),
                   .capacity = narrow(programs::capacity_of(c.moe, group_tokens)),
-                  .renormalise = c.moe.renormalize,
+                  .renormalise = programs::renormalizes(c.moe),
                   .balance_coefficient = c.moe.balance_coefficient,
                   .z_coefficient = c.moe.z_coefficient,
                   .residual = c.moe.residual},
