@@ -75,7 +75,7 @@ TEST(RowKernels, CrossEntropyAndGrad) {
 // What a kernel writes of a loss and its gradient.
 template <class T>
 struct Losses {
-  std::vector<cuda::WideOf<T>> loss, lse;
+  std::vector<cuda::WideOf<T>> loss, log_sum;
   std::vector<T> dlogits;
 };
 
@@ -99,10 +99,10 @@ Losses<T> losses_of(const std::string& type, int64_t classes, uint32_t threads, 
   const auto last = static_cast<int32_t>(classes - 1);
   const int32_t* const labels = gpu.upload(std::vector<int32_t>{last + 1, 30, 2, last, 0});
   const W* const dloss = gpu.upload(std::vector<W>{1, 0.5, 1, -2, 0.25});
-  W *const loss = gpu.buffer<W>(rows), *const lse = gpu.buffer<W>(rows);
+  W *const loss = gpu.buffer<W>(rows), *const log_sum = gpu.buffer<W>(rows);
   T* const dlogits = in_place ? logits : gpu.buffer<T>(n);
   const auto reads_labels = Gpu::reads(labels, rows), reads_dloss = Gpu::reads(dloss, rows);
-  const auto writes_loss = Gpu::writes(loss, rows), writes_lse = Gpu::writes(lse, rows);
+  const auto writes_loss = Gpu::writes(loss, rows), writes_log_sum = Gpu::writes(log_sum, rows);
   std::vector<cuda::Access> to_grad = {Gpu::reads(logits, n), Gpu::writes(dlogits, n)};
   if (in_place) to_grad = {{logits, Gpu::bytes_of<T>(n), cuda::AccessKind::kReadWrite}};
   const auto launch = [&](const std::string& kernel, int64_t shared,
@@ -121,16 +121,17 @@ Losses<T> losses_of(const std::string& type, int64_t classes, uint32_t threads, 
   };
   if (joined) {
     const int64_t bytes = Gpu::bytes_of<T>(classes), strips = bytes / 16;
-    to_grad.insert(to_grad.end(), {reads_labels, reads_dloss, writes_loss, writes_lse});
+    to_grad.insert(to_grad.end(), {reads_labels, reads_dloss, writes_loss, writes_log_sum});
     launch("cross_entropy_and_grad", bytes, to_grad,
-           {&logits, &labels, &dloss, &loss, &lse, &dlogits, &strips});
+           {&logits, &labels, &dloss, &loss, &log_sum, &dlogits, &strips});
   } else {
-    launch("cross_entropy", 0, {Gpu::reads(logits, n), reads_labels, writes_loss, writes_lse},
-           {&logits, &labels, &loss, &lse, &classes});
-    to_grad.insert(to_grad.end(), {reads_labels, reads_dloss, Gpu::reads(lse, rows)});
-    launch("cross_entropy_grad", 0, to_grad, {&logits, &labels, &lse, &dloss, &dlogits, &classes});
+    launch("cross_entropy", 0, {Gpu::reads(logits, n), reads_labels, writes_loss, writes_log_sum},
+           {&logits, &labels, &loss, &log_sum, &classes});
+    to_grad.insert(to_grad.end(), {reads_labels, reads_dloss, Gpu::reads(log_sum, rows)});
+    launch("cross_entropy_grad", 0, to_grad,
+           {&logits, &labels, &log_sum, &dloss, &dlogits, &classes});
   }
-  Losses<T> made{gpu.download(loss, rows), gpu.download(lse, rows), gpu.download(dlogits, n)};
+  Losses<T> made{gpu.download(loss, rows), gpu.download(log_sum, rows), gpu.download(dlogits, n)};
   EXPECT_EQ(machine.report_text(), "");
   return made;
 }
@@ -155,7 +156,7 @@ void expect_the_bits_of_both(const std::string& type) {
       for (const bool in_place : {false, true}) {
         const Losses<T> joined = losses_of<T>(type, classes, threads, true, in_place);
         EXPECT_TRUE(same_bits(joined.loss, apart.loss));
-        EXPECT_TRUE(same_bits(joined.lse, apart.lse));
+        EXPECT_TRUE(same_bits(joined.log_sum, apart.log_sum));
         EXPECT_TRUE(same_bits(joined.dlogits, apart.dlogits));
       }
       EXPECT_TRUE(
@@ -176,15 +177,65 @@ TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
   const int64_t classes = 3;
   const float* logits = gpu.upload(std::vector<float>(6, 1.0f));
   const int32_t* labels = gpu.upload(std::vector<int32_t>{3, 2});
-  float *loss = gpu.buffer<float>(2), *lse = gpu.buffer<float>(2);
+  float *loss = gpu.buffer<float>(2), *log_sum = gpu.buffer<float>(2);
   ASSERT_TRUE(gpu.launch(gpu.at("loss"), "cross_entropy_f32", {2}, {32},
                          {Gpu::reads(logits, 6), Gpu::reads(labels, 2), Gpu::writes(loss, 2),
-                          Gpu::writes(lse, 2)},
-                         logits, labels, loss, lse, classes)
+                          Gpu::writes(log_sum, 2)},
+                         logits, labels, loss, log_sum, classes)
                   .ok());
   const std::vector<float> got = gpu.download(loss, 2);
   EXPECT_TRUE(std::isnan(got[0]));
   EXPECT_NEAR(got[1], std::log(3.0), 1e-6);
+}
+
+// In f32, where 1e6 leaves steps of 1/16: the logits are whole steps, so what they share is exact.
+TEST(RowKernels, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
+  const int64_t classes = 4, strips = 1;
+  const double plain[] = {0, 1, 2, 1};
+  const double total = 1 + 2 * std::exp(1.0) + std::exp(2.0);
+  for (const float offset : {0.0f, 1e4f, -1e4f, 1e6f}) {
+    SCOPED_TRACE(offset);
+    std::vector<float> values;
+    for (const double x : plain) values.push_back(static_cast<float>(x) + offset);
+    EmulatedMachine machine;
+    Gpu gpu(machine);
+    const float *logits = gpu.upload(values), *dloss = gpu.upload(std::vector<float>{1});
+    const int32_t* labels = gpu.upload(std::vector<int32_t>{0});
+    float *loss = gpu.buffer<float>(1), *log_sum = gpu.buffer<float>(1),
+          *apart = gpu.buffer<float>(4), *joined = gpu.buffer<float>(4);
+    const auto expect_right = [&](const float* gradient) {
+      EXPECT_NEAR(gpu.download(loss, 1)[0], std::log(total), 1e-6);
+      const std::vector<float> got = gpu.download(gradient, 4);
+      for (size_t c = 0; c < 4; ++c)
+        EXPECT_NEAR(got[c], std::exp(plain[c]) / total - (c == 0 ? 1 : 0), 1e-6);
+    };
+    ASSERT_TRUE(gpu.launch(gpu.at("loss"), "cross_entropy_f32", {1}, {32},
+                           {Gpu::reads(logits, 4), Gpu::reads(labels, 1), Gpu::writes(loss, 1),
+                            Gpu::writes(log_sum, 1)},
+                           logits, labels, loss, log_sum, classes)
+                    .ok());
+    ASSERT_TRUE(gpu.launch(gpu.at("gradient"), "cross_entropy_grad_f32", {1}, {32},
+                           {Gpu::reads(logits, 4), Gpu::reads(labels, 1), Gpu::reads(log_sum, 1),
+                            Gpu::reads(dloss, 1), Gpu::writes(apart, 4)},
+                           logits, labels, log_sum, dloss, apart, classes)
+                    .ok());
+    expect_right(apart);
+    const std::vector<const void*> arguments = {&logits,  &labels, &dloss, &loss,
+                                                &log_sum, &joined, &strips};
+    const std::vector<cuda::Access> accesses = {Gpu::reads(logits, 4),   Gpu::reads(labels, 1),
+                                                Gpu::reads(dloss, 1),    Gpu::writes(loss, 1),
+                                                Gpu::writes(log_sum, 1), Gpu::writes(joined, 4)};
+    ASSERT_TRUE(gpu.driver
+                    .launch(gpu.at("both"),
+                            {.kernel = gpu.driver.kernel({}, "cross_entropy_and_grad_f32").take(),
+                             .grid = {1},
+                             .block = {32},
+                             .shared_bytes = 16,
+                             .arguments = arguments,
+                             .accesses = accesses})
+                    .ok());
+    expect_right(joined);
+  }
 }
 
 TEST(RowKernels, ALogitThatIsNoNumberGivesALossThatIsNone) {
@@ -196,11 +247,11 @@ TEST(RowKernels, ALogitThatIsNoNumberGivesALossThatIsNone) {
   Gpu gpu(machine);
   const cuda::bf16* logits = gpu.upload(values);
   const int32_t* labels = gpu.upload(std::vector<int32_t>{20, 20, 20, 20});
-  float *loss = gpu.buffer<float>(rows), *lse = gpu.buffer<float>(rows);
+  float *loss = gpu.buffer<float>(rows), *log_sum = gpu.buffer<float>(rows);
   ASSERT_TRUE(gpu.launch(gpu.at("loss"), "cross_entropy_bf16", {rows}, {32},
                          {Gpu::reads(logits, rows * classes), Gpu::reads(labels, rows),
-                          Gpu::writes(loss, rows), Gpu::writes(lse, rows)},
-                         logits, labels, loss, lse, classes)
+                          Gpu::writes(loss, rows), Gpu::writes(log_sum, rows)},
+                         logits, labels, loss, log_sum, classes)
                   .ok());
   const std::vector<float> got = gpu.download(loss, rows);
   for (size_t row = 0; row < 3; ++row) EXPECT_TRUE(std::isnan(got[row])) << row;

@@ -7,18 +7,21 @@
 namespace gangway::internal {
 namespace {
 
-double log_sum_exp(const double* x, size_t n) {
-  double top = *std::max_element(x, x + n), sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += std::exp(x[i] - top);
-  return top + std::log(sum);
+// Of exp(x - largest).
+double log_of_sum(const double* x, size_t n, double largest) {
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += std::exp(x[i] - largest);
+  return std::log(sum);
 }
 
 void softmax(const EvaluateCall& e) {
   Rows in(e.in[0]);
   for (size_t row = 0; row < in.rows; ++row) {
     const double* x = e.x().data() + row * in.width;
-    double lse = log_sum_exp(x, in.width);
-    for (size_t i = 0; i < in.width; ++i) e.y()[row * in.width + i] = std::exp(x[i] - lse);
+    double largest = *std::max_element(x, x + in.width);
+    double log_sum = log_of_sum(x, in.width, largest);
+    for (size_t i = 0; i < in.width; ++i)
+      e.y()[row * in.width + i] = std::exp(x[i] - largest - log_sum);
   }
 }
 
@@ -85,23 +88,26 @@ void cross_entropy(const EvaluateCall& e) {
   Rows in(e.in[0]);
   for (size_t row = 0; row < in.rows; ++row) {
     const double* x = e.x().data() + row * in.width;
-    double label = e.x(1)[row], lse = log_sum_exp(x, in.width);
+    double label = e.x(1)[row], largest = *std::max_element(x, x + in.width);
+    double log_sum = log_of_sum(x, in.width, largest);
     bool counts = label >= 0 && label < static_cast<double>(in.width);
-    e.y(0)[row] = counts ? lse - x[static_cast<size_t>(label)] : std::nan("");
-    e.y(1)[row] = lse;
+    e.y(0)[row] = counts ? log_sum - (x[static_cast<size_t>(label)] - largest) : std::nan("");
+    e.y(1)[row] = log_sum;
   }
 }
 
-// The gradient as result `y`, of a logsumexp for each row.
-void dlogits(const EvaluateCall& e, const std::vector<double>& lse,
+// The gradient as result `y`, of a log_sum for each row.
+void dlogits(const EvaluateCall& e, const std::vector<double>& log_sum,
              const std::vector<double>& dloss, size_t y) {
   Rows in(e.in[0]);
   for (size_t row = 0; row < in.rows; ++row) {
     double label = e.x(1)[row], by = dloss[row];
     if (label < 0 || label >= static_cast<double>(in.width)) by = std::nan("");
+    const double* x = e.x().data() + row * in.width;
+    double largest = *std::max_element(x, x + in.width);
     for (size_t i = 0; i < in.width; ++i) {
       double hit = static_cast<double>(i) == label;
-      e.y(y)[row * in.width + i] = (std::exp(e.x()[row * in.width + i] - lse[row]) - hit) * by;
+      e.y(y)[row * in.width + i] = (std::exp(x[i] - largest - log_sum[row]) - hit) * by;
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "ir/build/autodiff.h"
+#include "ir/build/ops.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
@@ -119,6 +121,37 @@ TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
     }
   }
   for (double value : got[2].values) EXPECT_TRUE(std::isnan(value)) << "it must not train";
+}
+
+// In f32, where 1e6 leaves steps of 1/16: the logits are whole steps, so what they share is exact.
+TEST(VocabularyParallel, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
+  const std::vector<double> plain = {0, 1, 2, 1, 3, -1, 0.5, 0}, labels = {0, 3};
+  std::vector<double> losses, dlogits;
+  for (size_t row = 0; row < 2; ++row) {
+    const double* x = plain.data() + row * 4;
+    double sum = 0;
+    for (size_t c = 0; c < 4; ++c) sum += std::exp(x[c]);
+    const auto label = static_cast<size_t>(labels[row]);
+    losses.push_back(std::log(sum) - x[label]);
+    for (size_t c = 0; c < 4; ++c) dlogits.push_back(std::exp(x[c]) / sum - (c == label ? 1 : 0));
+  }
+  for (int64_t devices : {1, 2, 4}) {
+    Builder b("loss", Mesh{{{"model", devices}}});
+    const Value logits = b.parameter("logits", f32({2, 4}), {{"model", shard(1)}});
+    const Value loss = cross_entropy(logits, b.parameter("labels", i32({2})));
+    b.result("loss", loss);
+    b.result("dlogits", gradients(sum(loss), {logits})[0]);
+    const Function function = b.build();
+    const Compiled compiled = compile_function(function, {});
+    for (const double offset : {0.0, 1e4, -1e4, 1e6}) {
+      SCOPED_TRACE(cat(devices, " devices, at ", offset));
+      std::vector<Literal> arguments = {{f32({2, 4}), plain}, {i32({2}), labels}};
+      for (double& logit : arguments[0].values) logit += offset;
+      const std::vector<Literal> got = interpret_compiled(compiled, arguments);
+      for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(got[0].values[i], losses[i], 1e-6);
+      for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(got[1].values[i], dlogits[i], 1e-6);
+    }
+  }
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ constexpr Table kTable = {
     .softmax_grad_rows = softmax_grad_rows,
     .cross_entropy_rows = cross_entropy_rows,
     .cross_entropy_grad_rows = cross_entropy_grad_rows,
+    .cross_entropy_and_grad_rows = cross_entropy_and_grad_rows,
     .norm_rows = norm_rows,
     .norm_grad_rows = norm_grad_rows,
     .reduce_piece = reduce_piece,

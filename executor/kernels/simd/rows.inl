@@ -60,45 +60,81 @@ inline void softmax_grad_typed(const S* y, const S* dy, S* dx, int64_t rows, int
   }
 }
 
+template <class T>
+struct RowTop {
+  T largest, log_sum;  // The logarithm of the sum of exp(x - largest).
+};
+
+template <class S>
+inline RowTop<ScalarOf<S>> row_top(const S* x, int64_t n) {
+  const ScalarOf<S> largest = row_max(x, n);
+  return {largest, log_scalar(row_exp_sum(x, largest, n))};
+}
+
+template <class S, class Args>
+inline const S* row_of(const Args& a, int64_t r) {
+  return static_cast<const S*>(a.logits) + r * a.classes;
+}
+
+inline bool is_class(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
+
+// What all logits of the row share goes away in x[label] - largest, before it costs digits.
+template <class S>
+inline void loss_of_row(const CrossEntropyRows& a, int64_t r, RowTop<ScalarOf<S>> top) {
+  using T = ScalarOf<S>;
+  const S* x = row_of<S>(a, r);
+  const int32_t label = a.labels[r];
+  static_cast<T*>(a.loss)[r] = is_class(label, a.classes)
+                                   ? top.log_sum - (value(x + label) - top.largest)
+                                   : static_cast<T>(__builtin_nan(""));
+  if (a.log_sum != nullptr) static_cast<T*>(a.log_sum)[r] = top.log_sum;
+}
+
+template <class S>
+inline void gradient_of_row(const CrossEntropyGradRows& a, int64_t r, RowTop<ScalarOf<S>> top) {
+  using T = ScalarOf<S>;
+  using V = VecOf<S>;
+  const S* x = row_of<S>(a, r);
+  S* dx = static_cast<S*>(a.dlogits) + r * a.classes;
+  const int32_t label = a.labels[r];
+  const bool good = is_class(label, a.classes);
+  const T scale = good ? static_cast<const T*>(a.dloss)[r] : static_cast<T>(__builtin_nan(""));
+  const auto share = [&](V logit) { return exp_of(logit - top.largest - top.log_sum); };
+  // The label's own entry is computed from the unrounded probability, before dx may overwrite the
+  // logits.
+  T own = 0;
+  if (good) own = (share(V{} + value(x + label))[0] - 1) * scale;
+  for_vectors<V>(a.classes, [&](int64_t i, auto... tail) {
+    store(dx + i, share(load(x + i, tail...)) * scale, tail...);
+  });
+  if (good) put(dx + label, own);
+}
+
 template <class S>
 inline void cross_entropy_typed(const CrossEntropyRows& a, int64_t begin, int64_t end) {
-  using T = ScalarOf<S>;
-  for (int64_t r = begin; r < end; ++r) {
-    const S* x = static_cast<const S*>(a.logits) + r * a.classes;
-    const T shift = row_max(x, a.classes);
-    const T lse = shift + log_scalar(row_exp_sum(x, shift, a.classes));
-    const int32_t label = a.labels[r];
-    const bool good = label >= 0 && label < a.classes;
-    static_cast<T*>(a.loss)[r] = good ? lse - value(x + label) : static_cast<T>(__builtin_nan(""));
-    if (a.lse != nullptr) static_cast<T*>(a.lse)[r] = lse;
-  }
+  for (int64_t r = begin; r < end; ++r) loss_of_row<S>(a, r, row_top(row_of<S>(a, r), a.classes));
 }
 
 template <class S>
 inline void cross_entropy_grad_typed(const CrossEntropyGradRows& a, int64_t begin, int64_t end) {
   using T = ScalarOf<S>;
-  using V = VecOf<S>;
   for (int64_t r = begin; r < end; ++r) {
-    const S* x = static_cast<const S*>(a.logits) + r * a.classes;
-    S* dx = static_cast<S*>(a.dlogits) + r * a.classes;
-    const int32_t label = a.labels[r];
-    const bool good = label >= 0 && label < a.classes;
-    const T scale = good ? static_cast<const T*>(a.dloss)[r] : static_cast<T>(__builtin_nan(""));
-    T lse;
-    if (a.lse != nullptr) {
-      lse = static_cast<const T*>(a.lse)[r];
-    } else {
-      const T shift = row_max(x, a.classes);
-      lse = shift + log_scalar(row_exp_sum(x, shift, a.classes));
-    }
-    // The label's own entry is computed from the unrounded probability, before dx may overwrite the
-    // logits.
-    T own = 0;
-    if (good) own = (exp_of(V{} + (value(x + label) - lse))[0] - 1) * scale;
-    for_vectors<V>(a.classes, [&](int64_t i, auto... tail) {
-      store(dx + i, exp_of(load(x + i, tail...) - lse) * scale, tail...);
-    });
-    if (good) put(dx + label, own);
+    const S* x = row_of<S>(a, r);
+    gradient_of_row<S>(a, r,
+                       a.log_sum == nullptr
+                           ? row_top(x, a.classes)
+                           : RowTop<T>{row_max(x, a.classes), static_cast<const T*>(a.log_sum)[r]});
+  }
+}
+
+template <class S>
+inline void cross_entropy_and_grad_typed(const CrossEntropyRows& loss,
+                                         const CrossEntropyGradRows& grad, int64_t begin,
+                                         int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
+    const RowTop<ScalarOf<S>> top = row_top(row_of<S>(loss, r), loss.classes);
+    loss_of_row<S>(loss, r, top);
+    gradient_of_row<S>(grad, r, top);
   }
 }
 
@@ -134,4 +170,10 @@ void cross_entropy_rows(const CrossEntropyRows& args, int64_t begin, int64_t end
 
 void cross_entropy_grad_rows(const CrossEntropyGradRows& args, int64_t begin, int64_t end) {
   with_float(args.dtype, [&](auto s) { cross_entropy_grad_typed<decltype(s)>(args, begin, end); });
+}
+
+void cross_entropy_and_grad_rows(const CrossEntropyRows& loss, const CrossEntropyGradRows& grad,
+                                 int64_t begin, int64_t end) {
+  with_float(loss.dtype,
+             [&](auto s) { cross_entropy_and_grad_typed<decltype(s)>(loss, grad, begin, end); });
 }

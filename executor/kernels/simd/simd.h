@@ -26,7 +26,7 @@ struct CrossEntropyRows {
   int64_t classes;
   const void* logits;
   const int32_t* labels;
-  void *loss, *lse;
+  void *loss, *log_sum;
 };
 
 struct CrossEntropyGradRows {
@@ -34,7 +34,7 @@ struct CrossEntropyGradRows {
   int64_t classes;
   const void* logits;
   const int32_t* labels;
-  const void *lse, *dloss;
+  const void *log_sum, *dloss;
   void* dlogits;
 };
 
@@ -116,6 +116,8 @@ struct Table {
                             int64_t end, int64_t cols);
   void (*cross_entropy_rows)(const CrossEntropyRows& args, int64_t begin, int64_t end);
   void (*cross_entropy_grad_rows)(const CrossEntropyGradRows& args, int64_t begin, int64_t end);
+  void (*cross_entropy_and_grad_rows)(const CrossEntropyRows& loss,
+                                      const CrossEntropyGradRows& grad, int64_t begin, int64_t end);
   void (*norm_rows)(const NormRows& args, int64_t begin, int64_t end);
   void (*norm_grad_rows)(const NormRows& args, int64_t begin, int64_t end, void* dweight_sum,
                          void* dbias_sum);

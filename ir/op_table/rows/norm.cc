@@ -114,7 +114,7 @@ Values norm_gradient(const GradientCall& g, Op grad) {
   return g.builder.emit(grad, {g.inputs[0], g.inputs[1], g.cotangents[0]}, g.node.attrs, g.loc);
 }
 
-// logits[..., classes], labels i32[...] -> loss, logsumexp.
+// logits[..., classes], labels i32[...] -> loss, log_sum.
 std::vector<Type> cross_entropy_type(const OpCall& call) {
   softmax_type(call);
   const Type& logits = call.inputs[0];
@@ -126,7 +126,7 @@ std::vector<Type> cross_entropy_type(const OpCall& call) {
 
 std::vector<Type> cross_entropy_grad_type(const OpCall& call) {
   std::vector<Type> types = cross_entropy_type(call);
-  need_type(call, 2, "logsumexp", types[0]);
+  need_type(call, 2, "log_sum", types[0]);
   need_type(call, 3, "dloss", types[0]);
   return {call.inputs[0]};
 }
@@ -151,17 +151,25 @@ Value counted(Value logits, Value labels, Loc loc) {
   return logical_and(ge(labels, 0), lt(labels, logits.dim(-1)), loc);
 }
 
+// Less the largest of each row, so that what all logits share costs no digits.
+Value below_largest(Value x, Loc loc) { return x - along_last(reduce_max(x, {-1}, loc), x, loc); }
+
 Values cross_entropy_parts(const DecomposeCall& d) {
   Value x = raise(d.inputs[0], d.loc), labels = d.inputs[1];
-  Value top = reduce_max(x, {-1}, d.loc);
-  Value total = log(sum(exp(x - along_last(top, x, d.loc)), {-1}, d.loc)) + top;
-  Value picked = sum(where(hits(x, labels, d.loc), x, constant_like(x, 0, d.loc)), {-1}, d.loc);
-  return {where(counted(x, labels, d.loc), total - picked, kNaN), total};
+  Value shifted = below_largest(x, d.loc);
+  Value log_sum = log(sum(exp(shifted), {-1}, d.loc));
+  Value picked =
+      sum(where(hits(x, labels, d.loc), shifted, constant_like(x, 0, d.loc)), {-1}, d.loc);
+  return {where(counted(x, labels, d.loc), log_sum - picked, kNaN), log_sum};
 }
 
-Value dlogits_of(Value logits, Value labels, Value lse, Value dloss, Loc loc) {
+Value softmax_of(Value x, Value log_sum, Loc loc) {
+  return exp(below_largest(x, loc) - along_last(log_sum, x, loc));
+}
+
+Value dlogits_of(Value logits, Value labels, Value log_sum, Value dloss, Loc loc) {
   Value x = raise(logits, loc);
-  Value p = exp(x - along_last(lse, x, loc));
+  Value p = softmax_of(x, log_sum, loc);
   Value by = where(counted(x, labels, loc), dloss, kNaN);
   Value hit = convert(hits(x, labels, loc), x.dtype(), loc);
   return convert((p - hit) * along_last(by, x, loc), logits.dtype(), loc);
@@ -177,6 +185,16 @@ Values cross_entropy_and_grad_parts(const DecomposeCall& d) {
   return results;
 }
 
+// Of log_sum: what the softmax says of each logit, less what the largest of them takes away, which
+// equal ones share.
+Value log_sum_gradient(Value logits, Value log_sum, Value ct, Loc loc) {
+  Value x = raise(logits, loc);
+  Value largest = convert(eq(below_largest(x, loc), 0), x.dtype(), loc);
+  Value share = largest / along_last(sum(largest, {-1}, loc), x, loc);
+  Value slope = softmax_of(x, log_sum, loc) - share;
+  return convert(slope * along_last(ct, x, loc), logits.dtype(), loc);
+}
+
 Values cross_entropy_gradient(const GradientCall& g) {
   Value logits = g.inputs[0], dlogits;
   if (!g.cotangents[0].empty()) {
@@ -184,9 +202,7 @@ Values cross_entropy_gradient(const GradientCall& g) {
                               {logits, g.inputs[1], g.results[1], g.cotangents[0]}, {}, g.loc);
   }
   if (!g.cotangents[1].empty()) {
-    Value x = raise(logits, g.loc);
-    Value p = exp(x - along_last(g.results[1], x, g.loc));
-    Value more = convert(p * along_last(g.cotangents[1], x, g.loc), logits.dtype(), g.loc);
+    Value more = log_sum_gradient(logits, g.results[1], g.cotangents[1], g.loc);
     dlogits = dlogits.empty() ? more : dlogits + more;
   }
   return {dlogits, Value()};
@@ -237,9 +253,10 @@ std::vector<OpRow> loss_rows() {
            .gradient = cross_entropy_gradient,
            .decompose = cross_entropy_parts,
            .cost = per_input<12>,
-           .doc = "(logits[..., classes], labels i32[...]): the loss logsumexp - logits[label] in "
-                  "nats and the logsumexp, f32[...] (f64 for f64). A label that is no class gives "
-                  "NaN in loss and gradient: it must not train.",
+           .doc = "(logits[..., classes], labels i32[...]): the loss log_sum - (logits[label] - "
+                  "max(logits)) in nats and log_sum, which is log(sum(exp(logits - max(logits)))), "
+                  "f32[...] (f64 for f64). A label that is no class gives NaN in loss and "
+                  "gradient: it must not train.",
            .lowerings = {vocabulary_cross_entropy()}}),
       composite({.op = Op::cross_entropy_grad,
                  .name = "cross_entropy_grad",
@@ -254,7 +271,9 @@ std::vector<OpRow> loss_rows() {
                  .no_gradient = kNoSecond,
                  .decompose = cross_entropy_grad_parts,
                  .cost = per_input<12>,
-                 .doc = "(logits, labels, logsumexp, dloss): (softmax - one_hot(label)) * dloss.",
+                 .doc =
+                     "(logits, labels, log_sum, dloss): (softmax - one_hot(label)) * dloss, where "
+                     "softmax is exp(logits - max(logits) - log_sum).",
                  .lowerings = {vocabulary_cross_entropy_grad()}}),
       composite({.op = Op::cross_entropy_and_grad,
                  .name = "cross_entropy_and_grad",
@@ -269,7 +288,7 @@ std::vector<OpRow> loss_rows() {
                  .no_gradient = kNoSecond,
                  .decompose = cross_entropy_and_grad_parts,
                  .cost = per_input<24>,
-                 .doc = "(logits, labels, dloss): the loss, the logsumexp and the gradient, as "
+                 .doc = "(logits, labels, dloss): the loss, log_sum and the gradient, as "
                         "cross_entropy and cross_entropy_grad give them. Compiling makes it of the "
                         "two, so that a device reads and writes each logit once."}),
   };

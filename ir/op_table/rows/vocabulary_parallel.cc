@@ -31,17 +31,28 @@ Value is_below(Value index, int64_t size) { return logical_and(ge(index, 0), lt(
 
 constexpr double kNoClass = std::numeric_limits<double>::quiet_NaN();
 
-// The op over the part gives its logsumexp, and its loss: that less the label's logit, where the
-// label is in the part.
+// Of each row: its largest logit in this device's part, and in all of them.
+struct Tops {
+  Value own, all;
+};
+Tops tops_of(const LoweringCall& c, Value logits) {
+  const Value own = raise(reduce_max(logits, {-1}), Loc::current());
+  return {own, all_reduce(c, {own}, Reduction::kMax)[0]};
+}
+
+// The op over the part gives log_sum of it, and its loss: that less what the label's logit has over
+// the part's largest, where the label is in the part. All of it then counts from the largest of all
+// parts, so that what all logits share costs no digits.
 Values lower_cross_entropy(const LoweringCall& c) {
   const Value logits = c.inputs[0], labels = c.inputs[1];
   const Value own_labels = own_index(c, labels, logits.dim(-1));
   const Values own = c.builder.emit(Op::cross_entropy, {logits, own_labels}, {}, Loc::current());
-  const Value top = all_reduce(c, {own[1]}, Reduction::kMax)[0];
-  const Value minus_logit = where(is_below(own_labels, logits.dim(-1)), own[0] - own[1], 0);
-  const Values sums = all_reduce(c, {exp(own[1] - top), minus_logit}, Reduction::kSum);
-  const Value total = log(sums[0]) + top;
-  return {where(is_below(labels, classes_of(c)), total + sums[1], kNoClass), total};
+  const Tops top = tops_of(c, logits);
+  const Value below = top.all - top.own;
+  const Value minus_logit = where(is_below(own_labels, logits.dim(-1)), own[0] - own[1] + below, 0);
+  const Values sums = all_reduce(c, {exp(own[1] - below), minus_logit}, Reduction::kSum);
+  const Value log_sum = log(sums[0]);
+  return {where(is_below(labels, classes_of(c)), log_sum + sums[1], kNoClass), log_sum};
 }
 
 Values lower_cross_entropy_grad(const LoweringCall& c) {
@@ -51,17 +62,25 @@ Values lower_cross_entropy_grad(const LoweringCall& c) {
   const Value own_labels = own_index(c, labels, logits.dim(-1));
   const Value hit = convert(eq(word, along_last(own_labels, x, Loc::current())), x.dtype());
   const Value dloss = where(is_below(labels, classes_of(c)), c.inputs[3], kNoClass);
-  const Value p = exp(x - along_last(c.inputs[2], x, Loc::current()));
+  const Value shifted = x - along_last(tops_of(c, logits).all, x, Loc::current());
+  const Value p = exp(shifted - along_last(c.inputs[2], x, Loc::current()));
   return {convert((p - hit) * along_last(dloss, x, Loc::current()), logits.dtype())};
+}
+
+double bytes_of_rows(const OpCall& call) {
+  const Type& logits = call.inputs[0];
+  const double rows = static_cast<double>(logits.elements()) /
+                      static_cast<double>(std::max<int64_t>(1, logits.dims.back()));
+  return rows * static_cast<double>(size_of(accumulator(logits.dtype)));
 }
 
 // Three numbers of each row are all-reduced.
 double cross_entropy_sends(const OpCall& call, int64_t members) {
-  const Type& logits = call.inputs[0];
-  const double rows = static_cast<double>(logits.elements()) /
-                      static_cast<double>(std::max<int64_t>(1, logits.dims.back()));
-  const auto bytes = static_cast<double>(size_of(accumulator(logits.dtype)));
-  return all_reduce_bytes(3 * rows * bytes, members);
+  return all_reduce_bytes(3 * bytes_of_rows(call), members);
+}
+
+double cross_entropy_grad_sends(const OpCall& call, int64_t members) {
+  return all_reduce_bytes(bytes_of_rows(call), members);
 }
 
 }  // namespace
@@ -90,8 +109,8 @@ Lowering vocabulary_cross_entropy() {
 Lowering vocabulary_cross_entropy_grad() {
   return {.name = kVocabularyParallel,
           .build = lower_cross_entropy_grad,
-          .sent_bytes = sends_nothing,
-          .doc = "the classes cut: each device has its own, nothing is sent"};
+          .sent_bytes = cross_entropy_grad_sends,
+          .doc = "the classes cut: the largest logit of each row is all-reduced"};
 }
 
 }  // namespace gangway::internal

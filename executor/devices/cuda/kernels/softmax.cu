@@ -110,14 +110,16 @@ GW_KERNEL_TEMPLATE void softmax_grad(Global<const T> result, Global<const T> gra
 
 GW_DEVICE bool is_class(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
 
-// loss[row] = lse[row] - logits[row, label]; a label out of range gives NaN. By one thread.
+// loss[row] = log_sum - (logits[row, label] - largest); a label out of range gives NaN. By one
+// thread.
 template <class T>
-GW_DEVICE void write_loss(Global<const T> x, WideOf<T> lse, int32_t label, int64_t classes,
-                          Global<WideOf<T>> to_loss, Global<WideOf<T>> to_lse) {
+GW_DEVICE void write_loss(Global<const T> x, WideOf<T> largest, WideOf<T> log_sum, int32_t label,
+                          int64_t classes, Global<WideOf<T>> to_loss,
+                          Global<WideOf<T>> to_log_sum) {
   const int64_t row = block_index().x;
-  to_lse[row] = lse;
+  to_log_sum[row] = log_sum;
   if (is_class(label, classes)) {
-    to_loss[row] = lse - wide_at(x, label);
+    to_loss[row] = log_sum - (wide_at(x, label) - largest);
   } else {
     to_loss[row] = not_a_number<WideOf<T>>();
   }
@@ -126,38 +128,52 @@ GW_DEVICE void write_loss(Global<const T> x, WideOf<T> lse, int32_t label, int64
 // dx = (softmax(x) - onehot(label)) * dloss of a row. The label's element is computed before dx may
 // overwrite it, and written last, by the thread that has its strip.
 template <class T>
-GW_DEVICE void write_gradient(Global<const T> x, Global<T> dx, WideOf<T> lse, WideOf<T> dloss,
-                              int32_t label, int64_t classes) {
+GW_DEVICE void write_gradient(Global<const T> x, Global<T> dx, WideOf<T> largest, WideOf<T> log_sum,
+                              WideOf<T> dloss, int32_t label, int64_t classes) {
   using W = WideOf<T>;
   constexpr int kCount = 16 / sizeof(T);
   const bool known = is_class(label, classes);
   const W by = known ? dloss : not_a_number<W>();
   const uint32_t turn = classes % kCount == 0 ? label / kCount : label;
   const bool has_label = known && turn % block_size().x == thread_index().x;
+  const auto share = [&](W logit) { return exp_of<T>(logit - largest - log_sum); };
   W own = 0;
-  if (has_label) own = (exp_of<T>(wide_at(x, label) - lse) - 1) * by;
-  map_row(x, dx, classes, [&](int64_t, W value) { return exp_of<T>(value - lse) * by; });
+  if (has_label) own = (share(wide_at(x, label)) - 1) * by;
+  map_row(x, dx, classes, [&](int64_t, W value) { return share(value) * by; });
   if (has_label) dx[label] = narrow<T>(own);
 }
 
 template <class T>
+GW_DEVICE WideOf<T> row_largest(Global<const T> x, int64_t columns) {
+  using W = WideOf<T>;
+  W largest = -infinity<W>();
+  each_strip<T>(columns, [&](int64_t first, auto width) {
+    largest = largest_of(largest, load_as_is<width.kCount>(x, first));
+  });
+  return reduce_block<Largest>(largest, -infinity<W>());
+}
+
+template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy(Global<const T> logits, Global<const int32_t> labels,
-                                      Global<WideOf<T>> loss, Global<WideOf<T>> lse,
+                                      Global<WideOf<T>> loss, Global<WideOf<T>> log_sum,
                                       int64_t classes) {
   const int64_t row = block_index().x;
   const Global<const T> x = logits + row * classes;
   const RowTop<WideOf<T>> top = row_top<T>(x, classes);
   if (thread_index().x != 0) return;
-  write_loss<T>(x, top.largest + log(top.sum), labels[row], classes, loss, lse);
+  write_loss<T>(x, top.largest, log(top.sum), labels[row], classes, loss, log_sum);
 }
 
+// The largest logit is not handed over: it is found again. Threads write behind its barriers.
 template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const int32_t> labels,
-                                           Global<const WideOf<T>> lse,
+                                           Global<const WideOf<T>> log_sum,
                                            Global<const WideOf<T>> dloss, Global<T> dlogits,
                                            int64_t classes) {
   const int64_t row = block_index().x, first = row * classes;
-  write_gradient<T>(logits + first, dlogits + first, lse[row], dloss[row], labels[row], classes);
+  const Global<const T> x = logits + first;
+  write_gradient<T>(x, dlogits + first, row_largest<T>(x, classes), log_sum[row], dloss[row],
+                    labels[row], classes);
 }
 
 // What the two give, with the same bits: threads take the same strips in the same order. A row is
@@ -166,7 +182,7 @@ GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const 
 template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy_and_grad(Global<const T> logits, Global<const int32_t> labels,
                                                Global<const WideOf<T>> dloss,
-                                               Global<WideOf<T>> loss, Global<WideOf<T>> lse,
+                                               Global<WideOf<T>> loss, Global<WideOf<T>> log_sum,
                                                Global<T> dlogits, int64_t strips) {
   using W = WideOf<T>;
   GW_DYNAMIC_SHARED(T, held);
@@ -179,9 +195,9 @@ GW_KERNEL_TEMPLATE void cross_entropy_and_grad(Global<const T> logits, Global<co
   const W by = dloss[row];
   copies.wait();
   const RowTop<W> top = row_top<T>(held, classes);
-  const W all = top.largest + log(top.sum);
-  if (thread_index().x == 0) write_loss<T>(held, all, label, classes, loss, lse);
-  write_gradient<T>(held, dlogits + row * classes, all, by, label, classes);
+  const W all = log(top.sum);
+  if (thread_index().x == 0) write_loss<T>(held, top.largest, all, label, classes, loss, log_sum);
+  write_gradient<T>(held, dlogits + row * classes, top.largest, all, by, label, classes);
 }
 
 GW_KERNEL_TABLE(softmax, GW_INSTANCE("softmax_f32", softmax<float>),

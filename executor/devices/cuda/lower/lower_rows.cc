@@ -117,12 +117,12 @@ void loss_and_grad(Lowering& call, const Rows& rows) {
     return launch_losses(call, "cross_entropy_and_grad", rows, std::move(arguments),
                          static_cast<uint32_t>(bytes));
   }
-  const Argument logits = call.read(0), labels = call.read(1), lse = call.write(1);
+  const Argument logits = call.read(0), labels = call.read(1), log_sum = call.write(1);
   launch_losses(call, "cross_entropy", rows,
-                {logits, labels, call.write(0), lse, value(rows.columns)});
+                {logits, labels, call.write(0), log_sum, value(rows.columns)});
   launch_losses(call, "cross_entropy_grad", rows,
-                {logits, labels, Lowering::as(lse, AccessKind::kRead), call.read(2), call.write(2),
-                 value(rows.columns)});
+                {logits, labels, Lowering::as(log_sum, AccessKind::kRead), call.read(2),
+                 call.write(2), value(rows.columns)});
 }
 
 }  // namespace
