@@ -61,6 +61,8 @@ void argmax(Parallel& par, DType dtype, const AxisShape& s, const void* x, int32
   argmax(par, s, static_cast<const uint16_t*>(x), y, widen);
 }
 
+// Sums of f32 and bf16 are f64: each element of the result has the digits of a sum of its own,
+// however many were added before it.
 template <class T, class Sum>
 void cumsum_typed(Parallel& par, const AxisShape& s, const T* x, T* y) {
   par.for_each_range(s.outer * s.inner, 16, [&](int64_t begin, int64_t end) {
@@ -79,10 +81,11 @@ void cumsum_bf16(Parallel& par, const AxisShape& s, const uint16_t* x, uint16_t*
   par.for_each_range(s.outer * s.inner, 16, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {
       const int64_t first = j / s.inner * s.axis * s.inner + j % s.inner;
-      float sum = 0;
+      double sum = 0;
       for (int64_t a = 0; a < s.axis; ++a) {
         sum += widen(x[first + a * s.inner]);
-        par.simd().narrow_bf16(&sum, y + first + a * s.inner, 1);
+        const auto rounded = static_cast<float>(sum);
+        par.simd().narrow_bf16(&rounded, y + first + a * s.inner, 1);
       }
     }
   });
@@ -128,14 +131,14 @@ void reduce(Parallel& par, ReduceOp op, DType dtype, const AxisShape& s, const v
           // own place.
           if (pieces > 1) {
             for (int64_t i = 0; i < s.inner; ++i) {
-              float all = reinterpret_cast<float*>(own)[i];
+              double all = reinterpret_cast<float*>(own)[i];
               for (int64_t p = 1; p < pieces; ++p) {
-                const float next = reinterpret_cast<float*>(own + p * step)[i];
+                const double next = reinterpret_cast<float*>(own + p * step)[i];
                 if (op == ReduceOp::kSum) all += next;
                 if (op == ReduceOp::kMax && !(all > next || all != all)) all = next;
                 if (op == ReduceOp::kMin && !(all < next || all != all)) all = next;
               }
-              reinterpret_cast<float*>(own)[i] = all;
+              reinterpret_cast<float*>(own)[i] = static_cast<float>(all);
             }
           }
           simd.narrow_bf16(reinterpret_cast<float*>(own), to, s.inner);
@@ -145,7 +148,7 @@ void reduce(Parallel& par, ReduceOp op, DType dtype, const AxisShape& s, const v
 
 void cumsum(Parallel& par, DType dtype, const AxisShape& s, const void* x, void* y) {
   if (dtype == DType::kF32)
-    cumsum_typed<float, float>(par, s, static_cast<const float*>(x), static_cast<float*>(y));
+    cumsum_typed<float, double>(par, s, static_cast<const float*>(x), static_cast<float*>(y));
   if (dtype == DType::kF64)
     cumsum_typed<double, double>(par, s, static_cast<const double*>(x), static_cast<double*>(y));
   if (dtype == DType::kI32)

@@ -107,6 +107,38 @@ TEST(Reduce, CumsumAddsAlongTheAxis) {
   }
 }
 
+// A sum that is added to one by one stands still once the next element is below half a step of it.
+TEST(Reduce, LongSumsAndRunningSumsKeepTheirDigits) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const int64_t n = int64_t{1} << 20;
+    const Buffer x(dtype, std::vector<double>(static_cast<size_t>(n), 0.1));
+    const double each = x.get(0);
+    std::vector<double> running;
+    for (int64_t i = 1; i <= n; ++i) running.push_back(static_cast<double>(i) * each);
+    check_everywhere(cat("cumsum of ", to_string(dtype)),
+                     [&](Parallel& par) {
+                       Buffer y(dtype, n);
+                       cumsum(par, dtype, {1, n, 1}, x.data(), y.data());
+                       return outputs(std::move(y));
+                     },
+                     {{running, 2}});
+    for (const int64_t inner : {1, 2, 32, 4096}) {
+      const AxisShape shape{1, n / inner, inner};
+      const std::vector<double> want(static_cast<size_t>(inner),
+                                     static_cast<double>(shape.axis) * each);
+      check_everywhere(
+          cat("sum of ", shape.axis, " ", to_string(dtype)),
+          [&](Parallel& par) {
+            Buffer y(dtype, inner);
+            Buffer scratch = scratch_of(reduce_scratch_bytes(ReduceOp::kSum, dtype, shape));
+            reduce(par, ReduceOp::kSum, dtype, shape, x.data(), y.data(), scratch.data());
+            return outputs(std::move(y));
+          },
+          {{want, dtype == DType::kBF16 ? 1.0 : 60.0}});
+    }
+  }
+}
+
 TEST(Reduce, SumSquaresAndFinitenessSeeEveryElement) {
   std::mt19937 rng = seeded();
   for (DType dtype : kFloats) {

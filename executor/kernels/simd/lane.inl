@@ -107,6 +107,28 @@ inline void for_vectors(int64_t n, const Body& body) {
   if (i < n) body(i, n - i);
 }
 
+// Of so many steps in a row, how many are joined in a run of their own before the runs are: about
+// as many as there are runs then, so that rounding errors of a sum grow as the root of its length.
+inline int64_t run_length(int64_t steps) {
+  int64_t length = 16;
+  while (length * length < steps) length *= 2;
+  return length;
+}
+
+// The sum of term(i, part...) over n elements, by lanes.
+template <class V, class Term>
+inline V sum_in_runs(int64_t n, const Term& term) {
+  const int64_t run = run_length(n / kLanesOf<V>) * kLanesOf<V>;
+  V total = {};
+  for (int64_t first = 0; first < n; first += run) {
+    V part = {};
+    for_vectors<V>(n - first < run ? n - first : run,
+                   [&](int64_t i, auto... tail) { part += term(first + i, tail...); });
+    total += part;
+  }
+  return total;
+}
+
 // Lanes from `n` on become `filler`.
 template <class V, class T>
 inline V with_tail(V v, T) {

@@ -28,14 +28,13 @@ inline RowStats<S> row_stats(const NormRows& a, const S* x) {
   using T = ScalarOf<S>;
   T mean = 0;
   if (a.centered) {
-    V sum = {};
-    for_vectors<V>(a.dim, [&](int64_t i, auto... tail) { sum += load(x + i, tail...); });
+    const V sum =
+        sum_in_runs<V>(a.dim, [&](int64_t i, auto... tail) { return load(x + i, tail...); });
     mean = sum_lanes(sum) / static_cast<T>(a.dim);
   }
-  V squares = {};
-  for_vectors<V>(a.dim, [&](int64_t i, auto... tail) {
+  const V squares = sum_in_runs<V>(a.dim, [&](int64_t i, auto... tail) {
     const V d = with_tail(load(x + i, tail...) - mean, T{0}, tail...);
-    squares += d * d;
+    return d * d;
   });
   const T variance = sum_lanes(squares) / static_cast<T>(a.dim);
   return {mean, 1 / sqrt_of(V{} + (variance + static_cast<T>(a.eps)))[0]};

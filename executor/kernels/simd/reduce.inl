@@ -55,10 +55,16 @@ inline void reduce_line(const S* x, int64_t count, typename ReduceLane<S>::T* y)
   constexpr int kWidth = kLanesOf<V>;
   const T start = reduce_start<T>(op);
   V part[4] = {V{} + start, V{} + start, V{} + start, V{} + start};
-  int64_t i = 0;
-  for (; i + 4 * kWidth <= count; i += 4 * kWidth) {
-    for (int j = 0; j < 4; ++j) part[j] = reduce_of(op, part[j], load(x + i + j * kWidth));
+  const int64_t steps = count / (4 * kWidth), length = run_length(steps);
+  for (int64_t first = 0; first < steps; first += length) {
+    V run[4] = {V{} + start, V{} + start, V{} + start, V{} + start};
+    const int64_t end = first + length < steps ? first + length : steps;
+    for (int64_t step = first; step < end; ++step) {
+      for (int j = 0; j < 4; ++j) run[j] = reduce_of(op, run[j], load(x + (4 * step + j) * kWidth));
+    }
+    for (int j = 0; j < 4; ++j) part[j] = reduce_of(op, part[j], run[j]);
   }
+  const int64_t i = steps * 4 * kWidth;
   for_vectors<V>(count - i, [&](int64_t j, auto... tail) {
     part[0] = reduce_of(op, part[0], with_tail(load(x + i + j, tail...), start, tail...));
   });
@@ -78,21 +84,32 @@ inline void reduce_columns(const S* x, int64_t count, int64_t inner, typename Re
   using T = typename ReduceLane<S>::T;
   constexpr int kWidth = kLanesOf<V>, kBlock = 8;
   const V start = V{} + reduce_start<T>(op);
+  const int64_t length = run_length(count);
   int64_t i = 0;
   for (; i + kBlock * kWidth <= inner; i += kBlock * kWidth) {
     V part[kBlock];
     for (V& p : part) p = start;
-    for (int64_t r = 0; r < count; ++r) {
-      for (int j = 0; j < kBlock; ++j) {
-        part[j] = reduce_of(op, part[j], load(x + r * inner + i + j * kWidth));
+    for (int64_t first = 0; first < count; first += length) {
+      V run[kBlock];
+      for (V& p : run) p = start;
+      const int64_t end = first + length < count ? first + length : count;
+      for (int64_t r = first; r < end; ++r) {
+        for (int j = 0; j < kBlock; ++j)
+          run[j] = reduce_of(op, run[j], load(x + r * inner + i + j * kWidth));
       }
+      for (int j = 0; j < kBlock; ++j) part[j] = reduce_of(op, part[j], run[j]);
     }
     for (int j = 0; j < kBlock; ++j) store(y + i + j * kWidth, part[j]);
   }
   for_vectors<V>(inner - i, [&](int64_t j, auto... tail) {
     V part = start;
-    for (int64_t r = 0; r < count; ++r)
-      part = reduce_of(op, part, load(x + r * inner + i + j, tail...));
+    for (int64_t first = 0; first < count; first += length) {
+      V run = start;
+      const int64_t end = first + length < count ? first + length : count;
+      for (int64_t r = first; r < end; ++r)
+        run = reduce_of(op, run, load(x + r * inner + i + j, tail...));
+      part = reduce_of(op, part, run);
+    }
     store(y + i + j, part, tail...);
   });
 }

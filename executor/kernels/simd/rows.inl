@@ -18,20 +18,16 @@ inline ScalarOf<S> row_max(const S* x, int64_t n) {
 template <class S>
 inline ScalarOf<S> row_exp_sum(const S* x, ScalarOf<S> shift, int64_t n) {
   using V = VecOf<S>;
-  V sum = {};
-  for_vectors<V>(n, [&](int64_t i, auto... tail) {
-    sum += exp_of(with_tail(load(x + i, tail...), -kInfinity<S>, tail...) - shift);
-  });
-  return sum_lanes(sum);
+  return sum_lanes(sum_in_runs<V>(n, [&](int64_t i, auto... tail) {
+    return exp_of(with_tail(load(x + i, tail...), -kInfinity<S>, tail...) - shift);
+  }));
 }
 
 template <class S>
 inline ScalarOf<S> row_dot(const S* x, const S* y, int64_t n) {
   using V = VecOf<S>;
-  V sum = {};
-  for_vectors<V>(
-      n, [&](int64_t i, auto... tail) { sum += load(x + i, tail...) * load(y + i, tail...); });
-  return sum_lanes(sum);
+  return sum_lanes(sum_in_runs<V>(
+      n, [&](int64_t i, auto... tail) { return load(x + i, tail...) * load(y + i, tail...); }));
 }
 
 inline float log_scalar(float x) { return log_of(vf{} + x)[0]; }

@@ -137,10 +137,16 @@ GW_DEVICE void reduce_columns(Global<const From> x, Global<To> y, int64_t outer,
     const int64_t end = begin + piece < axis ? begin + piece : axis;
     for (int64_t j = global_thread(); j < lines; j += global_threads()) {
       const Global<const From> line = x + (j / inner * axis * inner + j % inner);
+      constexpr int64_t kRun = 32;  // Sums of short runs are added: fewer roundings in a row.
       W all = Join::template identity<W>();
-      for (int64_t a = begin; a < end; ++a) {
-        const From value = line[a * inner];
-        all = Join()(all, Join::template term<W>(widen(value)));
+      for (int64_t first = begin; first < end; first += kRun) {
+        const int64_t behind = first + kRun < end ? first + kRun : end;
+        W run = Join::template identity<W>();
+        for (int64_t a = first; a < behind; ++a) {
+          const From value = line[a * inner];
+          run = Join()(run, Join::template term<W>(widen(value)));
+        }
+        all = Join()(all, run);
       }
       y[p * lines + j] = narrow<To>(all);
     }
@@ -235,15 +241,27 @@ GW_DEVICE void argmax_rows(Global<const T> x, Global<int32_t> y, int64_t axis) {
   if (thread_index().x == 0) y[block_index().x] = index == kNowhere ? 0 : index;
 }
 
+// What a running sum is kept in: each element of the result has the digits of a sum of its own,
+// however many were added before it.
+template <class T>
+struct RunningSum {
+  using Type = double;
+};
+template <>
+struct RunningSum<int32_t> {
+  using Type = int32_t;
+};
+
 template <class T>
 GW_DEVICE void cumsum(Global<const T> x, Global<T> y, int64_t outer, int64_t axis, int64_t inner) {
   for (int64_t j = global_thread(); j < outer * inner; j += global_threads()) {
     const int64_t first = j / inner * axis * inner + j % inner;
-    WideOf<T> sum = 0;
+    using Running = typename RunningSum<T>::Type;
+    Running sum = 0;
     for (int64_t a = 0; a < axis; ++a) {
       const T value = x[first + a * inner];
-      sum = op_add(sum, widen(value));
-      y[first + a * inner] = narrow<T>(sum);
+      sum = op_add(sum, static_cast<Running>(widen(value)));
+      y[first + a * inner] = narrow<T>(static_cast<WideOf<T>>(sum));
     }
   }
 }
