@@ -115,6 +115,7 @@ void attention_grad(Parallel& par, const AttentionShape& s, const AttentionGrad&
                     std::optional<int64_t> lead) {
   for_each_head(par, s, scratch, backward_bytes(s), [&](AttentionHead& h, int64_t u) {
     h.lead = lead.value_or(h.lead);
+    h.whole_rows = !lead.has_value();
     h.q = head_at(t.q, s, u, s.seq_q, h.stride_q);
     h.k = head_at(t.k, s, u, s.seq_k, h.stride_k);
     h.v = head_at(t.v, s, u, s.seq_k, h.stride_v);

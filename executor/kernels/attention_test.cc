@@ -147,6 +147,49 @@ TEST(Attention, CoversTheTailsOfItsBlocks) {
   }
 }
 
+// Every score has the same number added, in f32, where 1e6 leaves steps of 1/16: scores are whole
+// steps, so what they share is exact, and nothing depends on it.
+TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
+  std::mt19937 rng = seeded();
+  for (bool causal : {false, true}) {
+    const AttentionShape s{.seq_q = 60, .seq_k = 600, .head_dim = 8, .causal = causal, .scale = 1};
+    const int64_t nq = s.seq_q * s.head_dim, nk = s.seq_k * s.head_dim;
+    Buffer q(DType::kF32, nq), k(DType::kF32, nk);
+    const std::vector<int32_t> signs = random_ints(rng, nq, -1, 2),
+                               sixteenths = random_ints(rng, nk, -16, 17);
+    for (int64_t i = 0; i < nq; ++i)
+      q.set(i, i % s.head_dim == 0 ? 1.0 : signs[static_cast<size_t>(i)]);
+    const auto share = [&](double offset) {
+      for (int64_t i = 0; i < nk; ++i)
+        k.set(i, i % s.head_dim == 0 ? offset : sixteenths[static_cast<size_t>(i)] / 16.0);
+    };
+    const Buffer v(DType::kF32, randoms(rng, DType::kF32, nk)),
+        dout(DType::kF32, randoms(rng, DType::kF32, nq));
+    share(0);
+    Tensors want = reference(s, q, k, v, dout);
+    for (const double offset : {0.0, 1e4, -1e4, 1e6}) {
+      share(offset);
+      check_everywhere(
+          cat("at ", offset),
+          [&](Parallel& par) {
+            Buffer out(DType::kF32, nq), lse(DType::kF32, s.seq_q), dq(DType::kF32, nq),
+                dk(DType::kF32, nk), dv(DType::kF32, nk);
+            Buffer forward = scratch_of(attention_scratch_bytes(s, par.threads()));
+            attention(par, s, q.data(), k.data(), v.data(), out.data(), lse.data(), forward.data());
+            Buffer backward = scratch_of(attention_grad_scratch_bytes(s, par.threads()));
+            attention_grad(par, s,
+                           {q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(),
+                            dq.data(), dk.data(), dv.data()},
+                           backward.data());
+            // What is shared times the sum of a row's gradients, which is 0 but for roundings.
+            for (int64_t i = 0; i < nq; i += s.head_dim) dq.set(i, want.dq[static_cast<size_t>(i)]);
+            return outputs(std::move(out), std::move(dq), std::move(dk), std::move(dv));
+          },
+          {{want.out, 16, 0.2}, {want.dq, 60, 0.1}, {want.dk, 60, 0.1}, {want.dv, 60, 0.1}});
+    }
+  }
+}
+
 TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndNoGradient) {
   std::mt19937 rng = seeded();
   for (DType dtype : kFloats) {

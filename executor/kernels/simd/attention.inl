@@ -123,13 +123,47 @@ inline void attention_typed(const AttentionHead& h) {
   }
 }
 
-// One block of queries against one block of keys: p = exp(scores - lse), ds = p * (dp - delta).
+// Whether the logsumexp of a row of scores lies so far from 0 that the digits left behind its point
+// are too few for probabilities: it is handed over as one f32.
+inline bool lacks_digits(float lse) { return (lse > 128 || lse < -128) && lse - lse == 0; }
+inline bool lacks_digits(double) { return false; }
+
+// What the scores of each row of a block are counted from: the logsumexp, or, where one of them
+// lacks digits and the block sees whole rows, the largest score and the logarithm of the sum, each
+// by itself. `find(r, largest, sum)` is called for each row and block of keys then, behind
+// `score(k0, count)`, which computes the block's scores.
+template <class T, class Score, class Find>
+inline void find_tops(const AttentionHead& h, int64_t q0, int64_t rows, RowTop<T>* tops,
+                      const Score& score, const Find& find) {
+  bool any_lacks = false;
+  for (int64_t r = 0; r < rows; ++r) {
+    tops[r] = {static_cast<const T*>(h.lse)[q0 + r], 0};
+    any_lacks |= lacks_digits(tops[r].largest);
+  }
+  if (!any_lacks || !h.whole_rows) return;
+  T sums[kBlockQ] = {};
+  for (int64_t r = 0; r < rows; ++r) tops[r].largest = -kInfinity<T>;
+  const int64_t last = visible_keys(h, q0 + rows - 1);
+  for (int64_t k0 = 0; k0 < last; k0 += kBlockK) {
+    const int64_t count = last - k0 < kBlockK ? last - k0 : kBlockK;
+    score(k0, count);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
+      find(r, visible, padded(count), tops[r].largest, sums[r]);
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    if (sums[r] > 0) tops[r].log_sum = log_scalar(sums[r]);
+}
+
+// One block of queries against one block of keys: p = softmax(scores), ds = p * (dp - delta).
 template <class T, class V>
-inline void softmax_backward_row(T* p, T* ds, int64_t visible, int64_t width, T lse, T delta) {
+inline void softmax_backward_row(T* p, T* ds, int64_t visible, int64_t width, RowTop<T> top,
+                                 T delta) {
   const int64_t whole = round_up(visible, kLanesOf<V>);
   for (int64_t i = visible; i < whole; ++i) p[i] = -kInfinity<T>;
   for (int64_t i = 0; i < whole; i += kLanesOf<V>) {
-    const V e = exp_of(load(p + i) - lse);
+    const V e = exp_of(load(p + i) - top.largest - top.log_sum);
     store(p + i, e);
     store(ds + i, e * (load(ds + i) - delta));
   }
@@ -164,17 +198,25 @@ inline void attention_grad_typed(const AttentionHead& h) {
     pack_rows(static_cast<const S*>(h.q) + q0 * h.stride_q, h.stride_q, rows, dim, scale, q);
     pack_rows(dout, h.stride_out, rows, dim, T{1}, go);
     for (int64_t i = 0; i < rows * wide; ++i) dq[i] = 0;
+    const auto score = [&](int64_t k0, int64_t count) {
+      gemm<Plain<V>>({q, wide, 1, kt + k0, keys, p, kBlockK, rows, padded(count), dim, false});
+    };
+    RowTop<T> tops[kBlockQ];
+    find_tops(h, q0, rows, tops, score,
+              [&](int64_t r, int64_t visible, int64_t width, T& largest, T& sum) {
+                online_softmax<T, V>(p + r * kBlockK, visible, width, largest, sum);
+              });
     const int64_t last = visible_keys(h, q0 + rows - 1);
     for (int64_t k0 = 0; k0 < last; k0 += kBlockK) {
       const int64_t count = last - k0 < kBlockK ? last - k0 : kBlockK;
       const int64_t width = padded(count);
-      gemm<Plain<V>>({q, wide, 1, kt + k0, keys, p, kBlockK, rows, width, dim, false});
+      score(k0, count);
       gemm<Plain<V>>({go, wide, 1, vt + k0, keys, ds, kBlockK, rows, width, dim, false});
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
         const T delta = row_dot(dout + r * h.stride_out, out + r * h.stride_out, dim);
-        softmax_backward_row<T, V>(p + r * kBlockK, ds + r * kBlockK, visible, width,
-                                   static_cast<const T*>(h.lse)[q0 + r], delta);
+        softmax_backward_row<T, V>(p + r * kBlockK, ds + r * kBlockK, visible, width, tops[r],
+                                   delta);
       }
       gemm<Plain<V>>({p, 1, kBlockK, go, wide, dv + k0 * wide, wide, count, wide, rows, true});
       gemm<Plain<V>>({ds, 1, kBlockK, q, wide, dk + k0 * wide, wide, count, wide, rows, true});

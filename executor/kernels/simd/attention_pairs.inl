@@ -114,7 +114,8 @@ inline void attention_pairs(const AttentionHead& h) {
 // Of one row of queries: keys that it sees, in whole vectors, and what its gradient needs.
 struct PairsRow {
   int64_t whole;
-  float lse, delta;
+  RowTop<float> top;
+  float delta;
 };
 
 // Two rows of scores and of dp -> p and ds = p * (dp - delta), in place of both: in scores[0] the
@@ -130,7 +131,8 @@ inline void softmax_backward_pairs(float* scores, float* ds, int64_t width, floa
     for (int r = 0; r < 2; ++r) {
       vh d = {};
       if (i < rows[r].whole) {
-        const vf e = exp_of(load(scores + r * width + i) * scale - rows[r].lse);
+        const vf e = exp_of(load(scores + r * width + i) * scale - rows[r].top.largest -
+                            rows[r].top.log_sum);
         d = to_bf16_native(e * (load(ds + r * width + i) - rows[r].delta));
         p_pair |= widen(to_bf16_native(e)) << (16 * r);
         ds_pair |= widen(d) << (16 * r);
@@ -173,16 +175,24 @@ inline void attention_grad_pairs(const AttentionHead& h) {
     pack_pairs_along(dout, h.stride_out, rows, dim, go);
     pack_pairs_of_rows(hq, h.stride_q, rows, dim, wide, q_rows);
     pack_pairs_of_rows(dout, h.stride_out, rows, dim, wide, go_rows);
+    const auto score = [&](int64_t k0, int64_t count) {
+      panels_product(q, kt + k0 * lines, lines, p, rows, padded(count));
+    };
+    RowTop<float> tops[kBlockQ];
+    find_tops(h, q0, rows, tops, score,
+              [&](int64_t r, int64_t visible, int64_t width, float& largest, float& sum) {
+                online_softmax_pairs(p + r * width, visible, width, scale, largest, sum);
+              });
     PairsRow row[kBlockQ + 1] = {};  // One more: the last pair may be half empty.
     for (int64_t r = 0; r < rows; ++r) {
-      row[r].lse = static_cast<const float*>(h.lse)[q0 + r];
+      row[r].top = tops[r];
       row[r].delta = row_dot(dout + r * h.stride_out, out + r * h.stride_out, dim);
     }
     for (int64_t i = 0; i < rows * wide; ++i) dq[i] = 0;
     const int64_t last = visible_keys(h, q0 + rows - 1);
     for (int64_t k0 = 0; k0 < last; k0 += kBlockK) {
       const int64_t count = last - k0 < kBlockK ? last - k0 : kBlockK, width = padded(count);
-      panels_product(q, kt + k0 * lines, lines, p, rows, width);
+      score(k0, count);
       panels_product(go, vt + k0 * lines, lines, ds, rows, width);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
