@@ -184,10 +184,8 @@ inline void attention_grad_pairs(const AttentionHead& h) {
                 online_softmax_pairs(p + r * width, visible, width, scale, largest, sum);
               });
     PairsRow row[kBlockQ + 1] = {};  // One more: the last pair may be half empty.
-    for (int64_t r = 0; r < rows; ++r) {
-      row[r].top = tops[r];
-      row[r].delta = row_dot(dout + r * h.stride_out, out + r * h.stride_out, dim);
-    }
+    for (int64_t r = 0; r < rows; ++r)
+      row[r] = {0, tops[r], row_dot(dout + r * h.stride_out, out + r * h.stride_out, dim)};
     for (int64_t i = 0; i < rows * wide; ++i) dq[i] = 0;
     const int64_t last = visible_keys(h, q0 + rows - 1);
     for (int64_t k0 = 0; k0 < last; k0 += kBlockK) {
