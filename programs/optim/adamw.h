@@ -13,7 +13,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ir/build/program_builder.h"
