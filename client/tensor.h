@@ -1,5 +1,9 @@
 // HostTensor: a whole tensor in the client's memory, row-major.
 //
+// Example:
+//   const HostTensor row = HostTensor::of<float>({2}, {1, 2});
+//   const std::span<const float> elements = row.as<float>();  // They live as long as `row`.
+//
 // Threads: a value.
 // Ownership: owns its bytes.
 #pragma once
@@ -62,11 +66,17 @@ struct HostTensor {
   }
 
   template <class T>
-  std::span<const T> as() const {
+  std::span<const T> as() const& {
     GW_REQUIRE(type.dtype == dtype_of<T>(), "tensor: holds ", to_string(type), ", read as ",
                to_string(dtype_of<T>()));
     require_whole();
     return {reinterpret_cast<const T*>(bytes.data()), static_cast<size_t>(type.elements())};
+  }
+  // A view of a tensor that is about to go would be one of dead memory.
+  template <class T>
+  std::vector<T> as() const&& {
+    const std::span<const T> elements = as<T>();
+    return {elements.begin(), elements.end()};
   }
 };
 
