@@ -1,7 +1,8 @@
 // Writes one safetensors file, tensor by tensor and in any order, without holding it in memory.
 //
 // The header is known and written first; bytes then go straight to their place. Unless finish() was
-// reached the file is removed again, so a file that is there is complete.
+// reached the file is removed again, so a file that is there is complete. One that is there already
+// is not replaced: its writer is refused (kInvalid).
 //
 // Threads: one thread at a time.
 // Ownership: bytes are not kept.

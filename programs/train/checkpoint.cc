@@ -1,8 +1,6 @@
 #include "programs/train/checkpoint.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -11,6 +9,7 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/tensor_files.h"
+#include "programs/train/convert_floats.h"
 #include "programs/train/earlier_names.h"
 
 namespace gangway::programs {
@@ -86,7 +85,7 @@ Type type_of(const TensorView& view, const std::string& name) {
 // A tensor of the slice's states, and where a file has it.
 struct Restored {
   StateTensor tensor;
-  DType found = DType::kF32;  // Its type in the file.
+  FileDType found = FileDType::kF32;  // Its type in the file.
   std::span<const std::byte> bytes;
 };
 
@@ -108,54 +107,18 @@ std::vector<Restored> fitting(const Slice& slice, const TensorFiles& files, std:
     const Type found = type_of(view, tensor.name);
     GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
                "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
-    all.push_back({std::move(tensor), found.dtype, view.bytes});
+    all.push_back({std::move(tensor), view.spec->dtype, view.bytes});
   }
   return all;
 }
 
-double read_float(DType dtype, const std::byte* at) {
-  if (dtype == DType::kF64) {
-    double value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, at, sizeof(half));
-  return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
-}
-
-// Of the same number of elements.
-void convert_elements(DType from, std::span<const std::byte> bytes, DType to,
-                      std::span<std::byte> values) {
-  if (from == to) {
-    std::ranges::copy(bytes, values.begin());
-    return;
-  }
-  const size_t count = bytes.size() / size_of(from);
-  for (size_t i = 0; i < count; ++i) {
-    const double value = read_float(from, bytes.data() + i * size_of(from));
-    std::byte* at = values.data() + i * size_of(to);
-    if (to == DType::kF64) {
-      std::memcpy(at, &value, sizeof(value));
-    } else {
-      auto narrow = static_cast<float>(value);
-      std::memcpy(at, &narrow, sizeof(narrow));
-    }
-  }
-}
-
-void require_convertible(const Type& from, const Type& to, const std::string& name) {
-  GW_REQUIRE(from.dims == to.dims, "parameters: tensor \"", name, "\" does not fit: expected ",
-             to_string(to), ", got ", to_string(from));
-  const bool to_float =
-      is_float(from.dtype) && (to.dtype == DType::kF32 || to.dtype == DType::kF64);
-  GW_REQUIRE(from == to || to_float, "parameters: tensor \"", name, "\" can't be converted from ",
-             to_string(from.dtype), " to ", to_string(to.dtype));
+void require_convertible(const TensorSpec& from, const Type& to) {
+  GW_REQUIRE(from.shape == to.dims, "parameters: tensor \"", from.name,
+             "\" does not fit: expected ", to_string(to), ", got ", to_string(from.dtype),
+             to_string(Dims(from.shape)));
+  const bool are_floats = is_convertible_float(from.dtype) && is_float(to.dtype);
+  GW_REQUIRE(to_dtype(from.dtype) == to.dtype || are_floats, "parameters: tensor \"", from.name,
+             "\" can't be converted from ", to_string(from.dtype), " to ", to_string(to.dtype));
 }
 
 // Writes it into its state, a piece at a time, converted to the state's type.
@@ -166,7 +129,7 @@ void write_tensor(const Slice& slice, const Restored& restored, int64_t piece_by
     const Box part = tensor.in_state(piece);
     HostTensor values(Type{tensor.type.dtype, part.size});
     const size_t taken = static_cast<size_t>(values.type.elements()) * size_of(found);
-    convert_elements(found, bytes.subspan(at, taken), tensor.type.dtype, values.bytes);
+    convert_floats(found, bytes.subspan(at, taken), tensor.type.dtype, values.bytes);
     at += taken;
     slice.write_state(tensor.state, part, values);
   }
@@ -268,9 +231,8 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
     const std::string foreign = name_of(tensor.name);
     if (foreign.empty()) continue;
     const TensorView& view = files.at(foreign);
-    const Type found = type_of(view, foreign);
-    require_convertible(found, tensor.type, foreign);
-    all.push_back({std::move(tensor), found.dtype, view.bytes});
+    require_convertible(*view.spec, tensor.type);
+    all.push_back({std::move(tensor), view.spec->dtype, view.bytes});
   }
   for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
   return static_cast<int>(all.size());

@@ -66,8 +66,8 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
                                  const LoadOptions& options = {});
 
 // Parameters alone from a foreign file: `name_of` gives the name in the file of a parameter
-// ("layers.0.attn.q"); an empty name leaves the parameter as it is. Float types are converted, a
-// piece at a time. Returns how many tensors were loaded, each layer of a stack counted. Errors: as
+// ("layers.0.attn.q"); an empty name leaves the parameter as it is. F16, BF16, F32 and F64 are converted
+// to the parameter's float type, to nearest, a piece at a time. Returns how many tensors were loaded, each layer of a stack counted. Errors: as
 // load_checkpoint().
 int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const std::function<std::string(const std::string&)>& name_of,

@@ -26,13 +26,16 @@ void fail_file(std::string_view action, const std::filesystem::path& path, int n
     case ENOENT:
     case ENOTDIR:
     case EISDIR:
-    case EEXIST:
     case EACCES:
     case EPERM:
     case EROFS:
     case ENAMETOOLONG:
     case ELOOP:
     case EINVAL: kind = ErrorKind::kInvalid; break;
+    case EEXIST:
+      kind = ErrorKind::kInvalid;
+      hint = "nothing is written over what is there: remove it, or choose another name";
+      break;
     default: break;
   }
   throw Error(kind, cat("cannot ", action, " ", path.string(), ": ", std::strerror(number)), {},

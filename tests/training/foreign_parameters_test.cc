@@ -27,12 +27,21 @@ float value_at(size_t tensor, int64_t element) {
   return static_cast<float>((element * 7 + static_cast<int64_t>(tensor) * 13) % 255 - 127) / 64.0f;
 }
 
+// Exact: it has at most seven bits, none below 1/64.
+uint16_t half_of(float value) {
+  if (value == 0) return 0;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t exponent = (bits >> 23 & 0xff) - 127 + 15;
+  return static_cast<uint16_t>(bits >> 16 & 0x8000 | exponent << 10 | (bits >> 13 & 0x3ff));
+}
+
 std::vector<std::byte> bytes_as(FileDType dtype, size_t tensor, int64_t elements) {
   std::vector<std::byte> bytes;
   for (int64_t i = 0; i < elements; ++i) {
     const float value = value_at(tensor, i);
     if (dtype == FileDType::kF64) append(bytes, static_cast<double>(value));
     if (dtype == FileDType::kF32) append(bytes, value);
+    if (dtype == FileDType::kF16) append(bytes, half_of(value));
     if (dtype == FileDType::kBF16)
       append(bytes, static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
   }
@@ -55,10 +64,11 @@ class ForeignParameters : public FolderTest {
 
   // Every parameter under its foreign name, in one of three types each.
   std::filesystem::path write_foreign() const {
-    static constexpr FileDType kTypes[] = {FileDType::kBF16, FileDType::kF64, FileDType::kF32};
+    static constexpr FileDType kTypes[] = {FileDType::kBF16, FileDType::kF64, FileDType::kF16,
+                                           FileDType::kF32};
     std::vector<TensorSpec> specs;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      specs.push_back({foreign_name(name_of(i)), kTypes[i % 3], parameters_[i].type.dims});
+      specs.push_back({foreign_name(name_of(i)), kTypes[i % 4], parameters_[i].type.dims});
     }
     SafetensorsWriter out(folder_ / "foreign.safetensors", specs);
     for (size_t i = 0; i < specs.size(); ++i) {
@@ -115,18 +125,18 @@ TEST_F(ForeignParameters, WhatTheMapLeavesOutStaysAsItIs) {
   }
 }
 
-TEST_F(ForeignParameters, AMissingTensorAWrongShapeAndATypeWithoutACounterpartAreNamed) {
+TEST_F(ForeignParameters, AMissingTensorAWrongShapeAndATypeThatIsNotConvertedAreNamed) {
   const Dims dims = parameters_[0].type.dims;
   ASSERT_EQ(name_of(0), "embed");
   EXPECT_THAT(why_refused(write_foreign()),
               AllOf(HasSubstr("no tensor embed"), HasSubstr("foreign.safetensors")));
   EXPECT_THAT(why_refused(write_embed(FileDType::kF32, {3, 5})),
-              AllOf(HasSubstr("\"embed\""), HasSubstr("f32[256, 16]"), HasSubstr("f32[3, 5]")));
+              AllOf(HasSubstr("\"embed\""), HasSubstr("f32[256, 16]"), HasSubstr("F32[3, 5]")));
   std::filesystem::remove(folder_ / "embed.safetensors");
   EXPECT_THAT(why_refused(write_embed(FileDType::kI32, dims)),
-              AllOf(HasSubstr("\"embed\""), HasSubstr("i32"), HasSubstr("f32")));
+              AllOf(HasSubstr("\"embed\""), HasSubstr("I32"), HasSubstr("f32")));
   std::filesystem::remove(folder_ / "embed.safetensors");
-  EXPECT_THAT(why_refused(write_embed(FileDType::kF16, dims)), HasSubstr("F16"));
+  EXPECT_THAT(why_refused(write_embed(FileDType::kF8E4M3, dims)), HasSubstr("F8_E4M3"));
 }
 
 }  // namespace
