@@ -103,12 +103,12 @@ class SharedStateTable {
   struct Read {
     SessionId reader;
     Request request;
-    bool is_taken = false;  // Its copies have their tickets.
-    StateVersion version;   // That was committed when it was taken, and what came true of `ahead`.
-    std::set<RunId> ahead;  // Runs before its place that may still commit.
-    uint64_t tenant = 0;    // Of its memory (CopyTable).
-    size_t copies = 0;      // Under way.
-    bool again = false;     // What they give is nothing.
+    bool is_taken = false;   // Its copies have their tickets.
+    StateVersion version;    // That was committed when it was taken, and what came true of `ahead`.
+    std::set<RunId> ahead;   // Runs before its place that may still commit.
+    uint64_t tenant = 0;     // Of its memory (CopyTable).
+    size_t copies = 0;       // Under way.
+    bool again = false;      // What they give is nothing.
     bool is_settled = true;  // No host may still write to its memory that was lost.
     bool is_withdrawn = false;  // It gets no place any more.
     std::optional<StateVersion> past;  // It was; the runs that have begun lead to this one.

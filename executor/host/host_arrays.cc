@@ -131,8 +131,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
     Device& device = *devices_.all[shard.device];
     const auto log = ticket == Ticket() ? nullptr : devices_.options.order_log;
     const auto landings = in ? nullptr : devices_.options.landings;
-    const auto start = [copy, shard, in, log, landings, ticket, runs, request,
-                        client](Turn& turn) {
+    const auto start = [copy, shard, in, log, landings, ticket, runs, request, client](Turn& turn) {
       if (!in && shard.buffer->pending) return Progress::kPending;
       if (in) shard.buffer->settling = turn.device.discrete();
       if (in || shard.buffer->error == nullptr) {
