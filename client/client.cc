@@ -6,8 +6,11 @@
 #include <set>
 #include <utility>
 
+#include "client/at_line.h"
 #include "client/client_impl.h"
+#include "client/failed_runs.h"
 #include "client/held_runs.h"
+#include "client/listed.h"
 #include "client/runs_in_flight.h"
 #include "client/send_run.h"
 #include "client/status_calls.h"
@@ -19,13 +22,16 @@
 namespace gangway {
 
 using internal::ArrayImpl;
+using internal::at_line;
 using internal::ExecutableImpl;
 using internal::RunImpl;
 
 Array::Array(std::shared_ptr<ArrayImpl> impl) : impl_(std::move(impl)) {}
 const Type& Array::type() const { return full().type; }
 bool Array::ready() const { return full().ready(); }
-HostTensor Array::to_host() const { return full().to_host(); }
+HostTensor Array::to_host(Loc loc) const {
+  return at_line(loc, [&] { return full().to_host(); });
+}
 const ArrayImpl& Array::full() const {
   GW_REQUIRE(impl_ != nullptr, "array: empty");
   return *impl_;
@@ -41,7 +47,9 @@ Array Run::operator[](std::string_view output) const {
 
 bool Run::done() const { return internal::is_done(impl_->client->notify, *impl_->outcome); }
 
-void Run::wait() const { internal::wait_for(impl_->client->notify, *impl_->outcome); }
+void Run::wait(Loc loc) const {
+  at_line(loc, [&] { internal::wait_for(impl_->client->notify, *impl_->outcome); });
+}
 
 void Run::cancel() const {
   RunId now;
@@ -59,22 +67,30 @@ void Run::cancel() const {
 
 Executable::Executable(std::shared_ptr<ExecutableImpl> impl) : impl_(std::move(impl)) {}
 
-Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& options) const {
-  ExecutableImpl& executable = *impl_;
+Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& options,
+                    Loc loc) const {
+  return Run(at_line(loc, [&] { return internal::run(impl_, arguments, options); }));
+}
+
+std::shared_ptr<RunImpl> internal::run(const std::shared_ptr<ExecutableImpl>& impl,
+                                       const std::vector<Argument>& arguments,
+                                       const RunOptions& options) {
+  ExecutableImpl& executable = *impl;
   executable.client->require_open();
   GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
              " ms");
+  internal::tell_of_failed_runs(executable);
   internal::wait_for_held(executable, arguments);
-  if (executable.held != nullptr) return Run(executable.held->run(impl_, arguments, options));
+  if (executable.held != nullptr) return executable.held->run(impl, arguments, options);
   internal::Bound bound = internal::bind_all(executable, executable.plan.plan, arguments);
   const bool is_only_one = internal::take_place(executable);
   const std::lock_guard enqueueing(executable.enqueueing);
-  const std::shared_ptr<RunImpl> run = internal::new_run(impl_);
+  const std::shared_ptr<RunImpl> run = internal::new_run(impl);
   run->id = internal::send_one(
       executable, *run->outcome, run->outputs, std::move(bound),
       {.time_limit_ms = options.time_limit_ms, .position = executable.position++}, is_only_one,
       [outcome = run->outcome](RunDoneFrame done) { internal::end(*outcome, std::move(done)); });
-  return Run(run);
+  return run;
 }
 
 const Program& Executable::program() const { return impl_->program; }
@@ -86,21 +102,6 @@ MemoryReport Executable::memory() const {
 
 uint64_t Executable::position() const { return impl_->position; }
 void Executable::set_position(uint64_t position) const { impl_->position = position; }
-
-namespace {
-
-// What is wrong, where no line is known yet, is so at this one of the caller's.
-template <class Body>
-void at_line(const Loc& loc, Body body) {
-  try {
-    body();
-  } catch (Error& error) {
-    error.add_where({.at = to_string(loc)});
-    throw;
-  }
-}
-
-}  // namespace
 
 Slice::Slice(std::shared_ptr<internal::SliceImpl> impl) : impl_(std::move(impl)) {}
 int64_t Slice::devices() const { return impl_->devices; }
@@ -171,8 +172,21 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
       executable->plan = client->session().compile(program, ids, options);
     });
   });
+  executable->updated = internal::updated_states(*executable);
+  {
+    const std::lock_guard lock(impl_->client->notify.mutex);
+    internal::begin_chain(*executable);
+  }
   if (may_overflow(program)) internal::hold_runs(executable, options);
-  impl_->note_states(executable->plan, program);
+  const std::vector<std::string> ignored = impl_->note_states(executable->plan, program);
+  if (!ignored.empty()) {
+    const std::string told =
+        cat("program \"", program.name, "\": states that are on the slice already keep what they ",
+            "hold, its initialisers of them are not used: ",
+            internal::listed(ignored, [](const std::string& name) { return name; }));
+    impl_->client->call("warn",
+                        [&, client = impl_->client.get()] { client->session().warn(told); });
+  }
   return Executable(std::move(executable));
 }
 
@@ -217,7 +231,8 @@ Type state_type(internal::SliceImpl& slice, const std::string& name) {
   std::lock_guard lock(slice.mutex);
   const auto at = slice.states.find(name);
   GW_REQUIRE(at != slice.states.end(), "state \"", name,
-             "\": no program compiled on this slice has it; there are ", slice.states.size());
+             "\": no program compiled on this slice has it; there are: ",
+             internal::names_in(slice.states));
   return at->second.type;
 }
 
@@ -230,37 +245,55 @@ Type part_type(internal::SliceImpl& slice, const std::string& name, const Box& p
 
 }  // namespace
 
-HostTensor Slice::read_state(const std::string& name) const {
-  return read_state(name, whole_box(state_type(*impl_, name).dims));
-}
+namespace {
 
-void Slice::write_state(const std::string& name, const HostTensor& tensor) const {
-  const Type type = state_type(*impl_, name);
-  GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), ", got ",
-             to_string(tensor.type));
-  write_state(name, whole_box(type.dims), tensor);
-}
-
-HostTensor Slice::read_state(const std::string& name, const Box& part) const {
-  HostTensor tensor(part_type(*impl_, name, part));
-  internal::wait_for_held(*impl_);
-  const auto bytes = impl_->client->get(
-      {.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name, .part = part},
-      tensor.type.bytes());
+HostTensor read_part(internal::SliceImpl& slice, const std::string& name, const Box& part) {
+  HostTensor tensor(part_type(slice, name, part));
+  const auto bytes = internal::behind_runs(slice, {name}, [&] {
+    internal::wait_for_held(slice);
+    return slice.client->get(
+        {.kind = CopyKind::kGetState, .scope = {slice.id}, .name = name, .part = part},
+        tensor.type.bytes());
+  });
   std::memcpy(tensor.bytes.data(), bytes->data(), tensor.bytes.size());
   return tensor;
 }
 
-void Slice::write_state(const std::string& name, const Box& part, const HostTensor& tensor) const {
-  const Type type = part_type(*impl_, name, part);
+void write_part(internal::SliceImpl& slice, const std::string& name, const Box& part,
+                const HostTensor& tensor) {
+  const Type type = part_type(slice, name, part);
   GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), " for ",
              to_string(part), ", got ", to_string(tensor.type));
   tensor.require_whole();
-  internal::wait_for_held(*impl_);
-  const auto bytes = impl_->client->heap().take(type.bytes());
+  internal::tell_of_failed_runs(slice, {name});
+  internal::wait_for_held(slice);
+  const auto bytes = slice.client->heap().take(type.bytes());
   std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
-  impl_->client->put(
-      {.kind = CopyKind::kPutState, .scope = {impl_->id}, .name = name, .part = part}, bytes);
+  slice.client->put({.kind = CopyKind::kPutState, .scope = {slice.id}, .name = name, .part = part},
+                    bytes);
+}
+
+}  // namespace
+
+HostTensor Slice::read_state(const std::string& name, const Box& part, Loc loc) const {
+  return at_line(loc, [&] {
+    const bool is_all = part.begin.empty() && part.size.empty();
+    return read_part(*impl_, name, is_all ? whole_box(state_type(*impl_, name).dims) : part);
+  });
+}
+
+void Slice::write_state(const std::string& name, const HostTensor& tensor, Loc loc) const {
+  at_line(loc, [&] {
+    const Type type = state_type(*impl_, name);
+    GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), ", got ",
+               to_string(tensor.type));
+    write_part(*impl_, name, whole_box(type.dims), tensor);
+  });
+}
+
+void Slice::write_state(const std::string& name, const Box& part, const HostTensor& tensor,
+                        Loc loc) const {
+  at_line(loc, [&] { write_part(*impl_, name, part, tensor); });
 }
 
 Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}

@@ -16,21 +16,21 @@
 // to_host() and wait() wait for data, and read_state() and write_state() for the runs before them;
 // nothing else does. Where one program on a slice may have too little room for what comes at run
 // time, run() of another that names its states or is given its results waits for the runs of that
-// one. A program that had too little room for what came at run time
-// (MoeConfig::bound) is compiled again, and its runs are sent again: by whoever waits for one of
-// them, reads or writes a state of its slice, or enqueues its next run; the destructor of its last
-// handle waits for that too.
+// one. A program that had too little (MoeConfig::bound) is compiled again, and its runs are sent
+// again: by whoever waits for one of them, reads or writes a state of its slice, or enqueues its
+// next run; the destructor of its last handle waits for that too.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
 // Ownership: what a handle names is freed, remotely too, when its last copy is gone; all of it when
 // the client closes or dies. One that loses its connection dials again and goes on where it was, as
 // long as the controller's lease (60 s); after that all fails with kUnavailable.
-// Errors: always gangway::Error. A run's arrives at wait(), item() and to_host() of its results.
+// Errors: always gangway::Error; of calls that take a Loc, with the caller's line where no line of
+// a program is to blame. A run's arrives at wait(), item() and to_host() of its results, or, where
+// nobody calls these and it updates states, at the next call that depends on them.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,7 +92,8 @@ struct ConnectOptions {
   // cluster, else of this one. A killed process is missing from it.
   std::string trace_path;
   // Gets what the user should know, a line each: that a program lost the fast path, and why; that
-  // one was compiled again, with more room; that the connection was lost. On the client's reactor
+  // one was compiled again, with more room, or that it does not begin a state that is there; that
+  // the connection was lost. On the client's reactor
   // thread, where it must not call the client. None: lines go to standard error; so does a line for
   // which it throws, and what it threw. The client goes on.
   std::function<void(const std::string& line)> on_warning;
@@ -111,11 +112,11 @@ class Array {
   const Type& type() const;
   bool ready() const;  // As Run::done().
   // Waits. The whole tensor, gathered from its shards.
-  HostTensor to_host() const;
+  HostTensor to_host(Loc loc = Loc::current()) const;
   // Waits. The one element of a scalar (or of a tensor with one element).
   template <class T>
-  T item() const {
-    HostTensor tensor = to_host();
+  T item(Loc loc = Loc::current()) const {
+    const HostTensor tensor = to_host(loc);
     GW_REQUIRE(tensor.type.elements() == 1, "item: needs one element, the array is ",
                to_string(tensor.type));
     return tensor.as<T>()[0];
@@ -130,14 +131,15 @@ class Array {
 
 // One execution. The runs of an executable that updates state form a chain: each commits only if
 // the run before it did, so what was enqueued behind a run that fails fails too, with its reason.
-// The first run after the user was told (by wait(), item() or to_host()) begins a new chain.
+// The first run after the user was told begins a new chain. wait(), item() and to_host() tell; where
+// none was called, the next run, repetition, read or write that depends on the states, once.
 class Run {
  public:
   explicit Run(std::shared_ptr<internal::RunImpl> impl);
   Array operator[](std::string_view output) const;  // kInvalid lists the outputs that exist.
   // Whether it has ended; waits for nothing, and sends nothing again.
   bool done() const;
-  void wait() const;  // Throws the run's error.
+  void wait(Loc loc = Loc::current()) const;  // Throws the run's error.
   // Cancels a run that has not committed yet: its results become kCancelled errors, and state is as
   // before the run. A run that has committed is not changed.
   void cancel() const;
@@ -190,7 +192,8 @@ struct MemoryReport {
 class Executable {
  public:
   explicit Executable(std::shared_ptr<internal::ExecutableImpl> impl);
-  Run run(const std::vector<Argument>& arguments = {}, const RunOptions& options = {}) const;
+  Run run(const std::vector<Argument>& arguments = {}, const RunOptions& options = {},
+          Loc loc = Loc::current()) const;
   // The controller enqueues so many runs by itself, behind those that were enqueued before, and
   // with these inputs: so the program goes on when the client has detached. Returns at once.
   // Sources advance by one each step. A step that fails ends it. As long as it goes on run() of
@@ -260,8 +263,9 @@ class Slice {
   Mesh mesh(std::vector<MeshAxis> axes, Loc loc = Loc::current()) const;
 
   // Verifies, lowers, installs once. Slice i of the program runs on `slices[i]`; this slice is
-  // slice 0. Programs compiled on one slice share the states of equal name.
-  // An error that is about no line of the program names the caller's.
+  // slice 0. Programs compiled on one slice share the states of equal name: one that is there keeps
+  // what it holds, and on_warning is told where this program would have begun it otherwise. An error
+  // that is about no line of the program names the caller's.
   Executable compile(const Program& program, const CompileOptions& options = {},
                      Loc loc = Loc::current()) const;
   Executable compile(const Program& program, const std::vector<Slice>& more_slices,
@@ -273,17 +277,19 @@ class Slice {
 
   // Reading and writing states, of all slices of the programs that were compiled on this one,
   // however they are sharded. Both are ordered like runs: after every run that was enqueued before,
-  // and before every later one.
+  // and before every later one. A part (an empty one: all) is for who need not hold all of a tensor;
+  // pieces_of() (ir/types/box.h) cuts one into parts. What a run enqueued between two parts does is
+  // in the second alone. A state that a failed write has spoilt is whole again once all its parts
+  // were written, in their order.
+  HostTensor read_state(const std::string& name, const Box& part = {},
+                        Loc loc = Loc::current()) const;
+  void write_state(const std::string& name, const HostTensor& tensor,
+                   Loc loc = Loc::current()) const;
+  void write_state(const std::string& name, const Box& part, const HostTensor& tensor,
+                   Loc loc = Loc::current()) const;
   std::vector<std::pair<std::string, Type>> states() const;
   // All that these states hold; those of one state stand together.
   std::vector<StateTensor> state_tensors() const;
-  HostTensor read_state(const std::string& name) const;
-  void write_state(const std::string& name, const HostTensor& tensor) const;
-  // The same of a part, so that no process need hold all of a tensor; pieces_of() (ir/types/box.h)
-  // cuts one into parts. What a run enqueued between two parts does is in the second alone. A state
-  // that a failed write has spoilt is whole again once all its parts were written, in their order.
-  HostTensor read_state(const std::string& name, const Box& part) const;
-  void write_state(const std::string& name, const Box& part, const HostTensor& tensor) const;
 
   // Programs of that owner may read the states of programs compiled on this slice, as long as it
   // lives (client/shared_states.h); "*": everyone's. Those of the client's own owner may anyway. A

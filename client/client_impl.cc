@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 
+#include "client/failed_runs.h"
 #include "client/held_runs.h"
 
 namespace gangway::internal {
@@ -268,9 +269,10 @@ bool is_done(Notify& notify, Outcome& outcome) {
 RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
   const std::lock_guard lock(client->notify.mutex);
   if (outcome.chain == nullptr) {
-    if (chain->told) chain = std::make_shared<Chain>();
+    if (chain->told) begin_chain(*this);
     outcome.chain = chain;
   }
+  outcome.chain->last_run = outcome.weak_from_this();
   return std::exchange(outcome.chain->last, run);
 }
 

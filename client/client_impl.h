@@ -101,6 +101,9 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
   std::atomic<bool> holds_runs{false};  // Whether a slice has ever had HeldRuns.
+  // Whether a run that updates states ever has (failed_runs.h).
+  const std::shared_ptr<std::atomic<bool>> any_run_failed =
+      std::make_shared<std::atomic<bool>>(false);
 
  private:
   bool may_pass_reactor() const;
@@ -136,6 +139,9 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 };
 
 class HeldRuns;
+struct Chain;
+struct Outcome;
+struct UpdatedStates;
 
 class SliceImpl {
  public:
@@ -162,11 +168,15 @@ class SliceImpl {
   struct State {
     Type type;
     std::optional<StackedLayers> stacked;
+    Hash128 begins;  // The content of its initialiser.
   };
   std::map<std::string, State> states;  // Of all programs compiled on it.
-  void note_states(const CompiledPlan& plan, const Program& program);
+  // Returns those that were there already and would have begun otherwise in this program.
+  std::vector<std::string> note_states(const CompiledPlan& plan, const Program& program);
   // Of those programs on it whose runs may have to be run again.
   std::vector<std::weak_ptr<HeldRuns>> held;
+  // Of runs that update its states. Guarded by the client's notify.mutex.
+  std::vector<std::shared_ptr<Chain>> chains;
 };
 
 // The runs of one executable, each of which commits only if the one before it did. Once the user
@@ -177,11 +187,15 @@ struct Chain {
   bool told = false;
   // What the runs behind are told; known here only where runs may have to be run again.
   std::optional<Error> broken;
+  // As failed_runs.h says; null: they update nothing.
+  std::shared_ptr<const UpdatedStates> updates;
+  std::weak_ptr<Outcome> last_run;
+  std::optional<Error> failed;  // Of the first run that has.
 };
 
 // How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
 // does.
-struct Outcome {
+struct Outcome : std::enable_shared_from_this<Outcome> {
   bool done = false;
   bool cancelled = false;        // By the user, who may be too late.
   std::weak_ptr<HeldRuns> held;  // Where it may have to be run again.
@@ -255,6 +269,7 @@ class ExecutableImpl {
   // Guarded by client->notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
+  std::shared_ptr<const UpdatedStates> updated;  // By its runs; null: none.
   // `run` is enqueued now: which run must commit before it does. One that is sent again stays in
   // its chain.
   RunId next_in_chain(RunId run, Outcome& outcome);

@@ -246,9 +246,62 @@ TEST_F(ClientTest, AWrongInputIsNamedWithWhatExists) {
               HasSubstr("no input \"y\"; there are: x, scale"));
   EXPECT_THAT(error_of([&] { step.run({{"scale", 1}}); }).what(),
               HasSubstr("input \"scale\": expected f32[], got i32[]"));
-  auto run = step.run({{"scale", 1.0f}});
-  EXPECT_THAT(error_of([&] { run.wait(); }).what(), HasSubstr("input \"x\" is missing"));
+  EXPECT_THAT(error_of([&] { step.run({{"scale", 1.0f}}); }).what(),
+              HasSubstr("run of \"accumulate\": input \"x\" is missing: it takes x, scale"));
+  EXPECT_THAT(error_of([&] { step.run({{"scale", 1.0f}, {"scale", 2.0f}}); }).what(),
+              HasSubstr("input \"scale\" is given twice"));
+  auto run = step.run({{"scale", 1.0f}, {"x", HostTensor::of<float>({16, 8}, ones(128))}});
   EXPECT_THAT(error_of([&] { run["loss"]; }).what(), HasSubstr("there are: sum, twice"));
+}
+
+TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
+  const Executable step = slice_.compile(accumulate(mesh_));
+  const HostTensor x = HostTensor::of<float>({16, 8}, ones(128));
+  const gangway::Run run = step.run({{"x", x}, {"scale", 1.0f}});
+  int line = 0;
+  const auto at = [&](const auto& call) {
+    const Error error = error_of(call);
+    EXPECT_EQ(error.where().at, cat("client_test.cc:", line)) << error.what();
+    return std::string(error.what());
+  };
+  line = __LINE__ + 1;
+  EXPECT_THAT(at([&] { slice_.read_state("v"); }), HasSubstr("state \"v\": no program compiled on "
+                                                             "this slice has it; there are: w"));
+  line = __LINE__ + 1;
+  at([&] { slice_.read_state("w", {{99}, {1}}); });
+  line = __LINE__ + 1;
+  at([&] { slice_.write_state("w", x); });
+  line = __LINE__ + 1;
+  at([&] { step.run({{"y", x}}); });
+  line = __LINE__ + 1;
+  at([&] { run["twice"].item<float>(); });
+  client_.close();
+  line = __LINE__ + 1;
+  at([&] { run["twice"].to_host(); });
+}
+
+TEST(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTold) {
+  std::string told;
+  const Client client =
+      connect("local:1x1", {.in_process = true,
+                            .memory_bytes = 1 << 20,
+                            .on_warning = [&](const auto& line) { told += line; }});
+  const Slice slice = client.allocate({.devices = 1});
+  const auto adding = [](const std::string& name, double first, Mesh mesh) {
+    ProgramBuilder b(name, std::move(mesh));
+    const Value w = b.state("w", filled(f32({2}), first));
+    b.update(w, w + 1.0);
+    return b.build();
+  };
+  slice.compile(adding("first", 3, {{{"data", 1}}}));
+  slice.compile(adding("same", 3, {{{"model", 1}}}));
+  EXPECT_EQ(told, "");
+  slice.compile(adding("other", 5, {{{"data", 1}}}));
+  EXPECT_EQ(told,
+            "program \"other\": states that are on the slice already keep what they hold, its "
+            "initialisers of them are not used: w");
+  EXPECT_THAT(slice.read_state("w").as<float>(), testing::Each(3.0f));
+  client.close();
 }
 
 TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/failed_runs.h"
 #include "ir/plan/rows_overflow.h"
 
 namespace gangway::internal {
@@ -21,14 +22,6 @@ bool updates_states(const Program& program) {
 
 Error cancelled(const std::string& program) {
   return {ErrorKind::kCancelled, cat("run of \"", program, "\": cancelled"), {.program = program}};
-}
-
-std::set<std::string> states_of(const Program& program) {
-  std::set<std::string> names;
-  for (const ProgramNode& node : program.nodes) {
-    if (node.kind == NodeKind::kState) names.insert(node.name);
-  }
-  return names;
 }
 
 // What the user is told of a program that had too little room, and has been compiled again.
@@ -115,7 +108,7 @@ bool HeldRuns::enter(ExecutableImpl& executable, const HeldPtr& held, PlanId pla
   if (is_at_it_ || has_work() || plan == PlanId() || executable.plan.plan != plan) return false;
   held->position = executable.position++;
   // Here, so that one before it that fails from now on finds it behind.
-  if (executable.chain->told) executable.chain = std::make_shared<Chain>();
+  if (executable.chain->told) begin_chain(executable);
   held->outcome->chain = executable.chain;
   if (executable.chain->broken) {
     end(*held->outcome, {.error = executable.chain->broken});

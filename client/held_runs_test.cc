@@ -196,15 +196,6 @@ TEST_F(HeldRunsTest, WhatARunWasGivenIsLetGoOnceItsEndIsKnown) {
   }
 }
 
-TEST_F(HeldRunsTest, BehindARunThatFailedNoneRunsAgain) {
-  const Executable step = slice_.compile(routed(mesh_, 1));
-  const gangway::Run bad = step.run({{"x", rows(1)}, {"n", 1.0f}});
-  const gangway::Run behind = step.run(given(2, crowded()));
-  EXPECT_THAT(error_text_of([&] { behind.wait(); }), HasSubstr("nothing was committed"));
-  EXPECT_THAT(error_text_of([&] { bad.wait(); }), HasSubstr("input \"choice\" is missing"));
-  EXPECT_EQ(logged(step.run(given(3, crowded()))), 3);
-}
-
 TEST_F(HeldRunsTest, SeveralThreadsRunOneExecutable) {
   const Executable step = slice_.compile(routed(mesh_, 0));
   const auto enqueue = [&] {
@@ -302,6 +293,19 @@ TEST(HeldRunsSimTest, ARunCancelledBeforeItCouldRunAgainSaysSoAndSoDoThoseBehind
     EXPECT_EQ(error.message(), "run of \"routed\": cancelled");
     EXPECT_EQ(logged(slice), 12);
     EXPECT_EQ(logged(step.run(given(6, crowded()))), 126);
+  });
+}
+
+TEST(HeldRunsSimTest, BehindARunThatFailedNoneRunsAgain) {
+  on_simulated(8, [](const Client& client, Reactor&, const Controller&) {
+    const Slice slice = client.allocate({.devices = 2});
+    const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
+    const gangway::Run bad = step.run(given(1, balanced()));
+    bad.cancel();
+    const gangway::Run behind = step.run(given(2, crowded()));
+    EXPECT_THAT(error_text_of([&] { behind.wait(); }), HasSubstr("nothing was committed"));
+    EXPECT_EQ(error_of([&] { bad.wait(); }).kind(), ErrorKind::kCancelled);
+    EXPECT_EQ(logged(step.run(given(3, crowded()))), 3);
   });
 }
 

@@ -3,8 +3,10 @@
 
 #include "client/client.h"
 #include "client/client_impl.h"
+#include "client/failed_runs.h"
 #include "client/held_runs.h"
 #include "client/send_run.h"
+#include "ir/wire/wire.h"
 #include "runtime/base/loc.h"
 
 namespace gangway {
@@ -48,6 +50,7 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
   constexpr int64_t kStepsMax = int64_t{1} << 30;
   GW_REQUIRE(steps >= 1 && steps <= kStepsMax, "repeat of \"", name, "\": expected 1 to ",
              kStepsMax, " steps, got ", steps);
+  internal::tell_of_failed_runs(executable);
   internal::wait_for_held(executable, {});
   internal::RepeatAsked asked{.plan = executable.plan.plan, .steps = steps};
   for (const RepeatedInput& input : inputs) asked.inputs.push_back(bind(executable, input));
@@ -62,7 +65,7 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
       client.call("repeat", [&, of = &client] { return of->session().repeat(asked); });
   executable.position += static_cast<uint64_t>(steps);
   const std::lock_guard lock(client.notify.mutex);
-  executable.chain = std::make_shared<internal::Chain>();
+  internal::begin_chain(executable);
   return {impl_, number};
 }
 
@@ -144,13 +147,20 @@ const std::string& Client::address() const { return impl_->address(); }
 
 namespace internal {
 
-void SliceImpl::note_states(const CompiledPlan& plan, const Program& program) {
+std::vector<std::string> SliceImpl::note_states(const CompiledPlan& plan, const Program& program) {
   const std::lock_guard lock(mutex);
+  std::vector<std::string> ignored;
   for (const PlanPort& state : plan.states) {
     const uint32_t node = program.find(NodeKind::kState, state.name);
     GW_ASSERT(node != kNone, "the plan has a state that the program lacks: ", state.name);
-    states[state.name] = {state.type, program.nodes[node].stacked};
+    Function first = *program.functions[program.nodes[node].function];
+    first.mesh = {};  // It gives the same values on any.
+    const Hash128 begins = content_hash(first);
+    const auto [known, is_new] =
+        states.try_emplace(state.name, State{state.type, program.nodes[node].stacked, begins});
+    if (!is_new && known->second.begins != begins) ignored.push_back(state.name);
   }
+  return ignored;
 }
 
 void ClientImpl::detach() {
@@ -228,6 +238,11 @@ std::shared_ptr<ExecutableImpl> ClientImpl::held_executable(const std::string& n
     executable->plan = std::move(held.plan);
     executable->runs_in_flight_max = held.runs_in_flight_max;
     executable->position = held.position;
+    executable->updated = updated_states(*executable);
+    {
+      const std::lock_guard chains(notify.mutex);
+      begin_chain(*executable);
+    }
     known = executable;
     return executable;
   }

@@ -23,11 +23,11 @@ std::shared_ptr<SegmentHeap::Part> SegmentHeap::take(int64_t bytes) {
     ++at;
   }
   if (segment_bytes_ - hole < size) {
-    throw Error(ErrorKind::kOverloaded,
-                cat("client: no room for ", format_bytes(static_cast<uint64_t>(bytes)), " among ",
-                    format_bytes(static_cast<uint64_t>(segment_bytes_)),
-                    " of puts and gets under way"),
-                {}, "wait for puts and gets to end, or let snapshots go");
+    throw Error(
+        ErrorKind::kOverloaded,
+        cat("client: no room for ", format_bytes(static_cast<uint64_t>(bytes)), " among ",
+            format_bytes(static_cast<uint64_t>(segment_bytes_)), " of puts and gets under way"),
+        {}, "wait for puts and gets to end, or let snapshots go");
   }
   used.emplace_hint(at, hole, size);
   used_ += size;

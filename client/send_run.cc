@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "client/failed_runs.h"
+#include "client/listed.h"
 #include "ir/plan/plan_check.h"
 #include "runtime/base/units.h"
 
@@ -11,9 +13,7 @@ namespace gangway::internal {
 namespace {
 
 std::string names_of(const std::vector<PlanPort>& ports) {
-  std::string text;
-  for (const PlanPort& port : ports) text += (text.empty() ? "" : ", ") + port.name;
-  return text.empty() ? "none" : text;
+  return listed(ports, [](const PlanPort& port) { return port.name; });
 }
 
 void require_type(const std::string& program, const PlanPort& port, const Type& type) {
@@ -82,11 +82,32 @@ void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument,
   bound.kept.push_back(std::move(array));
 }
 
+// As the controller would say it of a run that it gets.
+void require_each_input_once(const ExecutableImpl& executable, const Bound& bound) {
+  const std::vector<ArgumentFrame>& given = bound.frame.arguments;
+  const auto& ports = executable.plan.inputs;
+  const auto say = [&](uint32_t input) {
+    return cat("run of \"", executable.program.name, "\": input \"", ports[input].name, "\" is ");
+  };
+  for (auto one = given.begin(); one != given.end(); ++one) {
+    GW_REQUIRE(std::find_if(
+                   given.begin(), one,
+                   [&](const ArgumentFrame& before) { return before.input == one->input; }) == one,
+               say(one->input), "given twice");
+  }
+  if (given.size() == ports.size()) return;
+  for (uint32_t input = 0; input < ports.size(); ++input) {
+    GW_REQUIRE(std::ranges::find(given, input, &ArgumentFrame::input) != given.end(), say(input),
+               "missing: it takes ", names_of(ports));
+  }
+}
+
 }  // namespace
 
 Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argument>& arguments) {
   Bound bound;
   for (const Argument& argument : arguments) bind_one(executable, plan, argument, bound);
+  require_each_input_once(executable, bound);
   return bound;
 }
 
@@ -187,6 +208,7 @@ RunId send_one(ExecutableImpl& executable, Outcome& outcome,
 
 void end(Outcome& outcome, RunDoneFrame done) {
   outcome.error = std::move(done.error);
+  if (outcome.error && outcome.chain != nullptr) note_failed(*outcome.chain, *outcome.error);
   for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
   outcome.done = true;
 }

@@ -37,6 +37,10 @@ Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argume
 bool take_place(ExecutableImpl& executable);
 void give_back_place(ExecutableImpl& executable);
 
+// All of it, as the user asks for it.
+std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
+                             const std::vector<Argument>& arguments, const RunOptions& options);
+
 // With an array for each output of the plan.
 std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executable);
 

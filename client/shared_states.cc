@@ -6,7 +6,9 @@
 #include <set>
 
 #include "client/client_impl.h"
+#include "client/failed_runs.h"
 #include "client/held_runs.h"
+#include "client/listed.h"
 #include "runtime/base/align.h"
 
 namespace gangway {
@@ -48,7 +50,7 @@ class SnapshotImpl {
   const State& at(const std::string& name) const {
     const auto found = states.find(name);
     GW_REQUIRE(found != states.end(), "snapshot of \"", program, "\": it has no state \"", name,
-               "\"; it has ", states.size());
+               "\"; it has: ", names_in(states));
     return found->second;
   }
 
@@ -120,7 +122,7 @@ Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
   for (const std::string& name : wanted) {
     const auto found = from.states.find(name);
     GW_REQUIRE(found != from.states.end(), "states of \"", from.program, "\": there is no \"", name,
-               "\"; there are ", from.states.size());
+               "\"; there are: ", internal::names_in(from.states));
     const int64_t bytes = found->second.bytes();
     snapshot->states[name] = {found->second, offsets.emplace_back(align_up(end, kAlignment))};
     request.parts.push_back({name, 0, bytes});
@@ -226,6 +228,9 @@ void Slice::load(const Snapshot& snapshot) const {
     GW_REQUIRE(from.at(name).type == type, "state \"", name, "\": expected ", to_string(type),
                ", the snapshot of \"", from.program, "\" has ", to_string(from.at(name).type));
   }
+  std::set<std::string> names;
+  for (const auto& [name, type] : own) names.insert(name);
+  internal::tell_of_failed_runs(*impl_, names);
   snapshot.wait();
   internal::wait_for_held(*impl_);
   // Who waits may be cancelled before all have ended. Guarded by the client's notify.mutex.
@@ -238,14 +243,15 @@ void Slice::load(const Snapshot& snapshot) const {
   for (const auto& [name, type] : own) {
     const internal::ClientImpl::PartPtr& bytes = from.arrival->bytes;
     client.take_copy_place();
-    client.post_copy({.kind = CopyKind::kPutState,
-                      .at = {bytes->segment(), bytes->offset() + from.at(name).offset, type.bytes()},
-                      .scope = {impl_->id},
-                      .name = name},
-                     bytes, [outcome](const CopyDoneFrame& ended) {
-                       --outcome->under_way;
-                       if (ended.error && !outcome->failed) outcome->failed = ended.error;
-                     });
+    client.post_copy(
+        {.kind = CopyKind::kPutState,
+         .at = {bytes->segment(), bytes->offset() + from.at(name).offset, type.bytes()},
+         .scope = {impl_->id},
+         .name = name},
+        bytes, [outcome](const CopyDoneFrame& ended) {
+          --outcome->under_way;
+          if (ended.error && !outcome->failed) outcome->failed = ended.error;
+        });
   }
   client.notify.wait([&] { return outcome->under_way == 0; });
   if (outcome->failed) throw Error(*outcome->failed);

@@ -76,8 +76,12 @@ void cross_as(Client client, int number, const Crossing& what, Crossed& all) {
     under_way.pop_front();
   };
   for (int run = 0; run < what.runs && all.errors.empty(); ++run) {
-    under_way.push_back(
-        executable.run({{"x0", x[0]}, {"x1", x[1]}}, {.time_limit_ms = what.time_limit_ms}));
+    try {
+      under_way.push_back(
+          executable.run({{"x0", x[0]}, {"x1", x[1]}}, {.time_limit_ms = what.time_limit_ms}));
+    } catch (const Error& error) {
+      all.errors.emplace_back(error.what());
+    }
     if (under_way.size() == 4) finish();
   }
   while (!under_way.empty()) finish();

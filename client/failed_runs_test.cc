@@ -1,0 +1,134 @@
+// A loop that enqueues runs and waits for none hears of the one that failed.
+#include "client/failed_runs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gangway.h"
+#include "tests/support/error_of.h"
+
+namespace gangway::failed_runs_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Adds x to a state, where that is finite.
+Program adding(const std::string& name, const std::string& state) {
+  ProgramBuilder b(name, Mesh{{{"data", 2}}});
+  const Value w = b.state(state, zeros(f32()));
+  const Value next = w + sqrt(b.input("x", f32()));
+  b.update(w, next);
+  b.output("sum", next);
+  b.require_finite("sum");
+  return b.build();
+}
+
+Program doubling(const std::string& state) {
+  ProgramBuilder b("doubling", Mesh{{{"data", 2}}});
+  b.output("twice", b.state(state, zeros(f32())) * 2.0);
+  return b.build();
+}
+
+class FailedRunsTest : public ::testing::Test {
+ protected:
+  FailedRunsTest()
+      : client_(connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20})),
+        slice_(client_.allocate({.devices = 2})),
+        step_(slice_.compile(adding("step", "w"))) {}
+
+  // A hundred runs, of which the eleventh is not finite; those that nobody waits for.
+  void run_a_hundred() {
+    for (int i = 0; i < 100; ++i) {
+      const gangway::Run run = step_.run({{"x", i == 10 ? -1.0f : 1.0f}});
+      if (i < 10) continue;
+      last_ = run;
+    }
+  }
+  float w() { return slice_.read_state("w").as<float>()[0]; }
+  // They have all ended, and their user was told of none.
+  void wait_for_the_last() {
+    while (!last_->done()) client_.status();
+  }
+
+  Client client_;
+  Slice slice_;
+  Executable step_;
+  std::optional<gangway::Run> last_;
+};
+
+// The runs behind the one that failed compute nothing, in whatever order their ends are told: a
+// call of run() says so as well, if it comes late enough.
+TEST_F(FailedRunsTest, WhoReadsAStateBehindAHundredRunsIsToldThatTheEleventhFailedOnce) {
+  const Error error = error_of([&] {
+    run_a_hundred();
+    w();
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("run of \"step\": one that nobody waited for has failed, and those "
+                              "enqueued behind it computed nothing: "),
+                    HasSubstr("sqrt"), HasSubstr("failed_runs_test.cc")));
+  EXPECT_EQ(w(), 10.0f) << "it is told once";
+  EXPECT_EQ(step_.run({{"x", 1.0f}})["sum"].item<float>(), 11.0f);
+}
+
+TEST_F(FailedRunsTest, TheNextRunOfAnExecutableThatHasTheStateSaysSo) {
+  const Executable twice = slice_.compile(doubling("w")), other = slice_.compile(adding("o", "o"));
+  for (const bool is_same : {true, false}) {
+    last_ = step_.run({{"x", -1.0f}});
+    wait_for_the_last();
+    EXPECT_EQ(other.run({{"x", 1.0f}})["sum"].item<float>(), is_same ? 1.0f : 2.0f);
+    EXPECT_EQ(slice_.read_state("o").as<float>()[0], is_same ? 1.0f : 2.0f);
+    EXPECT_THAT(
+        error_text_of([&] { is_same ? step_.run({{"x", 1.0f}}).wait() : twice.run().wait(); }),
+        HasSubstr("one that nobody waited for has failed"));
+    EXPECT_EQ(twice.run()["twice"].item<float>(), 0.0f);
+  }
+  EXPECT_EQ(step_.run({{"x", 1.0f}})["sum"].item<float>(), 1.0f);
+}
+
+TEST_F(FailedRunsTest, WhoWritesOrRepeatsIsToldToo) {
+  for (const bool writes : {true, false}) {
+    last_ = step_.run({{"x", -1.0f}});
+    wait_for_the_last();
+    EXPECT_THAT(error_text_of([&] {
+                  writes ? slice_.write_state("w", 5.0f)
+                         : static_cast<void>(step_.repeat(2, {{"x", HostTensor(1.0f)}}));
+                }),
+                HasSubstr("one that nobody waited for has failed"));
+  }
+  step_.repeat(2, {{"x", HostTensor(1.0f)}}).wait();
+  EXPECT_EQ(w(), 2.0f);
+}
+
+TEST_F(FailedRunsTest, WhoHasWaitedForOneOfThemIsNotToldAgain) {
+  const gangway::Run bad = step_.run({{"x", -1.0f}});
+  EXPECT_THAT(error_text_of([&] { bad.wait(); }), HasSubstr("not finite"));
+  EXPECT_EQ(w(), 0.0f);
+  EXPECT_EQ(step_.run({{"x", 1.0f}})["sum"].item<float>(), 1.0f);
+}
+
+TEST_F(FailedRunsTest, AnExecutableThatHasGoneTakesNothingBack) {
+  {
+    const Executable gone = slice_.compile(adding("gone", "w"));
+    gone.run({{"x", -1.0f}});
+  }
+  EXPECT_THAT(error_text_of([&] { w(); }), HasSubstr("run of \"gone\": one that nobody waited"));
+  EXPECT_EQ(w(), 0.0f);
+}
+
+// Runs that update nothing do not depend on one another.
+TEST_F(FailedRunsTest, OfRunsThatUpdateNothingOnlyWhoWaitsIsTold) {
+  ProgramBuilder b("log", Mesh{{{"data", 2}}});
+  b.output("log", log(b.input("x", f32())));
+  b.require_finite("log");
+  const Executable logs = slice_.compile(b.build());
+  last_ = logs.run({{"x", -1.0f}});
+  wait_for_the_last();
+  EXPECT_EQ(logs.run({{"x", 1.0f}})["log"].item<float>(), 0.0f);
+  EXPECT_EQ(error_of([&] { last_->wait(); }).kind(), ErrorKind::kInvalid);
+}
+
+}  // namespace
+}  // namespace gangway::failed_runs_test
