@@ -3,7 +3,7 @@
 //
 // The last part is held out: it is never trained on, and measures what was learnt.
 //
-// Ownership: the corpus owns its bytes; train() and heldout() point into it.
+// Ownership: corpora may share their bytes, into which train() and heldout() point.
 // Errors: kInvalid, naming the path, for text that is missing, empty, no text file or too short.
 //
 // Example:
@@ -13,8 +13,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -22,12 +22,10 @@ namespace gangway {
 
 class TextCorpus {
  public:
-  static constexpr uint64_t kBytesMax = uint64_t{16} << 30;
-
   // A regular file, or a folder: then all regular files below it, sorted by path and joined.
   static TextCorpus load(const std::filesystem::path& path);
   // `name` stands for the path in error texts.
-  TextCorpus(std::string name, std::string bytes);
+  TextCorpus(std::string name, std::shared_ptr<const std::string> bytes);
 
   std::string_view train() const;
   std::string_view heldout() const;  // The last 5 % of the bytes.
@@ -38,7 +36,7 @@ class TextCorpus {
 
  private:
   std::string name_;
-  std::string bytes_;
+  std::shared_ptr<const std::string> bytes_;
 };
 
 }  // namespace gangway

@@ -228,16 +228,26 @@ struct LinkOffer {
   bytes @1 :Data;
 }
 
+struct SourceText {
+  # protocol/install.h
+  path @0 :Text;
+  bytes @1 :UInt64;
+  hash @2 :Text;
+}
+
 interface Executor {
   # Implemented by executors, called by the controller. A plan becomes usable in three steps. Each
   # is done on all hosts of the plan before the next begins, so a plan that does not fit on one host
   # allocates nothing on the others.
 
-  install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64, ofOther :Bool)
-          -> (needs :List(DeviceNeed), offers :List(LinkOffer));
+  install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64, ofOther :Bool,
+              texts :List(SourceText))
+          -> (needs :List(DeviceNeed), offers :List(LinkOffer), texts :List(SourceText));
   # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
   # verified on reading. `self`: this host's index in the plan. `ofOther`: its owner is not who runs
   # the controller, so its sources read no files but those of folders that the executor trusts.
+  # `texts`: those that its sources read, as they were when it was installed first: of these paths
+  # no more bytes are read. In the answer: what the host has read. The controller compares them.
 
   link @1 (plan :UInt64, offers :List(LinkOffer));
   # The offers of all hosts of the plan; a host opens those of the hosts that it writes to.

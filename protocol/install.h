@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "protocol/messages.h"
@@ -45,9 +46,21 @@ struct MoveRequest {
 // may not read all files that an executor can.
 enum class PlanOwner : uint8_t { kOperator, kOther };
 
+// A text that sources of a plan read: so many bytes of what lies at the path, and no more, even
+// where it has grown since.
+struct SourceText {
+  std::string path;
+  uint64_t bytes = 0;
+  std::string hash;  // As to_string(Hash128).
+  friend bool operator==(const SourceText&, const SourceText&) = default;
+};
+inline constexpr size_t kTextsMax = 1024;          // Of a plan.
+inline constexpr size_t kTextPathBytesMax = 4096;  // As the system has it.
+
 struct Installed {
   std::vector<DeviceNeed> needs;
   std::vector<LinkOffer> offers;
+  std::vector<SourceText> texts;  // That the host has loaded for it.
 };
 
 }  // namespace gangway

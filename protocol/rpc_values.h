@@ -9,6 +9,7 @@
 #include "protocol/reported.h"
 #include "protocol/share.h"
 #include "protocol/version.h"
+#include "runtime/base/error.h"
 
 namespace gangway {
 
@@ -86,6 +87,22 @@ inline std::vector<LinkOffer> read(capnp::List<wire::LinkOffer>::Reader from) {
     offers.push_back({offer.getHost(), {begin, begin + bytes.size()}});
   }
   return offers;
+}
+
+inline void write(capnp::List<wire::SourceText>::Builder to, const std::vector<SourceText>& texts) {
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    to[i].setPath(texts[i].path);
+    to[i].setBytes(texts[i].bytes);
+    to[i].setHash(texts[i].hash);
+  }
+}
+inline std::vector<SourceText> read(capnp::List<wire::SourceText>::Reader from) {
+  GW_REQUIRE(from.size() <= kTextsMax, "texts of a plan: expected at most ", kTextsMax, ", got ",
+             from.size());
+  std::vector<SourceText> texts;
+  for (auto text : from)
+    texts.push_back({text.getPath().cStr(), text.getBytes(), text.getHash().cStr()});
+  return texts;
 }
 
 }  // namespace gangway

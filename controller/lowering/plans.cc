@@ -157,6 +157,14 @@ void settle(const Future<Installed>& reply, const StopToken& gone) {
   }
 }
 
+std::vector<HostTexts> texts_found(const PlanRecord& record,
+                                   const std::vector<Installed>& installed) {
+  std::vector<HostTexts> found;
+  for (size_t h = 0; h < installed.size(); ++h)
+    found.push_back({record.plan->hosts[h], installed[h].texts});
+  return found;
+}
+
 }  // namespace
 
 PlanRecord PlanTable::place(SessionId owner, const Program& program,
@@ -262,6 +270,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   placed.owner_name = request.owner_name;
   placed.held = std::move(request.held);
   placed.states_since = request.states_since;
+  for (SourceText& text : request.texts) placed.texts.push_back({std::move(text), {}});
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
   for (SliceId slice : slices) slices_.keep(slice);
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
@@ -344,6 +353,7 @@ void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program>
                        .overlaid = request.overlaid};
   record.ready = false;
   record.is_moving = true;
+  record.refused_by.reset();
   record.runs = 1;
   std::optional<Error> failed;
   try {
@@ -395,23 +405,50 @@ void PlanTable::install_in_turn(PlanRecord& record, const std::vector<std::byte>
   installed.set();
 }
 
-void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
-                        const std::string& holder_name) {
+std::vector<Installed> PlanTable::ask_hosts(PlanRecord& record,
+                                            const std::vector<std::byte>& bytes) {
   record.uninstalled = false;
+  record.refused_by.reset();
   const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
   const StateScope scope = slices_.find(SliceId(record.scope))->host_scope;
+  const std::vector<SourceText> texts = texts_of(record.texts);
   std::vector<Future<Installed>> replies;
   replies.reserve(record.hosts.size());
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
     replies.push_back(
-        peer(record.hosts[i]).install(record.on_hosts, bytes, i, scope, record.is_of));
+        peer(record.hosts[i]).install(record.on_hosts, bytes, i, scope, record.is_of, texts));
   }
   // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
   // an install that is under way, and leave it there for good.
   for (uint32_t i = 0; i < replies.size(); ++i) settle(replies[i], gone(record.hosts[i]));
-  std::vector<LinkOffer> offers;
+  std::vector<Installed> installed;
   for (uint32_t i = 0; i < replies.size(); ++i) {
-    Installed reply = replies[i].take(gone(record.hosts[i]));
+    if (replies[i].ready() && !replies[i].result().ok() &&
+        replies[i].result().error().kind() == ErrorKind::kInvalid)
+      record.refused_by = record.hosts[i];
+    installed.push_back(replies[i].take(gone(record.hosts[i])));
+  }
+  return installed;
+}
+
+void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
+                        const std::string& holder_name) {
+  std::vector<Installed> installed = ask_hosts(record, bytes);
+  if (record.texts.empty()) {
+    record.texts = fix_texts(texts_found(record, installed));
+    // One may have grown while the hosts read it: they read no further than the shortest of them.
+    if (other_text(record.texts, texts_found(record, installed))) {
+      uninstall(record);
+      record.on_hosts = PlanId(++last_);
+      installed = ask_hosts(record, bytes);
+    }
+  }
+  if (const auto other = other_text(record.texts, texts_found(record, installed))) {
+    record.refused_by = record.hosts[other->host];
+    throw Error(other->why);
+  }
+  std::vector<LinkOffer> offers;
+  for (Installed& reply : installed) {
     record.needs.push_back(std::move(reply.needs));
     offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
   }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "controller/lowering/lower.h"
+#include "controller/lowering/source_texts.h"
 #include "controller/resources/objects.h"
 #include "controller/resources/owner_use.h"
 #include "controller/resources/slices.h"
@@ -53,6 +54,9 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::string> kinds;              // Of their devices, by slice.
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
+  std::vector<FixedText> texts;                // That its sources read.
+  // A host that could not install it, though another one might: it lacks a file, or has another.
+  std::optional<HostId> refused_by;
   std::shared_ptr<Holding> memory;
   std::shared_ptr<OverlaidHolding> overlaid;     // Null: its temporaries are in `memory`.
   std::shared_ptr<Holding> initialisers;         // What they work in, until it is committed.
@@ -100,6 +104,7 @@ struct CompileRequest {
   OwnerUse::Hold held = {};  // Has the program; grows by what lowering gives.
   // As an earlier controller knew it, whose program goes on; none: from now on.
   std::optional<StateVersion> states_since = {};
+  std::vector<SourceText> texts;  // As an earlier controller has fixed them.
 };
 
 struct OwnArenas;  // does_not_fit.h
@@ -155,6 +160,8 @@ class PlanTable {
                        const std::string& holder_name);
   void install(PlanRecord& plan, const std::vector<std::byte>& bytes,
                const std::string& holder_name);
+  // Suspends until all have answered. A refusal of theirs is thrown.
+  std::vector<Installed> ask_hosts(PlanRecord& plan, const std::vector<std::byte>& bytes);
   void announce(PlanRecord& plan);
   StateVersion last_ahead(const PlanRecord& plan) const;
   void reserve(PlanRecord& plan, const std::string& holder_name);

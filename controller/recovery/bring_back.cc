@@ -162,14 +162,29 @@ bool Recovery::try_once(Program& program) {
   const auto is_over = [&] { return program.is_gone || program.was_hit; };
   for (const auto& [id, graph] : programs) {
     if (is_over()) return false;
-    PlanRecord* const plan = tables_.plans.find(id, program.session);
-    if (plan != nullptr && !plan->released)
-      tables_.plans.install_again(*plan, graph, callbacks_.holder_name(program.session));
+    if (!install_again(program, id, graph)) return false;
   }
   if (is_over()) return false;
   tables_.checkpoints.restore(program.slice, program.log.base());
   if (is_over()) return false;
   return run_again(program);
+}
+
+// False: a host could not install it, and others are to be tried.
+bool Recovery::install_again(Program& program, PlanId id,
+                             const std::shared_ptr<const gangway::Program>& graph) {
+  PlanRecord* plan = tables_.plans.find(id, program.session);
+  if (plan == nullptr || plan->released) return true;
+  const Result<void> installed = result_of(
+      [&] { tables_.plans.install_again(*plan, graph, callbacks_.holder_name(program.session)); });
+  if (installed.ok()) return true;
+  plan = tables_.plans.find(id, program.session);
+  if (plan == nullptr || !plan->refused_by) throw Error(installed.error());
+  program.refusing.insert(*plan->refused_by);
+  if (!program.refused) program.refused = installed.error();
+  callbacks_.warn(program.session, cat("the program that lost a host is tried on other hosts: ",
+                                       installed.error().message()));
+  return false;
 }
 
 std::vector<SliceId> Recovery::slices_of(const Program& program) const {
@@ -179,10 +194,12 @@ std::vector<SliceId> Recovery::slices_of(const Program& program) const {
   return {slices.begin(), slices.end()};
 }
 
-bool Recovery::is_lost(const SliceRecord& slice) const {
+// Whether some of its devices are of hosts that were lost, or that could not install the program.
+bool Recovery::is_left(const Program& program, const SliceRecord& slice) const {
   return slice.devices.empty() || std::ranges::any_of(slice.devices, [&](const DeviceRef& device) {
            const HostRecord* const host = tables_.hosts.find(device.host);
-           return host == nullptr || host->lost.has_value();
+           return host == nullptr || host->lost.has_value() ||
+                  program.refusing.contains(device.host);
          });
 }
 
@@ -207,12 +224,21 @@ void Recovery::lose_states_on(const Program& program, HostId host, const std::st
   lose_states(program, elsewhere, name);
 }
 
+std::set<DeviceRef> Recovery::avoided(const Program& program) const {
+  std::set<DeviceRef> avoided;
+  for (const HostId id : program.refusing) {
+    const HostRecord* const host = tables_.hosts.find(id);
+    for (uint32_t d = 0; host != nullptr && d < host->info.devices; ++d) avoided.insert({id, d});
+  }
+  return avoided;
+}
+
 // Suspends until all of its slices have devices.
 void Recovery::move_slices(Program& program, Programs& programs) {
   tables_.slices.forget_states(program.slice);
   while (!program.is_gone) {
     std::vector<SliceId> lost = slices_of(program);
-    std::erase_if(lost, [&](SliceId id) { return !is_lost(*tables_.slices.find(id)); });
+    std::erase_if(lost, [&](SliceId id) { return !is_left(program, *tables_.slices.find(id)); });
     std::map<SliceId, SliceShape> shapes;
     for (SliceId id : lost) {
       tables_.slices.vacate(id);
@@ -236,6 +262,7 @@ void Recovery::move_slices(Program& program, Programs& programs) {
       tables_.slices.vacate(id);
       tables_.slices.find(id)->shape = shape;
     }
+    if (program.refused) throw cannot(program.refused->message());
     const SliceShape shape = shapes.at(lost.front());
     if (!std::exchange(program.has_said_that_it_waits, true)) {
       callbacks_.warn(program.session, cat("the program waits for ", program.waits_for,
@@ -249,7 +276,7 @@ void Recovery::move_slices(Program& program, Programs& programs) {
 bool Recovery::place(Program& program, SliceId id, Programs& programs) {
   SliceRecord& slice = *tables_.slices.find(id);
   SliceShape shape = slice.shape;
-  std::vector<DeviceRef> devices = tables_.slices.find_place(shape);
+  std::vector<DeviceRef> devices = tables_.slices.find_place(shape, avoided(program));
   std::map<std::string, int64_t> sizes;
   const std::vector<std::string>& elastic = tables_.slices.find(program.slice)->recovery->elastic;
   for (auto axis = elastic.begin(); devices.empty() && axis != elastic.end();) {
@@ -259,7 +286,7 @@ bool Recovery::place(Program& program, SliceId id, Programs& programs) {
       continue;
     }
     sizes[*axis] = *size;
-    devices = tables_.slices.find_place(shape);
+    devices = tables_.slices.find_place(shape, avoided(program));
   }
   if (devices.empty()) return false;
   for (const auto& [axis, size] : sizes) {
@@ -380,6 +407,8 @@ void Recovery::end(Program& program) {
   program.resized.clear();
   program.held.clear();
   program.tries = 0;
+  program.refusing.clear();
+  program.refused.reset();
   changed_.wake_all();
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
     slice->is_moving = false;

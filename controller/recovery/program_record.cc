@@ -140,6 +140,23 @@ ProgramRecord::Slice slice_of(const RecordJson& from) {
   return slice;
 }
 
+RecordJson json_of(const std::vector<SourceText>& texts) {
+  RecordJson list = RecordJson::array();
+  for (const SourceText& text : texts)
+    list.push_back({{"path", text.path}, {"bytes", text.bytes}, {"hash", text.hash}});
+  return list;
+}
+
+// Records of earlier releases have none.
+std::vector<SourceText> texts_of(const RecordJson& from) {
+  std::vector<SourceText> texts;
+  if (!from.contains("texts")) return texts;
+  for (const RecordJson& text : list_at(from, "texts", kTextsMax))
+    texts.push_back({text_of(at(text, "path"), "path", kTextPathBytesMax), whole_at(text, "bytes"),
+                     text_of(at(text, "hash"), "hash")});
+  return texts;
+}
+
 RecordJson json_of(const ProgramRecord::Executable& executable) {
   return {{"name", executable.name},
           {"bytes", executable.program->size()},
@@ -147,7 +164,8 @@ RecordJson json_of(const ProgramRecord::Executable& executable) {
           {"runs_in_flight_max", executable.runs_in_flight_max},
           {"dispatch", to_string(executable.dispatch)},
           {"position", executable.position},
-          {"states_since", executable.states_since}};
+          {"states_since", executable.states_since},
+          {"texts", json_of(executable.texts)}};
 }
 
 // `bytes`: those that are left; its own are taken from them.
@@ -168,6 +186,7 @@ ProgramRecord::Executable executable_of(const RecordJson& from, size_t slices,
   executable.position = whole_at(from, "position");
   // Records of earlier versions of Gangway say nothing of it.
   if (from.contains("states_since")) executable.states_since = whole_at(from, "states_since");
+  executable.texts = texts_of(from);
   return executable;
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "ir/plan/dispatch.h"
+#include "protocol/install.h"
 #include "protocol/recovery_options.h"
 #include "protocol/schedule.h"
 #include "protocol/share.h"
@@ -46,6 +47,7 @@ struct ProgramRecord {
     uint64_t position = 0;  // Of its sources in its next run; not of the repeated one.
     // States that came with it have their first values in this version.
     uint64_t states_since = 0;
+    std::vector<SourceText> texts = {};  // That they read.
   };
   struct Repetition {
     uint32_t executable = 0;

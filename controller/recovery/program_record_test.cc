@@ -39,6 +39,7 @@ ProgramRecord a_program() {
   program.slices[1].shape.per_host_max = 3;
   program.executables.push_back({"evaluate", bytes_of(""), {0, 1}, 1, Dispatch::kSequential, 12});
   program.executables[0].states_since = 57;
+  program.executables[0].texts = {{"books/a b.txt", 4096, "00ff"}, {"c", 1, "12"}};
   program.executables.push_back(
       {"train", bytes_of(std::string("\0\n{}\xFF", 5)), {1}, 2, Dispatch::kParallel, 0});
   program.repetition = {.executable = 1,
@@ -81,6 +82,7 @@ TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
   EXPECT_EQ(read.executables[0].slices, program.executables[0].slices);
   EXPECT_EQ(read.executables[0].dispatch, Dispatch::kSequential);
   EXPECT_EQ(read.executables[0].states_since, 57u);
+  EXPECT_EQ(read.executables[0].texts, program.executables[0].texts);
   ASSERT_EQ(read.repetition.inputs.size(), program.repetition.inputs.size());
   for (size_t i = 0; i < read.repetition.inputs.size(); ++i)
     EXPECT_EQ(read.repetition.inputs[i].value, program.repetition.inputs[i].value) << i;

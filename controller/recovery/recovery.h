@@ -132,6 +132,9 @@ class Recovery {
     bool has_said_that_it_waits = false;
     Programs resized;  // For its slices as they lie now; not all are installed so yet.
     std::map<std::string, int64_t> shrunk;  // Axes.
+    // Hosts that could not install it, and why the first one could not.
+    std::set<HostId> refusing;
+    std::optional<Error> refused;
     bool is_gone = false;
   };
   using ProgramPtr = std::shared_ptr<Program>;
@@ -151,7 +154,10 @@ class Recovery {
   void lose_states_on(const Program& program, HostId host, const std::string& name);
   void move_slices(Program& program, Programs& programs);
   std::vector<SliceId> slices_of(const Program& program) const;
-  bool is_lost(const SliceRecord& slice) const;
+  bool install_again(Program& program, PlanId id,
+                     const std::shared_ptr<const gangway::Program>& graph);
+  bool is_left(const Program& program, const SliceRecord& slice) const;
+  std::set<DeviceRef> avoided(const Program& program) const;
   bool place(Program& program, SliceId slice, Programs& programs);
   std::optional<int64_t> halve(const Program& program, SliceId slice, const Programs& programs,
                                const std::string& axis, const std::map<std::string, int64_t>& sizes,

@@ -123,7 +123,8 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
                   .runs_in_flight_max = static_cast<uint32_t>(plan.plan->runs_in_flight_max),
                   .dispatch = plan.plan->dispatch,
                   .position = named.position,
-                  .states_since = plan.states_since.value_or(StateVersion()).value};
+                  .states_since = plan.states_since.value_or(StateVersion()).value,
+                  .texts = texts_of(plan.texts)};
     for (const SliceId slice : plan.slices) executable.slices.push_back(slices.at(slice));
   }
   if (!is_kept || !is_repeated) return std::nullopt;

@@ -59,17 +59,19 @@ void PeerStream::close() {
 }
 
 Future<Installed> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>& bytes,
-                                       uint32_t self, StateScope scope, PlanOwner owner) {
+                                       uint32_t self, StateScope scope, PlanOwner owner,
+                                       const std::vector<SourceText>& texts) {
   auto request = executor_.installRequest();
   request.setPlan(plan.value);
   request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
   request.setSelf(self);
   request.setScope(scope.id);
   request.setOfOther(owner == PlanOwner::kOther);
+  write(request.initTexts(static_cast<uint32_t>(texts.size())), texts);
   auto promise = request.send();
   return as_future<Installed>(reactor_, "install", [promise = kj::mv(promise)]() mutable {
     const auto reply = await<capnp::Response<wire::Executor::InstallResults>>(kj::mv(promise));
-    return Installed{read(reply.getNeeds()), read(reply.getOffers())};
+    return Installed{read(reply.getNeeds()), read(reply.getOffers()), read(reply.getTexts())};
   });
 }
 

@@ -161,7 +161,8 @@ PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Ses
                     .dispatch = executable.dispatch,
                     .pacer = options_.pacer,
                     .held = std::move(held),
-                    .states_since = StateVersion(executable.states_since)})
+                    .states_since = StateVersion(executable.states_since),
+                    .texts = executable.texts})
           .id;
     });
   });

@@ -14,6 +14,7 @@ Host::Impl::Impl(Reactor& r, HostOptions options, HostEvents& e)
       events(e),
       compiler(devices.options.name + "/compiler", r),
       host_budget(devices.options.suspended_bytes),
+      texts(r, devices.options.name + "/texts", host_budget),
       arrays(r, devices, states, e),
       feeder(std::make_unique<SourceFeeder>(devices.options.name + "/data", r.simulated())) {}
 
@@ -26,6 +27,7 @@ Host::Impl::~Impl() {
   }
   devices.leave();
   compiler.stop();
+  texts.stop();
   feeder.reset();
   for (const auto& [id, made] : plans) sound_alarm(*made);
   for (const auto& made : closing) sound_alarm(*made);
@@ -41,8 +43,9 @@ const HostOptions& Host::options() const { return impl_->devices.options; }
 std::string Host::describe_devices() const { return impl_->devices.describe(); }
 
 Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                                StateScope scope, PlanOwner owner) {
-  return impl_->install(id, std::move(plan), self, scope, owner);
+                                StateScope scope, PlanOwner owner,
+                                const std::vector<SourceText>& texts) {
+  return impl_->install(id, std::move(plan), self, scope, owner, texts);
 }
 void Host::link(PlanId id, const std::vector<LinkOffer>& offers) { impl_->link(id, offers); }
 Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }
@@ -96,7 +99,7 @@ int64_t Host::bytes_in_use(uint32_t device) const {
 int64_t Host::bytes_peak(uint32_t device) const {
   return impl_->devices.all.at(device)->memory().peak();
 }
-int64_t Host::suspended_bytes() const { return impl_->host_budget.in_use(); }
+int64_t Host::host_bytes() const { return impl_->host_budget.in_use(); }
 LinkBytes Host::moved_bytes() const {
   LinkBytes sum{};
   for (const auto& device : impl_->devices.all) {

@@ -49,7 +49,8 @@ struct HostOptions {
   DeviceKind kind = DeviceKind::kCpu;
   int devices = 1;
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
-  // Of the host, for states of suspended programs; 0: half of the machine's memory.
+  // Of the host, for states of suspended programs and for texts that sources read; 0: half of the
+  // machine's memory.
   int64_t suspended_bytes = 0;
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
@@ -99,10 +100,12 @@ class Host {
 
   // `self`: this host's index in plan.hosts. Allocates nothing on devices yet. Throws kInvalid (bad
   // plan), kOverloaded (names what needs how much, where, and how much is free).
-  // Ready at once where compiling does not block the device; else the reactor is free meanwhile,
-  // and an uninstall makes it kCancelled.
+  // Ready at once where compiling does not block the device and no source reads a text; else the
+  // reactor is free meanwhile, and an uninstall makes it kCancelled. `texts`: those that it has
+  // read before, of which no more is read now.
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                            StateScope scope, PlanOwner owner = PlanOwner::kOperator);
+                            StateScope scope, PlanOwner owner = PlanOwner::kOperator,
+                            const std::vector<SourceText>& texts = {});
   // The offers of all hosts of the plan.
   void link(PlanId id, const std::vector<LinkOffer>& offers);
   // Allocates; ready when the initialisers of new states have run, in stream order. Where one fails
@@ -162,7 +165,8 @@ class Host {
 
   int64_t bytes_in_use(uint32_t device) const;
   int64_t bytes_peak(uint32_t device) const;
-  int64_t suspended_bytes() const;  // Of host memory, for states of suspended programs.
+  // Of host memory, for states of suspended programs and for texts.
+  int64_t host_bytes() const;
   // What its devices moved so far (docs/collectives.md says what counts as how much).
   LinkBytes moved_bytes() const;
 

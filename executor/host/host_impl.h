@@ -19,6 +19,7 @@
 #include "executor/host/host_plan.h"
 #include "executor/host/stuck_watch.h"
 #include "executor/sources/source_feeder.h"
+#include "executor/sources/text_store.h"
 #include "executor/store/host_budget.h"
 #include "executor/store/state_store.h"
 #include "runtime/fibers/reactor.h"
@@ -31,10 +32,15 @@ struct Host::Impl final : DeviceRun::Listener {
 
   // host_plans.cc
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                            StateScope scope, PlanOwner owner);
+                            StateScope scope, PlanOwner owner,
+                            const std::vector<SourceText>& fixed);
   static uint32_t initialiser_number(const HostPlan& made, size_t state);
   void add_initialisers(const HostPlan& made, CompileJob& job);
-  void finish_install(PlanId id, const CompileJob& job);
+  static void add_sources(HostPlan& made);
+  void load_texts(const HostPlan& made, const std::vector<SourceText>& fixed);
+  void text_came(PlanId id, const std::string& path, const Result<TextPtr>& text);
+  void part_came(PlanId id);
+  void finish_install(PlanId id);
   Installed offer(HostPlan& made, const CompileJob& job);
   void drop_install(HostPlan& made);
   Error install_dropped(const HostPlan& made) const;
@@ -118,6 +124,7 @@ struct Host::Impl final : DeviceRun::Listener {
   Compiler compiler;
   StateStore states;
   HostBudget host_budget;
+  TextStore texts;
   HostArrays arrays;
   std::unique_ptr<SourceFeeder> feeder;
   StuckWatch stuck;

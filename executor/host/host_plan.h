@@ -1,8 +1,8 @@
 // HostPlan: a plan installed on this host: what its devices share.
 //
-// Life: compiling (on a thread of the compiler's, perhaps) -> installed (laid out, nothing
-// allocated) -> linked (peers' memory opened) -> ready (allocated, initialised) -> closing
-// (uninstalled, its last runs end).
+// Life: compiling (on a thread of the compiler's, perhaps, while the texts of its sources are
+// loaded on another) -> installed (laid out, nothing allocated) -> linked (peers' memory opened) ->
+// ready (allocated, initialised) -> closing (uninstalled, its last runs end).
 // Threads: reactor thread.
 #pragma once
 
@@ -84,6 +84,9 @@ struct HostPlan {
   // One of its devices has less memory in all than it needs there: it offers nothing to its peers.
   std::optional<Error> too_large;
   std::shared_ptr<CompileJob> compiling;
+  size_t to_come = 0;                    // Until it is compiled and has its texts.
+  std::optional<Error> no_text;          // Of the first one that could not be loaded.
+  std::map<std::string, TextPtr> texts;  // By path.
   Promise<Installed> installed;
   Promise<void> committed;
   size_t initialising = 0;           // Shards of new states that are not filled yet.
@@ -96,7 +99,9 @@ struct HostPlan {
   std::vector<PlanGroup> meetings;
   std::vector<std::unique_ptr<DevicePlan>> devices;
   std::vector<TensorShards> shards;  // By value; of this host's devices, without buffers.
-  std::vector<std::unique_ptr<const DataSource>> sources;  // By Plan::sources; null: not here.
+  // By Plan::sources; none: not here.
+  std::vector<std::optional<SourceSpec>> source_specs;
+  std::vector<std::unique_ptr<const DataSource>> sources;
 
   std::shared_ptr<OwnMemory> memory;               // What this host's devices receive in.
   std::vector<std::shared_ptr<PeerMemory>> peers;  // By host; null: nothing is written to it.

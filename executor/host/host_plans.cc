@@ -64,7 +64,8 @@ HostPlan& Host::Impl::plan(PlanId id) {
 }
 
 Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
-                                      StateScope scope, PlanOwner owner) {
+                                      StateScope scope, PlanOwner owner,
+                                      const std::vector<SourceText>& fixed) {
   GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
   require_valid_on(*given, self, static_cast<uint32_t>(devices.all.size()));
   auto made = std::make_unique<HostPlan>();
@@ -85,12 +86,56 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
   CompileJob& job = *made->compiling;
   add_functions(*made, job);
   add_initialisers(*made, job);
-  job.done = [this, id](const CompileJob& done) { finish_install(id, done); };
+  add_sources(*made);
+  job.done = [this, id](const CompileJob&) { part_came(id); };
   Future<Installed> installed = made->installed.future();
   const std::shared_ptr<CompileJob> shared = made->compiling;
+  HostPlan& added = *made;
+  added.to_come = 1 + added.texts.size();
   plans[id] = std::move(made);
+  load_texts(added, fixed);
   compiler.compile(shared);
   return installed;
+}
+
+void Host::Impl::add_sources(HostPlan& made) {
+  for (uint32_t source : made.plan->sources) {
+    const PlanNode& node = made.plan->nodes[source];
+    std::optional<SourceSpec>& spec = made.source_specs.emplace_back();
+    if (made.shards[node.results[0]].shards.empty() || !has_values(made)) continue;
+    spec = read_source(node.attrs, made.plan->values[node.results[0]].type);
+    if (!spec->path.empty()) made.texts.emplace(spec->path, nullptr);
+  }
+}
+
+// Beside the reactor, as compiling.
+void Host::Impl::load_texts(const HostPlan& made, const std::vector<SourceText>& fixed) {
+  const std::shared_ptr<const std::atomic<bool>> dropped(made.compiling, &made.compiling->dropped);
+  const auto readable = made.owner == PlanOwner::kOperator ? nullptr : devices.options.trusted;
+  for (const auto& [path, none] : made.texts) {
+    TextRequest request{.path = path, .readable = readable, .dropped = dropped};
+    const auto before = std::ranges::find(fixed, path, &SourceText::path);
+    if (before != fixed.end()) request.bytes_max = before->bytes;
+    const Future<TextPtr> loaded = texts.load(std::move(request));
+    loaded.on_ready(
+        [this, guard = alive, id = made.id, dropped, path](const Result<TextPtr>& text) {
+          if (*guard && !dropped->load(std::memory_order_relaxed)) text_came(id, path, text);
+        });
+  }
+}
+
+void Host::Impl::text_came(PlanId id, const std::string& path, const Result<TextPtr>& text) {
+  HostPlan& made = plan(id);
+  if (text.ok()) {
+    made.texts[path] = text.value();
+  } else if (!made.no_text) {
+    made.no_text = text.error();
+  }
+  part_came(id);
+}
+
+void Host::Impl::part_came(PlanId id) {
+  if (--plan(id).to_come == 0) finish_install(id);
 }
 
 // Behind the plan's functions.
@@ -111,14 +156,15 @@ void Host::Impl::add_initialisers(const HostPlan& made, CompileJob& job) {
   }
 }
 
-void Host::Impl::finish_install(PlanId id, const CompileJob& job) {
+void Host::Impl::finish_install(PlanId id) {
   HostPlan& made = plan(id);
-  const std::shared_ptr<CompileJob> kept = std::move(made.compiling);
+  const std::shared_ptr<CompileJob> job = std::move(made.compiling);
   Promise<Installed> promise = std::move(made.installed);
   Result<Installed> result = result_of([&] {
-    if (job.error) throw Error(*job.error);
-    take_functions(made, job);
-    return offer(made, job);
+    if (job->error) throw Error(*job->error);
+    if (made.no_text) throw Error(*made.no_text);
+    take_functions(made, *job);
+    return offer(made, *job);
   });
   if (!result.ok()) plans.erase(id);
   promise.finish(std::move(result));
@@ -151,16 +197,17 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   made.stage = PlanStage::kInstalled;
   if (made.too_large) return installed;  // The controller refuses it, and says what would fit.
-  const TrustedFiles* const readable =
-      made.owner == PlanOwner::kOperator ? nullptr : devices.options.trusted.get();
-  for (uint32_t source : made.plan->sources) {
-    const PlanNode& node = made.plan->nodes[source];
-    const bool filled = !made.shards[node.results[0]].shards.empty() && has_values(made);
-    const Type& type = made.plan->values[node.results[0]].type;
-    made.sources.push_back(filled ? make_source(node.attrs, type, readable) : nullptr);
+  for (size_t i = 0; i < made.source_specs.size(); ++i) {
+    const std::optional<SourceSpec>& spec = made.source_specs[i];
+    made.sources.push_back(
+        !spec ? nullptr
+              : make_source(*spec, spec->path.empty() ? nullptr : made.texts.at(spec->path)));
+    const uint32_t value = made.plan->nodes[made.plan->sources[i]].results[0];
     for (const auto& device : made.devices)
-      device->source_parts.push_back(part_of(made, *device, node.results[0]));
+      device->source_parts.push_back(part_of(made, *device, value));
   }
+  for (const auto& [path, text] : made.texts)
+    installed.texts.push_back({path, text->bytes.size(), to_string(text->hash)});
   made.memory = devices.link().offer(areas_of(made));
   installed.offers = {{made.self, made.memory->offer()}};
   return installed;
@@ -461,6 +508,8 @@ void Host::Impl::erase_closed() {
     if (made->active > 0 || made->initialising > 0) return false;
     drop_runs(*made);
     free_memory(*made);
+    made->sources.clear();
+    texts.release(std::move(made->texts));
     return true;
   });
   if (gone == 0) return;

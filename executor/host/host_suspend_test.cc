@@ -48,7 +48,7 @@ TEST_P(HostSuspendTest, AProgramGivesItsDevicesBackAndGoesOnWhereItWas) {
 
   const std::vector<int64_t> bytes = move(t, kToHost);
   EXPECT_GT(bytes[0], 0);
-  EXPECT_EQ(t.hosts[0]->suspended_bytes(), bytes[0]);
+  EXPECT_EQ(t.hosts[0]->host_bytes(), bytes[0]);
   // Of all that it had, the array that was put is still there.
   const int64_t array = t.hosts[0]->bytes_in_use(1);
   EXPECT_LT(array, before);
@@ -56,7 +56,7 @@ TEST_P(HostSuspendTest, AProgramGivesItsDevicesBackAndGoesOnWhereItWas) {
   EXPECT_EQ(move(t, kToHost), bytes) << "it is there already";
 
   EXPECT_EQ(move(t, kToDevices)[0], 0);
-  EXPECT_EQ(t.hosts[0]->suspended_bytes(), 0);
+  EXPECT_EQ(t.hosts[0]->host_bytes(), 0);
   EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
   EXPECT_FLOAT_EQ(step(t, 2), 2.0f);
   EXPECT_FLOAT_EQ(step(t, 3), 0.5f);
@@ -88,7 +88,7 @@ TEST_P(HostSuspendTest, WhatFitsNotBesideItFitsWhileItIsAwayAndThenItStaysAway) 
   EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
   EXPECT_EQ(t.hosts[0]->bytes_in_use(0), room) << "of the other one alone";
   EXPECT_EQ(t.hosts[0]->bytes_in_use(1), least);
-  EXPECT_EQ(t.hosts[0]->suspended_bytes(), bytes);
+  EXPECT_EQ(t.hosts[0]->host_bytes(), bytes);
   t.hosts[0]->uninstall(PlanId(2));
   t.hosts[0]->free_scope({2});
   move(t, kToDevices);
@@ -121,10 +121,10 @@ TEST_P(HostSuspendTest, AProgramThatEndsWhileItIsAwayLeavesNothing) {
   move(t, kToHost);
   for (auto& host : t.hosts) {
     host->uninstall(kPlan);
-    EXPECT_GT(host->suspended_bytes(), 0);
+    EXPECT_GT(host->host_bytes(), 0);
     host->free_scope({1});
     // The device's thread may be the last to hold the state, and tells nobody when it lets it go.
-    while (host->suspended_bytes() > 0) reactor->run_ready();
+    while (host->host_bytes() > 0) reactor->run_ready();
     EXPECT_EQ(host->bytes_in_use(0), 0);
   }
   EXPECT_EQ(move(t, kToDevices)[0], 0) << "there is nothing to move";
@@ -161,7 +161,7 @@ TEST_P(HostSuspendTest, MoreThanTheHostGivesToSuspendedProgramsIsRefusedAndNothi
   EXPECT_THAT(refused.what(), HasSubstr("state \"w\": does not fit into the host's memory for "
                                         "suspended programs"));
   EXPECT_EQ(host.bytes_in_use(0), before);
-  EXPECT_EQ(host.suspended_bytes(), 0);
+  EXPECT_EQ(host.host_bytes(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, HostSuspendTest,

@@ -59,11 +59,13 @@ class ExecutorServer final : public wire::Executor::Server {
           host_
               .install(PlanId(params.getPlan()), std::move(plan), params.getSelf(),
                        {params.getScope()},
-                       params.getOfOther() ? PlanOwner::kOther : PlanOwner::kOperator)
+                       params.getOfOther() ? PlanOwner::kOther : PlanOwner::kOperator,
+                       read(params.getTexts()))
               .take();
       auto results = context.getResults();
       write(results.initNeeds(static_cast<uint32_t>(installed.needs.size())), installed.needs);
       write(results.initOffers(static_cast<uint32_t>(installed.offers.size())), installed.offers);
+      write(results.initTexts(static_cast<uint32_t>(installed.texts.size())), installed.texts);
     });
   }
 

@@ -1,19 +1,14 @@
 #include "executor/sources/data_source.h"
 
-#include <filesystem>
 #include <optional>
 #include <set>
 
 #include "data/text_corpus.h"
-#include "data/windows.h"
-#include "runtime/base/cut.h"
+#include "protocol/install.h"
 #include "runtime/base/error.h"
-#include "runtime/os/trusted_files.h"
 
 namespace gangway {
 namespace {
-
-constexpr size_t kPathBytesShown = 256;
 
 class CounterSource final : public DataSource {
  public:
@@ -82,42 +77,39 @@ void allow_only(const Attrs& attrs, const std::set<std::string_view>& names) {
     GW_REQUIRE(names.contains(name), "source: has no attribute \"", name, "\"");
 }
 
-// Without links, so that what is read is what was looked at.
-std::string path_to_read(const std::string& path, const TrustedFiles* readable) {
-  if (readable == nullptr) return path;
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  if (!error && readable->holds(real)) return real.string();
-  throw Error(ErrorKind::kInvalid,
-              cat("source \"text\": \"", cut(path, kPathBytesShown),
-                  "\" is not below a folder that this executor trusts: ", readable->folders_text()),
-              {},
-              "programs of others than who runs the executor read from such folders alone: ask for "
-              "\"gangway executor --trust DIR\"");
-}
-
 }  // namespace
 
-std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& type,
-                                              const TrustedFiles* readable) {
+SourceSpec read_source(const Attrs& attrs, const Type& type) {
   const auto kind = read<std::string>(attrs, "kind");
   GW_REQUIRE(type.dtype == DType::kI32 && type.rank() >= 1 && type.elements() > 0, "source \"",
              kind, "\": fills i32[batch, ...], got ", to_string(type));
   if (kind == "counter") {
     allow_only(attrs, {"kind"});
-    return std::make_unique<CounterSource>(type);
+    return {.type = type, .path = {}, .windows = {}};
   }
   GW_REQUIRE(kind == "text", "source: unknown kind \"", kind, "\": expected text or counter");
   allow_only(attrs, {"kind", "path", "heldout", "seed"});
   GW_REQUIRE(type.rank() == 2 && type.dims[0] <= INT32_MAX && type.dims[1] <= INT32_MAX,
              "source \"text\": fills i32[batch, seq], got ", to_string(type));
-  const WindowOptions options{static_cast<int>(type.dims[1]), static_cast<int>(type.dims[0]),
-                              static_cast<uint64_t>(read<int64_t>(attrs, "seed", 0))};
-  const bool heldout = read<bool>(attrs, "heldout", false);
-  TextCorpus corpus = TextCorpus::load(path_to_read(read<std::string>(attrs, "path"), readable));
-  corpus.require_windows(static_cast<size_t>(options.seq));
-  if (heldout) return std::make_unique<Text<SequentialWindows>>(std::move(corpus), true, options);
-  return std::make_unique<Text<ShuffledWindows>>(std::move(corpus), false, options);
+  SourceSpec source{.type = type,
+                    .path = read<std::string>(attrs, "path"),
+                    .windows = {static_cast<int>(type.dims[1]), static_cast<int>(type.dims[0]),
+                                static_cast<uint64_t>(read<int64_t>(attrs, "seed", 0))},
+                    .heldout = read<bool>(attrs, "heldout", false)};
+  GW_REQUIRE(!source.path.empty() && source.path.size() <= kTextPathBytesMax,
+             "source \"text\": attribute \"path\": expected 1 to ", kTextPathBytesMax,
+             " bytes, got ", source.path.size());
+  return source;
+}
+
+std::unique_ptr<const DataSource> make_source(const SourceSpec& source, TextPtr text) {
+  if (source.path.empty()) return std::make_unique<CounterSource>(source.type);
+  const std::string* const bytes = &text->bytes;
+  const TextCorpus corpus(source.path, std::shared_ptr<const std::string>(std::move(text), bytes));
+  corpus.require_windows(static_cast<size_t>(source.windows.seq));
+  if (source.heldout)
+    return std::make_unique<Text<SequentialWindows>>(corpus, true, source.windows);
+  return std::make_unique<Text<ShuffledWindows>>(corpus, false, source.windows);
 }
 
 }  // namespace gangway

@@ -4,20 +4,21 @@
 // Kinds: "text" - shuffled windows of the text at `path`, or with `heldout` its last part in order
 // (data/); "counter" - element i of batch p is p * elements + i, for tests.
 // Threads: fill() from any thread.
-// Errors: make_source throws kInvalid naming the attribute or the path.
+// Errors: read_source() and make_source() throw kInvalid naming the attribute or the path.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "data/windows.h"
+#include "executor/sources/text_store.h"
 #include "ir/types/attrs.h"
 #include "ir/types/box.h"
 #include "ir/types/type.h"
 
 namespace gangway {
-
-class TrustedFiles;
 
 class DataSource {
  public:
@@ -26,9 +27,16 @@ class DataSource {
   virtual void fill(uint64_t position, const Box& part, std::byte* out) const = 0;
 };
 
-// `type`: global. `readable`: files lie below its folders, or are not read; null: any file that
-// this process can read will do.
-std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& type,
-                                              const TrustedFiles* readable = nullptr);
+// What a source node asks for, verified.
+struct SourceSpec {
+  Type type;         // Global.
+  std::string path;  // Of its text; empty: it reads none.
+  WindowOptions windows;
+  bool heldout = false;
+};
+SourceSpec read_source(const Attrs& attrs, const Type& type);
+
+// `text`: what lies at the path; null where it reads none.
+std::unique_ptr<const DataSource> make_source(const SourceSpec& source, TextPtr text);
 
 }  // namespace gangway

@@ -1,6 +1,7 @@
-// HostBudget: how much memory of its host an executor gives to the states of suspended programs.
+// HostBudget: how much memory of its host an executor gives to the states of suspended programs,
+// and to the texts that sources read.
 //
-// Threads: the reactor's thread; what take() returns may be dropped on any.
+// Threads: any.
 // Ownership: what take() returns may outlive the budget.
 // Errors: kOverloaded, naming what needs how much and how much is left.
 #pragma once
@@ -24,6 +25,8 @@ class HostBudget {
   int64_t bytes_max() const { return bytes_max_; }
 
  private:
+  Error too_large(int64_t bytes, int64_t used, const std::string& what) const;
+
   const int64_t bytes_max_;
   const std::shared_ptr<std::atomic<int64_t>> in_use_ = std::make_shared<std::atomic<int64_t>>(0);
 };

@@ -20,8 +20,8 @@ TEST(HostBudgetTest, WhatIsTakenIsCountedUntilItIsDroppedAndNoMoreThanThereIsIsG
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind(), ErrorKind::kOverloaded);
   EXPECT_THAT(second.error().what(),
-              HasSubstr("state \"v\": does not fit into the host's memory for suspended programs: "
-                        "needs 401 B, of 1000 B there 400 B are free"));
+              HasSubstr("state \"v\": does not fit into the host's memory for suspended programs "
+                        "and texts: needs 401 B, of 1000 B there 400 B are free"));
   EXPECT_EQ(budget->in_use(), 600);
   std::shared_ptr<void> third = budget->take(400, "state \"v\"").take();
   first = nullptr;

@@ -62,8 +62,24 @@ class Background {
   // Suspends. In the owner's turn.
   template <class Body>
   auto run(const std::string& owner, Body body) -> std::invoke_result_t<Body&> {
-    using R = std::invoke_result_t<Body&>;
     if (reactor_.simulated()) return body();
+    auto done = start(owner, std::move(body));
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+      done.await();
+    } else {
+      return done.take();
+    }
+  }
+
+  // The same for who does not wait: ready with what run() would have returned or thrown.
+  template <class Body>
+  auto start(Body body) -> Future<std::invoke_result_t<Body&>> {
+    return start(std::string(), std::move(body));
+  }
+  template <class Body>
+  auto start(const std::string& owner, Body body) -> Future<std::invoke_result_t<Body&>> {
+    using R = std::invoke_result_t<Body&>;
+    if (reactor_.simulated()) return Future<R>(result_of(body));
     auto promise = std::make_shared<Promise<R>>();
     Future<R> done = promise->future();
     const auto drop = [promise](const Error& why) { promise->fail(why); };
@@ -76,11 +92,7 @@ class Background {
       });
     };
     add(owner, {std::move(work), drop});
-    if constexpr (std::is_void_v<R>) {
-      done.await();
-    } else {
-      return done.take();
-    }
+    return done;
   }
 
   // Drops what has not begun. No work may be asked for afterwards.

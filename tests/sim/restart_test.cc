@@ -15,6 +15,7 @@
 #include "executor/links/sim_fabric.h"
 #include "executor/service/lasting_executor.h"
 #include "gangway.h"
+#include "runtime/base/hash.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/os/user.h"
 #include "sim/sim_cluster.h"
@@ -387,6 +388,59 @@ class ResumedTest : public StateDirRestartTest {
   HostTensor states_;
   std::vector<uint64_t> done_again_;
 };
+
+TEST_F(ResumedTest, ATextThatOnlyGrewIsReadAsItWas) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    const std::string text = FolderTest::read(text_);
+    Restarts cluster(*reactor);
+    start(cluster);
+    begin(cluster);
+    cluster.pass(30ms);
+    cluster.kill_controller();
+    FolderTest::write("text.txt", text + "more");
+    start(cluster);
+    for (int i = 0; i < 20'000 && cluster.controller().programs().at(0).runs_done == 0; ++i)
+      cluster.pass(1ms);
+    cluster.end_executor(1);
+    FolderTest::write("text.txt", text + "more and more");
+    cluster.start_executor(1);
+    expect_the_rest(cluster);
+  });
+}
+
+TEST_F(ResumedTest, ATextThatWasChangedEndsItsProgramWhichSaysWhatWasExpected) {
+  for (const bool is_restart : {true, false}) {
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+    reactor->run([&] {
+      const std::string text = FolderTest::read(text_);
+      Restarts cluster(*reactor);
+      start(cluster);
+      begin(cluster);
+      cluster.pass(30ms);
+      if (is_restart) cluster.kill_controller();
+      if (!is_restart) cluster.end_executor(1);
+      std::string changed = text;
+      changed[2000] = '#';
+      FolderTest::write("text.txt", changed);
+      if (is_restart) start(cluster);
+      if (!is_restart) cluster.start_executor(1);
+      for (int i = 0; i < 200; ++i) cluster.pass(100ms);
+      std::string told = log();
+      ProgramLogs& logs = cluster.controller().logs();
+      if (const auto trainer = logs.find(own_user_name(), "trainer")) {
+        for (const LoggedLine& line : logs.read(*trainer, 0).lines) told += line.text;
+      }
+      EXPECT_THAT(told, HasSubstr("is another text on host "));
+      EXPECT_THAT(told,
+                  HasSubstr(cat("expected 4000 bytes with the BLAKE2b hash ", content_hash(text))));
+      EXPECT_THAT(told, HasSubstr(content_hash(changed)));
+      FolderTest::write("text.txt", text);
+    });
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+}
 
 TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlone) {
   const uint64_t seed = gangway::tests::test_seed();

@@ -92,7 +92,7 @@ int64_t bytes_in_use(const SimCluster& cluster) {
 int64_t bytes_on_hosts(const SimCluster& cluster) {
   int64_t sum = 0;
   for (const auto& executor : cluster.executors)
-    sum += executor == nullptr ? 0 : executor->host().suspended_bytes();
+    sum += executor == nullptr ? 0 : executor->host().host_bytes();
   return sum;
 }
 

@@ -36,11 +36,14 @@ FakeExecutor::FakeExecutor() = default;
 FakeExecutor::~FakeExecutor() = default;
 
 Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
-                                        PlanOwner owner) {
+                                        PlanOwner owner, const std::vector<SourceText>& texts) {
   installed_of = owner;
+  ++installs;
+  texts_asked = texts;
   if (installing) return installing->future();
   Installed reply;
   for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
+  if (read_text) reply.texts = {read_text(texts)};
   return Future<Installed>(Result<Installed>(std::move(reply)));
 }
 

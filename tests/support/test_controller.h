@@ -43,8 +43,8 @@ class FakeExecutor final : public ExecutorPeer {
  public:
   FakeExecutor();
   ~FakeExecutor() override;
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
-                            PlanOwner) override;
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope, PlanOwner,
+                            const std::vector<SourceText>& texts) override;
   Future<void> link(PlanId, const std::vector<LinkOffer>&) override;
   Future<void> commit_install(PlanId) override;
   Future<int64_t> move_states(const MoveRequest&) override;
@@ -61,6 +61,10 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t devices = 2;
   int64_t need_bytes = 0;
   int64_t state_bytes = 0;
+  // What it reads, given what is fixed.
+  std::function<SourceText(const std::vector<SourceText>&)> read_text;
+  std::vector<SourceText> texts_asked;  // At the last of so many installs.
+  int installs = 0;
   std::optional<Promise<Installed>> installing;  // Set: what install waits for.
   std::optional<Promise<void>> commit;           // Set: what commit_install waits for.
   std::optional<Promise<int64_t>> moving;        // Set: what move_states waits for.

@@ -101,8 +101,9 @@ std::vector<Room> executor_rooms() {
        {"runtime", "ir/plan", "ir/transforms/memory", "protocol", "executor/work", "executor/store",
         "executor/links", "executor/transfers", "executor/collectives", "executor/devices"})
     parts.emplace_back(name);
-  rooms.push_back(
-      {"executor/sources", {"runtime/base", "runtime", "ir/types", "data", "executor/work"}});
+  rooms.push_back({"executor/sources",
+                   {"runtime/base", "runtime", "ir/types", "protocol", "data", "executor/work",
+                    "executor/store"}});
   rooms.push_back({"executor/replay", parts});
   rooms.push_back(
       {"executor/host", parts + Names{"ir/boxes", "executor/devices/cpu", "executor/devices/sim",

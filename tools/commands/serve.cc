@@ -328,7 +328,8 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   command->add_option("--memory", options->host.memory_bytes,
                       "bytes of each device; 0: an equal share of the machine");
   command->add_option("--suspended-memory", options->host.suspended_bytes,
-                      "bytes of host memory for states of suspended programs; 0: half of it");
+                      "bytes of host memory for states of suspended programs, and for texts that "
+                      "programs read; 0: half of it");
   const std::shared_ptr<Trust> trust = add_trust(*command);
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);

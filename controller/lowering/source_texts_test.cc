@@ -1,0 +1,115 @@
+#include "controller/lowering/source_texts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "protocol/recovery_options.h"
+#include "runtime/os/temp_dir.h"
+#include "tests/support/error_of.h"
+#include "tests/support/test_controller.h"
+
+namespace gangway::source_texts_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const SourceText kWhole{"books", 100, "aa"}, kGrown{"books", 120, "bb"}, kOther{"books", 100, "cc"};
+
+// What a host answers whose file has grown from kWhole to kGrown.
+SourceText read_grown(const std::vector<SourceText>& fixed) {
+  return fixed.empty() ? kGrown : kWhole;
+}
+SourceText read_whole(const std::vector<SourceText>&) { return kWhole; }
+SourceText read_other(const std::vector<SourceText>&) { return kOther; }
+
+Program counting() {
+  ProgramBuilder b("counting", Mesh{{{"data", 4}}});
+  const Value w = b.state("w", zeros(f32({4})), {{"data", shard(0)}});
+  b.update(w, w + 1.0);
+  b.output("sum", sum(w));
+  return b.build();
+}
+
+// Four hosts with two devices each.
+class SourceTextsTest : public testing::Test {
+ protected:
+  SourceTextsTest() {
+    for (int h = 0; h < 4; ++h) {
+      executor_[h].read_text = read_whole;
+      hosts_.push_back(controller_.add_host(
+          {.name = cat("host-", h), .devices = 2, .memory_bytes = 1 << 20}, executor_[h]));
+    }
+  }
+  PlanId compile() {
+    slice_ = controller_.allocate(session_, {4}).id;
+    return controller_.compile(session_, counting(), {slice_}, {}).id;
+  }
+
+  const TempDir folder_;
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  FakeExecutor executor_[4];
+  FakeClient client_;
+  Controller controller_{*reactor_, {.checkpoint_folder = folder_.path().string()}};
+  std::vector<HostId> hosts_;
+  SessionId session_ = controller_.add_session("client", "ada", client_);
+  SliceId slice_;
+};
+
+TEST_F(SourceTextsTest, AHostWithAnotherTextIsRefusedAndBothAreNamed) {
+  reactor_->run([&] {
+    executor_[1].read_text = read_other;
+    const Error error = error_of([&] { compile(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(),
+                HasSubstr("\"books\" is another text on host \"host-1\" than the program was "
+                          "installed with: expected 100 bytes with the BLAKE2b hash aa, as on host "
+                          "\"host-0\", got 100 bytes with the BLAKE2b hash cc"));
+    EXPECT_EQ(controller_.counts().plans, 0u);
+  });
+}
+
+TEST_F(SourceTextsTest, ATextThatGrowsWhileHostsReadItIsReadToTheShortestByAll) {
+  reactor_->run([&] {
+    executor_[0].read_text = read_grown;
+    compile();
+    for (const int host : {0, 1}) {
+      EXPECT_EQ(executor_[host].installs, 2);
+      EXPECT_THAT(executor_[host].texts_asked, ElementsAre(kWhole));
+    }
+  });
+}
+
+TEST_F(SourceTextsTest, AProgramThatLosesAHostIsBroughtBackWhereItsTextIsTheSame) {
+  reactor_->run([&] {
+    const PlanId plan = compile();
+    controller_.keep_checkpoints(session_, slice_, {.every = 10});
+    // Whichever is asked first has another text.
+    int first = -1;
+    for (const int host : {2, 3}) {
+      executor_[host].read_text = [&first, host](const std::vector<SourceText>& fixed) {
+        EXPECT_THAT(fixed, ElementsAre(kWhole));
+        if (first < 0) first = host;
+        return first == host ? kOther : kWhole;
+      };
+    }
+    controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "its connection ended"));
+    const auto lies_on = [&](int host) {
+      const PlanRecord& now = controller_.plan(session_, plan);
+      return now.ready && !now.broken &&
+             std::ranges::find(now.hosts, hosts_[static_cast<size_t>(host)]) != now.hosts.end();
+    };
+    for (int i = 0; i < 100 && (first < 0 || !lies_on(5 - first)); ++i)
+      WaitQueue().wait_until_ns("for the program", reactor_->clock().now_ns() + 1'000'000);
+    ASSERT_GE(first, 0);
+    EXPECT_TRUE(lies_on(5 - first));
+    EXPECT_FALSE(lies_on(first));
+  });
+}
+
+}  // namespace
+}  // namespace gangway::source_texts_test

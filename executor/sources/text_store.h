@@ -1,0 +1,80 @@
+// TextStore: the texts that an executor's sources read, loaded beside the reactor: the next
+// heartbeat does not wait for a disk.
+//
+// Plans that read the same bytes, from whichever path, share one copy of them. It is counted
+// against the host's memory until the last of them has gone.
+//
+// Threads: the reactor's; texts are read on a thread of its own, one after another in the order in
+// which they were asked for. A simulation reads them on the reactor.
+// Ownership: texts outlive the store.
+// Errors: in the future: as data/text_files.h; kInvalid for a path that the asking plan may not
+// read; kOverloaded where the host has no memory for it; kCancelled once nobody wants it.
+// Cost: a text is read at each load(), also one that is here, with which it is compared; one that
+// is not is hashed too, 1 GB/s. stop() waits for one block of kBlockBytes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "executor/store/host_budget.h"
+#include "runtime/base/hash.h"
+#include "runtime/fibers/background.h"
+
+namespace gangway {
+
+class TextFiles;
+class TrustedFiles;
+
+struct LoadedText {
+  std::string bytes;
+  Hash128 hash;
+  std::shared_ptr<void> counted;  // By the HostBudget.
+};
+using TextPtr = std::shared_ptr<const LoadedText>;
+
+struct TextRequest {
+  std::string path;
+  // The text lies below its folders, or is not read; null: any file that this process can read.
+  std::shared_ptr<const TrustedFiles> readable;
+  std::shared_ptr<const std::atomic<bool>> dropped;  // Set: nobody wants it any more.
+  // Of the text; what lies behind them was added later.
+  uint64_t bytes_max = std::numeric_limits<uint64_t>::max();
+};
+
+class TextStore {
+ public:
+  static constexpr size_t kBlockBytes = size_t{4} << 20;
+
+  // The budget outlives stop().
+  TextStore(Reactor& reactor, std::string name, HostBudget& budget)
+      : budget_(budget),
+        freeing_(reactor, name + "/freed", 1),
+        background_(reactor, std::move(name), 1) {}
+
+  Future<TextPtr> load(TextRequest request);
+  // Gives back what nobody else has, which takes long where there is much of it, beside the reactor.
+  void release(std::map<std::string, TextPtr> texts);
+  // Texts that are not loaded yet never will be.
+  void stop();
+
+ private:
+  TextPtr read(const TextRequest& request);
+  TextPtr find(TextFiles& files, uint64_t bytes, const TextRequest& request);
+  std::vector<TextPtr> of_size(uint64_t bytes);
+  void require_wanted(const TextRequest& request) const;
+
+  HostBudget& budget_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<const LoadedText>> texts_;  // Guarded by mutex_.
+  Background freeing_;
+  Background background_;
+};
+
+}  // namespace gangway

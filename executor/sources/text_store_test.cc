@@ -1,0 +1,119 @@
+#include "executor/sources/text_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "runtime/os/temp_dir.h"
+#include "runtime/os/trusted_files.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+class TextStoreTest : public testing::Test {
+ protected:
+  static constexpr int64_t kBudget = 100'000;
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = folder_.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  Future<TextPtr> load(const std::string& path,
+                       std::shared_ptr<const TrustedFiles> readable = nullptr) {
+    return store_->load({path, std::move(readable), dropped_});
+  }
+  std::string refusal_of(const std::string& path,
+                         const std::shared_ptr<const TrustedFiles>& readable = nullptr) {
+    return error_of([&] { load(path, readable).await(); }).message();
+  }
+
+  const TempDir folder_;
+  const std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  const std::shared_ptr<std::atomic<bool>> dropped_ = std::make_shared<std::atomic<bool>>(false);
+  HostBudget budget_{kBudget};
+  std::optional<TextStore> store_{std::in_place, *reactor_, "texts", budget_};
+};
+
+TEST_F(TextStoreTest, AReactorGoesOnWhileATextIsLoaded) {
+  const Future<TextPtr> loaded = load(write("text", std::string(4000, 'x')));
+  EXPECT_FALSE(loaded.ready());
+  EXPECT_EQ(loaded.await()->bytes, std::string(4000, 'x'));
+}
+
+TEST_F(TextStoreTest, WhoeverReadsTheSameBytesSharesThemAndTheyAreCountedOnce) {
+  write("books/a", "first ");
+  write("books/b", "second");
+  TextPtr first = load(write("text", "first second")).take();
+  EXPECT_EQ(budget_.in_use(), 12);
+  TextPtr again = load((folder_.path() / "text").string()).take();
+  TextPtr folder = load((folder_.path() / "books").string()).take();
+  EXPECT_EQ(again, first);
+  EXPECT_EQ(folder, first);
+  EXPECT_EQ(budget_.in_use(), 12);
+  TextPtr other = load(write("other", "first SECOND")).take();
+  EXPECT_NE(other, first);
+  EXPECT_EQ(budget_.in_use(), 24);
+  first = again = folder = nullptr;
+  EXPECT_EQ(budget_.in_use(), 12);
+  other = nullptr;
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(TextStoreTest, ATextThatHasChangedSinceIsNotTheOneThatIsHere) {
+  const TextPtr first = load(write("text", "before")).take();
+  const TextPtr second = load(write("text", "behind")).take();
+  EXPECT_EQ(second->bytes, "behind");
+  EXPECT_NE(second->hash, first->hash);
+}
+
+TEST_F(TextStoreTest, ATextThatTheHostHasNoMemoryForIsRefusedWithHowMuchIsFree) {
+  const TextPtr there = load(write("text", std::string(60'000, 'x'))).take();
+  const std::string path = write("large", std::string(60'001, 'y'));
+  EXPECT_THAT(refusal_of(path), HasSubstr(cat("text \"", path,
+                                              "\": does not fit into the host's "
+                                              "memory for suspended programs and texts")));
+  EXPECT_EQ(budget_.in_use(), 60'000);
+}
+
+TEST_F(TextStoreTest, ATextThatNobodyWaitsForAnyMoreIsNotLoaded) {
+  const std::string path = write("text", "abc");
+  dropped_->store(true);
+  EXPECT_THAT(refusal_of(path), HasSubstr("nobody waits for it"));
+  dropped_->store(false);
+  const Future<TextPtr> late = load(path);
+  store_->stop();
+  reactor_->run_ready();
+  EXPECT_TRUE(late.ready());
+  store_.reset();
+  EXPECT_EQ(budget_.in_use(), late.result().ok() ? 3 : 0);
+}
+
+TEST_F(TextStoreTest, OthersReadBelowTrustedFoldersAlone) {
+  const std::filesystem::path outside = write("text", std::string(4000, 'x'));
+  const std::filesystem::path trusted = folder_.path() / "trusted";
+  write("trusted/text", std::string(4000, 'x'));
+  std::filesystem::create_symlink(outside, trusted / "out");
+  std::filesystem::create_symlink(trusted / "text", folder_.path() / "in");
+  const auto readable =
+      std::make_shared<const TrustedFiles>(std::vector<std::filesystem::path>{trusted});
+  EXPECT_EQ(load((trusted / "text").string(), readable).await()->bytes.size(), 4000u);
+  EXPECT_EQ(load((folder_.path() / "in").string(), readable).await()->bytes.size(), 4000u);
+  // Whether there is such a file is not told.
+  for (const auto& path : {outside, trusted / "out", trusted / "../text", trusted / "missing",
+                           folder_.path() / "missing"}) {
+    EXPECT_EQ(refusal_of(path.string(), readable),
+              cat("source \"text\": \"", path.string(),
+                  "\" is not below a folder that this executor trusts: ", trusted.string()));
+  }
+}
+
+}  // namespace
+}  // namespace gangway
