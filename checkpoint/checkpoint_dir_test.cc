@@ -116,7 +116,7 @@ TEST_F(CheckpointDirTest, AFullDiskLeavesTheLastGoodCheckpoint) {
   EXPECT_THAT(error.what(), HasSubstr("free some space"));
   EXPECT_THAT(names(), ElementsAre("latest", "step-00000010"));
   TensorFiles files = TensorFiles::open(dir().latest().value());
-  EXPECT_EQ(files.at("w").bytes.size(), bytes.size());
+  EXPECT_EQ(files.at("w").size(), bytes.size());
   save_tensors(20);
   EXPECT_EQ(dir().latest(), dir().folder_of(20));
 }

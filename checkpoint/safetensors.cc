@@ -208,28 +208,36 @@ std::string print_header(const SafetensorsHeader& header, const std::string& fil
   return length + text;
 }
 
-ParsedSafetensors parse_safetensors(std::span<const std::byte> bytes, const std::string& file) {
-  GW_REQUIRE(bytes.size() >= 8, file, ": the file is truncated: expected at least 8 bytes, got ",
-             bytes.size());
+uint64_t find_data(std::span<const std::byte> first, uint64_t file_bytes, const std::string& file) {
+  GW_REQUIRE(first.size() >= kLengthBytes, file, ": the file is truncated: expected at least ",
+             kLengthBytes, " bytes, got ", first.size());
   uint64_t length = 0;
-  for (size_t i = 0; i < 8; ++i) length |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    length |= std::to_integer<uint64_t>(first[i]) << (8 * i);
   GW_REQUIRE(length <= SafetensorsHeader::kBytesMax, file, ": the header of ", length,
              " bytes is above the limit of ", SafetensorsHeader::kBytesMax);
-  GW_REQUIRE(length <= bytes.size() - 8, file, ": the file is truncated: expected ", length,
-             " bytes of header, got ", bytes.size() - 8);
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, length);
+  GW_REQUIRE(length <= file_bytes - kLengthBytes, file, ": the file is truncated: expected ",
+             length, " bytes of header, got ", file_bytes - kLengthBytes);
+  return kLengthBytes + length;
+}
+
+SafetensorsHeader parse_header(std::span<const std::byte> head, uint64_t file_bytes,
+                               const std::string& file) {
+  const uint64_t data = find_data(head, file_bytes, file);
+  const std::string_view text(reinterpret_cast<const char*>(head.data()) + kLengthBytes,
+                              data - kLengthBytes);
   GW_REQUIRE(text.starts_with('{'), file, ": the header does not begin with {");
   Json json = parse_strict_json(text, file, {.array_max = SafetensorsHeader::kRankMax});
-  ParsedSafetensors parsed = {.header = {}, .data = bytes.subspan(8 + length)};
+  SafetensorsHeader header;
   for (const auto& [name, fields] : json.items()) {
     if (name == kMetadata) {
-      parsed.header.metadata = parse_metadata(fields, file);
+      header.metadata = parse_metadata(fields, file);
     } else {
-      parsed.header.tensors.push_back(TensorParser(file, name).parse(fields));
+      header.tensors.push_back(TensorParser(file, name).parse(fields));
     }
   }
-  check_cover(parsed.header.tensors, parsed.data.size(), file);
-  return parsed;
+  check_cover(header.tensors, file_bytes - data, file);
+  return header;
 }
 
 }  // namespace gangway

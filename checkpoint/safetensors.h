@@ -88,12 +88,14 @@ SafetensorsHeader lay_out(const std::vector<TensorSpec>& specs,
 // The length and the JSON; a multiple of 8 bytes.
 std::string print_header(const SafetensorsHeader& header, const std::string& file);
 
-struct ParsedSafetensors {
-  SafetensorsHeader header;
-  std::span<const std::byte> data;  // Of the given bytes.
-};
+inline constexpr uint64_t kLengthBytes = 8;
 
-// `bytes` are those of the whole file; `file` names it in error texts.
-ParsedSafetensors parse_safetensors(std::span<const std::byte> bytes, const std::string& file);
+// Where the data of a file of so many bytes begins, which begins with `first`: kLengthBytes of it
+// at least, if it has them. `file` names it in error texts.
+uint64_t find_data(std::span<const std::byte> first, uint64_t file_bytes, const std::string& file);
+
+// `head`: all that lies before the data, at least.
+SafetensorsHeader parse_header(std::span<const std::byte> head, uint64_t file_bytes,
+                               const std::string& file);
 
 }  // namespace gangway

@@ -1,59 +1,70 @@
 #include "checkpoint/safetensors_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
-namespace {
 
-// Empty for an empty file, which cannot be mapped.
-std::span<const std::byte> map_file(const std::filesystem::path& path) {
-  int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail_file("open", path, errno);
-  struct stat status = {};
-  int error = fstat(descriptor, &status) == 0 ? 0 : errno;
-  if (error == 0 && !S_ISREG(status.st_mode)) error = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-  auto size = static_cast<size_t>(status.st_size);
-  void* memory = nullptr;
-  if (error == 0 && size > 0) {
-    memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (memory == MAP_FAILED) error = errno;
-  }
-  close(descriptor);
-  if (error != 0) fail_file("read", path, error);
-  return {static_cast<const std::byte*>(memory), size};
-}
-
-void unmap(std::span<const std::byte> mapped) {
-  if (!mapped.empty()) munmap(const_cast<std::byte*>(mapped.data()), mapped.size());
-}
-
-}  // namespace
-
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : mapped_(map_file(path)) {
+SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) fail_file("open", path_, errno);
   try {
-    parsed_ = parse_safetensors(mapped_, path.string());
-    for (const TensorEntry& tensor : parsed_.header.tensors) {
-      by_name_[tensor.spec.name] = &tensor;
-    }
+    read_header();
   } catch (...) {
-    unmap(mapped_);
+    close(descriptor_);
     throw;
   }
 }
 
-SafetensorsFile::~SafetensorsFile() { unmap(mapped_); }
+SafetensorsFile::~SafetensorsFile() { close(descriptor_); }
+
+void SafetensorsFile::read_header() {
+  struct stat status = {};
+  int error = fstat(descriptor_, &status) == 0 ? 0 : errno;
+  if (error == 0 && !S_ISREG(status.st_mode)) error = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+  if (error != 0) fail_file("read", path_, error);
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  std::vector<std::byte> head(std::min(bytes, kLengthBytes));
+  read_file(0, head);
+  data_begin_ = find_data(head, bytes, path_.string());
+  head.resize(data_begin_);
+  read_file(0, head);
+  header_ = parse_header(head, bytes, path_.string());
+  for (const TensorEntry& tensor : header_.tensors) by_name_[tensor.spec.name] = &tensor;
+}
 
 const TensorEntry* SafetensorsFile::find(std::string_view name) const {
   auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;
+}
+
+void SafetensorsFile::read(const TensorEntry& tensor, uint64_t offset,
+                           std::span<std::byte> to) const {
+  GW_ASSERT(offset <= tensor.end - tensor.begin && to.size() <= tensor.end - tensor.begin - offset,
+            "bytes of tensor ", tensor.spec.name, " lie in it");
+  read_file(data_begin_ + tensor.begin + offset, to);
+}
+
+void SafetensorsFile::read_file(uint64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t count = pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EIO) fail_file("read", path_, errno);
+    GW_REQUIRE(count > 0, path_.string(), ": the file is damaged: at byte ", offset, ": ",
+               count < 0 ? std::strerror(errno) : "it has been cut short");
+    offset += static_cast<uint64_t>(count);
+    to = to.subspan(static_cast<size_t>(count));
+  }
 }
 
 }  // namespace gangway

@@ -1,18 +1,21 @@
-// Reads one safetensors file: mapped into memory, verified whole when opened, tensors without a
-// copy.
+// Reads one safetensors file: its header is verified when it is opened, and tensors are read when
+// they are asked for.
+//
+// A disk that fails, or a file that is cut short meanwhile, is an error that names the file: so
+// tensors are read and not mapped, where it would be the end of the process.
 //
 // Threads: reading is safe from any thread.
-// Ownership: views live as long as the file object; the file must not be cut shorter meanwhile (a
-// checkpoint is never changed after its rename).
-// Errors: kInvalid, naming file and tensor; see safetensors.h.
+// Errors: kInvalid, naming file and tensor; see safetensors.h. Also where the disk can't read what
+// the file holds: whoever has another copy takes that. Else as durable_file.h.
 //
 // Example:
 //   SafetensorsFile file("model.safetensors");
 //   for (const TensorEntry& t : file.header().tensors)
-//     std::cout << t.spec.name << ": " << file.bytes(t).size() << " bytes\n";
+//     std::cout << t.spec.name << ": " << t.end - t.begin << " bytes\n";
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -24,21 +27,28 @@ namespace gangway {
 
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(std::filesystem::path path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  const SafetensorsHeader& header() const { return parsed_.header; }
+  const std::filesystem::path& path() const { return path_; }
+  const SafetensorsHeader& header() const { return header_; }
   // Null if there is none of that name.
   const TensorEntry* find(std::string_view name) const;
-  std::span<const std::byte> bytes(const TensorEntry& tensor) const {
-    return parsed_.data.subspan(tensor.begin, tensor.end - tensor.begin);
-  }
+  // As many bytes of a tensor as there is room for, from `offset` of it on.
+  void read(const TensorEntry& tensor, uint64_t offset, std::span<std::byte> to) const;
+  // The same of the file: length, header and data.
+  void read_file(uint64_t offset, std::span<std::byte> to) const;
+  uint64_t data_begin() const { return data_begin_; }  // Of the file.
 
  private:
-  std::span<const std::byte> mapped_;
-  ParsedSafetensors parsed_;
+  void read_header();
+
+  const std::filesystem::path path_;
+  int descriptor_ = -1;
+  uint64_t data_begin_ = 0;
+  SafetensorsHeader header_;
   std::map<std::string_view, const TensorEntry*> by_name_;
 };
 

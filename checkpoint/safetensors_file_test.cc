@@ -5,6 +5,7 @@
 
 #include "checkpoint/safetensors_writer.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 
@@ -24,8 +25,11 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+std::string text_of(const SafetensorsFile& file, const std::string& name) {
+  const TensorEntry& tensor = *file.find(name);
+  std::string text(tensor.end - tensor.begin, ' ');
+  file.read(tensor, 0, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 TEST_F(SafetensorsFileTest, TensorsWrittenInAnyOrderAndPieceByPieceReadBack) {
@@ -34,12 +38,13 @@ TEST_F(SafetensorsFileTest, TensorsWrittenInAnyOrderAndPieceByPieceReadBack) {
   out.append("a", bytes_of("he"));
   out.append("b", bytes_of("01234567"));
   out.append("a", bytes_of("llo"));
-  out.finish();
+  const std::string hash = out.finish();
+  EXPECT_EQ(hash, content_hash(read(path())));
 
   SafetensorsFile file(path());
   EXPECT_EQ(file.header().metadata.at("step"), "7");
-  EXPECT_EQ(text_of(file.bytes(*file.find("a"))), "hello");
-  EXPECT_EQ(text_of(file.bytes(*file.find("b"))), "01234567");
+  EXPECT_EQ(text_of(file, "a"), "hello");
+  EXPECT_EQ(text_of(file, "b"), "01234567");
   EXPECT_EQ(file.find("c"), nullptr);
   EXPECT_TRUE(read(path()).ends_with("01234567hello"));
 }
@@ -74,6 +79,19 @@ TEST_F(SafetensorsFileTest, AnExistingFileIsNotOverwritten) {
               AllOf(HasSubstr("m.safetensors: File exists"),
                     HasSubstr("nothing is written over what is there")));
   EXPECT_EQ(read(path()), "precious");
+}
+
+// As when the disk fails, or whoever wrote it cuts it short: an error, not the end of the process.
+TEST_F(SafetensorsFileTest, AFileThatIsCutShortWhileItIsReadIsAnErrorThatNamesIt) {
+  constexpr size_t kBytes = 1 << 16;  // More than a page.
+  SafetensorsWriter out(path(), {{"a", FileDType::kU8, {kBytes}}});
+  out.append("a", bytes_of(std::string(kBytes, 'x')));
+  out.finish();
+  const SafetensorsFile file(path());
+  fs::resize_file(path(), 100);
+  const Error error = error_of([&] { text_of(file, "a"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr(path().string() + ": the file is damaged: at byte 100"));
 }
 
 TEST_F(SafetensorsFileTest, UnreadableFilesAreTypedErrors) {

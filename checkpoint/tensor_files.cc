@@ -1,15 +1,15 @@
 #include "checkpoint/tensor_files.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <numeric>
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/small_file.h"
 #include "checkpoint/tensor_index.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 
 namespace gangway {
 namespace {
@@ -18,17 +18,35 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kIndexBytesMax = 100'000'000;
 
-std::string read_small_file(const fs::path& path) {
-  std::error_code error;
-  uint64_t size = fs::file_size(path, error);
-  if (error) fail_file("read", path, error.value());
-  GW_REQUIRE(size <= kIndexBytesMax, path.string(), ": the index of ", size,
-             " bytes is above the limit of ", kIndexBytesMax);
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  GW_REQUIRE(in.good() || in.eof(), path.string(), ": the index cannot be read");
-  return text;
-}
+// Reads one file from its beginning to its end, piece after piece, and hashes it.
+class WholeFile {
+ public:
+  WholeFile(const SafetensorsFile& file, const std::function<void()>& go_on)
+      : file_(file), go_on_(go_on) {}
+
+  // The next bytes, to this place, or nowhere where it is empty.
+  void read(uint64_t bytes, std::span<std::byte> to) {
+    for (uint64_t end = at_ + bytes; at_ < end;) {
+      if (go_on_) go_on_();
+      const size_t count = std::min<uint64_t>(TensorFiles::kPieceBytes, end - at_);
+      if (to.empty()) buffer_.resize(std::max(buffer_.size(), count));
+      const std::span<std::byte> piece =
+          to.empty() ? std::span(buffer_).first(count) : to.first(count);
+      file_.read_file(at_, piece);
+      hasher_.add_unframed(piece.data(), piece.size());
+      at_ += count;
+      if (!to.empty()) to = to.subspan(count);
+    }
+  }
+  std::string hash() const { return to_string(hasher_.finish()); }
+
+ private:
+  const SafetensorsFile& file_;
+  const std::function<void()>& go_on_;
+  std::vector<std::byte> buffer_;
+  Hasher hasher_;
+  uint64_t at_ = 0;
+};
 
 }  // namespace
 
@@ -43,6 +61,7 @@ TensorFiles TensorFiles::open(const fs::path& path) {
     GW_REQUIRE(fs::exists(file, error), path.string(),
                ": the folder holds no checkpoint: expected ", kModelFile, " or ", kIndexFile);
   }
+  result.hashes_ = read_file_hashes(file.parent_path());
   if (file.extension() == ".json") {
     result.add_indexed(file);
   } else {
@@ -67,13 +86,13 @@ const SafetensorsFile& TensorFiles::add_file(const fs::path& path) {
 void TensorFiles::add_all(const fs::path& path) {
   const SafetensorsFile& file = add_file(path);
   for (const TensorEntry& tensor : file.header().tensors) {
-    tensors_[tensor.spec.name] = {&tensor.spec, file.bytes(tensor)};
+    tensors_[tensor.spec.name] = {&tensor.spec, &file, &tensor};
   }
 }
 
 void TensorFiles::add_indexed(const fs::path& path) {
   std::string subject = path.string();
-  TensorIndex index = parse_tensor_index(read_small_file(path), subject);
+  TensorIndex index = parse_tensor_index(read_small_file(path, kIndexBytesMax), subject);
   std::map<std::string, const SafetensorsFile*> opened;
   uint64_t bytes = 0;
   for (const auto& [name, file_name] : index.file_of) {
@@ -81,11 +100,49 @@ void TensorFiles::add_indexed(const fs::path& path) {
     if (!file) file = &add_file(path.parent_path() / file_name);
     const TensorEntry* tensor = file->find(name);
     GW_REQUIRE(tensor, subject, ": tensor ", name, " is not in ", file_name);
-    tensors_[name] = {&tensor->spec, file->bytes(*tensor)};
+    tensors_[name] = {&tensor->spec, file, tensor};
     bytes += tensor->end - tensor->begin;
   }
   GW_REQUIRE(!index.total_bytes || *index.total_bytes == bytes, subject, ": total_size: expected ",
              bytes, " bytes, got ", *index.total_bytes);
+}
+
+std::vector<std::byte> TensorView::read_all() const {
+  std::vector<std::byte> bytes(size());
+  read(0, bytes);
+  return bytes;
+}
+
+void TensorFiles::read(const Places& to, const std::function<void()>& go_on) const {
+  const auto place_of = [&](const TensorEntry& tensor) {
+    const auto found = to.find(tensor.spec.name);
+    if (found == to.end()) return std::span<std::byte>();
+    GW_REQUIRE(found->second.size() == tensor.end - tensor.begin, name_, ": tensor ",
+               tensor.spec.name, ": expected a place of ", tensor.end - tensor.begin,
+               " bytes, got ", found->second.size());
+    return found->second;
+  };
+  for (const auto& file : files_) {
+    const auto expected = hashes_.find(file->path().filename().string());
+    if (expected == hashes_.end()) {
+      for (const TensorEntry& tensor : file->header().tensors) {
+        std::span<std::byte> place = place_of(tensor);
+        for (uint64_t at = 0; at < place.size(); at += kPieceBytes) {
+          if (go_on) go_on();
+          file->read(tensor, at,
+                     place.subspan(at, std::min<uint64_t>(kPieceBytes, place.size() - at)));
+        }
+      }
+      continue;
+    }
+    WholeFile whole(*file, go_on);
+    whole.read(file->data_begin(), {});
+    for (const TensorEntry& tensor : file->header().tensors)
+      whole.read(tensor.end - tensor.begin, place_of(tensor));
+    GW_REQUIRE(whole.hash() == expected->second, file->path().string(),
+               ": the file is damaged: expected the BLAKE2b hash ", expected->second, " that ",
+               kHashesFile, " has of it, got ", whole.hash());
+  }
 }
 
 std::vector<TensorFilePlan> plan_tensor_files(const std::vector<TensorSpec>& tensors, int files) {

@@ -52,8 +52,8 @@ TEST_F(TensorFilesTest, ShardedTensorsReadBackByName) {
     ASSERT_EQ(read.tensors().size(), 3);
     for (const TensorSpec& tensor : kTensors) {
       EXPECT_EQ(*read.at(tensor.name).spec, tensor);
-      EXPECT_EQ(read.at(tensor.name).bytes.size(), *byte_size(tensor));
-      EXPECT_EQ(std::to_integer<char>(read.at(tensor.name).bytes[0]), tensor.name[0]);
+      EXPECT_EQ(read.at(tensor.name).read_all(),
+                std::vector(*byte_size(tensor), static_cast<std::byte>(tensor.name[0])));
     }
     EXPECT_EQ(read.metadata().at("format"), "pt");
     EXPECT_THROW(read.at("absent"), Error);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <utility>
@@ -97,18 +96,19 @@ void set_aside(const CheckpointFiles& files) {
   if (error) fail_file("rename to", aside, error.value());
 }
 
-void write_file(const fs::path& path, const TensorFilePlan& plan, const CheckpointFiles& files,
-                const std::map<std::string, const StoredTensor*>& by_name,
-                const SharedSegment& segment, const Flag& stop) {
+std::string write_file(const fs::path& path, const TensorFilePlan& plan,
+                       const CheckpointFiles& files,
+                       const std::map<std::string, const StoredTensor*>& by_name,
+                       const SharedSegment& segment, const Flag& stop) {
   SafetensorsWriter out(path, plan.tensors, files.metadata);
-  for (const TensorSpec& spec : plan.tensors) {
-    require_wanted(stop);
-    for (const auto piece : pieces_of(bytes_of(*by_name.at(spec.name), segment))) {
+  for (const TensorEntry& tensor : out.tensors()) {
+    const std::string& name = tensor.spec.name;
+    for (const auto piece : pieces_of(bytes_of(*by_name.at(name), segment))) {
       require_wanted(stop);
-      out.append(spec.name, piece);
+      out.append(name, piece);
     }
   }
-  out.finish();
+  return out.finish();
 }
 
 void write_files(const CheckpointFiles& files, const SharedSegment& segment, const Flag& stop) {
@@ -126,14 +126,14 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
   CheckpointDir directory(files.folder);
   PendingCheckpoint pending = directory.begin(static_cast<int64_t>(files.version));
   const auto count = static_cast<int>(bytes / CheckpointStore::kFileBytes) + 1;
-  if (count == 1) {
-    write_file(pending.folder() / kModelFile, {kModelFile, specs}, files, by_name, segment, stop);
-  } else {
-    const std::vector<TensorFilePlan> plan = plan_tensor_files(specs, count);
-    for (const TensorFilePlan& file : plan)
-      write_file(pending.folder() / file.name, file, files, by_name, segment, stop);
-    write_tensor_index(pending.folder(), plan);
-  }
+  std::vector<TensorFilePlan> plan = {TensorFilePlan{kModelFile, specs}};
+  if (count > 1) plan = plan_tensor_files(specs, count);
+  FileHashes hashes;
+  for (const TensorFilePlan& file : plan)
+    hashes[file.name] =
+        write_file(pending.folder() / file.name, file, files, by_name, segment, stop);
+  if (count > 1) write_tensor_index(pending.folder(), plan);
+  write_file_hashes(pending.folder(), hashes);
   require_wanted(stop);
   pending.commit();
   directory.prune(files.keep, static_cast<int64_t>(files.known));
@@ -165,15 +165,9 @@ std::vector<std::string> read_files(const CheckpointFiles& files, const SharedSe
                "\": expected ", to_string(tensor.type), ", got ", to_string(view.spec->dtype),
                to_string(Dims(view.spec->shape)));
   }
-  for (const StoredTensor& tensor : wanted) {
-    size_t at = 0;
-    const std::span<const std::byte> bytes = found.at(tensor.name).bytes;
-    for (const auto piece : pieces_of(bytes_of(tensor, segment))) {
-      require_wanted(stop);
-      std::memcpy(piece.data(), bytes.data() + at, piece.size());
-      at += piece.size();
-    }
-  }
+  TensorFiles::Places places;
+  for (const StoredTensor& tensor : wanted) places[tensor.name] = bytes_of(tensor, segment);
+  found.read(places, [&] { require_wanted(stop); });
   return missing;
 }
 
@@ -196,7 +190,13 @@ CheckpointStore::Segment CheckpointStore::make_segment(uint64_t bytes) {
   return {last_, segment->descriptor()};
 }
 
-void CheckpointStore::close_segment(uint64_t number) { segments_.erase(number); }
+// To give gigabytes back takes long, too.
+void CheckpointStore::close_segment(uint64_t number) {
+  const auto found = segments_.find(number);
+  if (found == segments_.end()) return;
+  static_cast<void>(freeing_.start([memory = std::move(found->second)] {}));
+  segments_.erase(found);
+}
 
 std::shared_ptr<const SharedSegment> CheckpointStore::find(uint64_t segment) const {
   const auto found = segments_.find(segment);

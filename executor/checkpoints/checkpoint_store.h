@@ -36,7 +36,8 @@ class CheckpointStore {
   static constexpr int64_t kFileBytes = int64_t{5}
                                         << 30;  // Tensors are dealt to files of about it.
 
-  explicit CheckpointStore(Reactor& reactor) : background_(reactor, "checkpoints", 1) {}
+  explicit CheckpointStore(Reactor& reactor)
+      : freeing_(reactor, "segments", 1), background_(reactor, "checkpoints", 1) {}
   ~CheckpointStore();
   CheckpointStore(const CheckpointStore&) = delete;
 
@@ -56,6 +57,7 @@ class CheckpointStore {
   std::map<uint64_t, std::shared_ptr<const SharedSegment>> segments_;
   uint64_t last_ = 0;
   const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
+  Background freeing_;
   Background background_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -73,6 +74,38 @@ TEST_F(CheckpointStoreTest, WhatLiesInASegmentBecomesFilesAndComesBack) {
     EXPECT_EQ(first_in(in), 10);
     store.read(in.number, files(15));
     EXPECT_EQ(first_in(in), 15);
+  });
+}
+
+TEST_F(CheckpointStoreTest, AFlippedBitOnTheDiskIsAnErrorThatNamesTheFile) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    for (const uint64_t version : {5, 10}) {
+      fill(memory, static_cast<float>(version));
+      store.write(memory.number, files(version));
+    }
+    const std::filesystem::path newest = *CheckpointDir(folder()).latest() / kModelFile;
+    std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('\x01');
+    file.close();
+    const Error error = error_of([&] { store.read(memory.number, files(10)); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr(newest.string() + ": the file is damaged: expected"));
+    store.read(memory.number, files(5));
+    EXPECT_EQ(first_in(memory), 5);
+  });
+}
+
+TEST_F(CheckpointStoreTest, CheckpointsOfEarlierReleasesHaveNoHashesAndAreRead) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    fill(memory, 7);
+    store.write(memory.number, files(5));
+    EXPECT_TRUE(std::filesystem::remove(*CheckpointDir(folder()).latest() / kHashesFile));
+    const auto in = store.make_segment(128);
+    store.read(in.number, files(5));
+    EXPECT_EQ(first_in(in), 7);
   });
 }
 

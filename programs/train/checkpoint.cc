@@ -40,19 +40,22 @@ std::vector<TensorSpec> specs_of(const std::vector<StateTensor>& tensors) {
   return specs;
 }
 
-void write_file(const Slice& slice, const std::filesystem::path& path,
-                const std::vector<TensorSpec>& specs, const std::vector<StateTensor>& tensors,
-                const std::map<std::string, std::string>& metadata, int64_t piece_bytes_max) {
+// Returns its hash.
+std::string write_file(const Slice& slice, const std::filesystem::path& path,
+                       const std::vector<TensorSpec>& specs,
+                       const std::vector<StateTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       int64_t piece_bytes_max) {
   std::map<std::string_view, const StateTensor*> by_name;
   for (const StateTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
   SafetensorsWriter out(path, specs, metadata);
-  for (const TensorSpec& spec : specs) {
-    const StateTensor& tensor = *by_name.at(spec.name);
+  for (const TensorEntry& entry : out.tensors()) {
+    const StateTensor& tensor = *by_name.at(entry.spec.name);
     for (const Box& piece : pieces_of(tensor.type, piece_bytes_max)) {
       out.append(tensor.name, slice.read_state(tensor.state, tensor.in_state(piece)).bytes);
     }
   }
-  out.finish();
+  return out.finish();
 }
 
 // Files that the cluster has kept (Slice::keep_checkpoints) have all states in one set, under their
@@ -86,7 +89,7 @@ Type type_of(const TensorView& view, const std::string& name) {
 struct Restored {
   StateTensor tensor;
   FileDType found = FileDType::kF32;  // Its type in the file.
-  std::span<const std::byte> bytes;
+  TensorView view;
 };
 
 // Also under a name that it had in an earlier version.
@@ -107,7 +110,7 @@ std::vector<Restored> fitting(const Slice& slice, const TensorFiles& files, std:
     const Type found = type_of(view, tensor.name);
     GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
                "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
-    all.push_back({std::move(tensor), view.spec->dtype, view.bytes});
+    all.push_back({std::move(tensor), view.spec->dtype, view});
   }
   return all;
 }
@@ -123,16 +126,66 @@ void require_convertible(const TensorSpec& from, const Type& to) {
 
 // Writes it into its state, a piece at a time, converted to the state's type.
 void write_tensor(const Slice& slice, const Restored& restored, int64_t piece_bytes_max) {
-  const auto& [tensor, found, bytes] = restored;
+  const auto& [tensor, found, view] = restored;
   size_t at = 0;
   for (const Box& piece : pieces_of(tensor.type, piece_bytes_max)) {
     const Box part = tensor.in_state(piece);
     HostTensor values(Type{tensor.type.dtype, part.size});
     const size_t taken = static_cast<size_t>(values.type.elements()) * size_of(found);
-    convert_floats(found, bytes.subspan(at, taken), tensor.type.dtype, values.bytes);
+    std::vector<std::byte> bytes(taken);
+    view.read(at, bytes);
+    convert_floats(found, bytes, tensor.type.dtype, values.bytes);
     at += taken;
     slice.write_state(tensor.state, part, values);
   }
+}
+
+struct Checkpoint {
+  std::filesystem::path folder;
+  TensorFiles model;
+  std::optional<TensorFiles> optimizer;  // None: `model` has its states too.
+};
+
+// Verifies all files that have a hash.
+Checkpoint open_checkpoint(const std::filesystem::path& folder) {
+  Checkpoint found{folder, TensorFiles::open(folder), {}};
+  if (!is_kept_by_cluster(found.model))
+    found.optimizer = TensorFiles::open(folder / kOptimizerFile);
+  found.model.read({});
+  if (found.optimizer) found.optimizer->read({});
+  return found;
+}
+
+// A checkpoint, or the newest one of a folder of them that is not damaged.
+Checkpoint find_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
+  if (std::filesystem::exists(path / kModelFile) || std::filesystem::exists(path / kIndexFile))
+    return open_checkpoint(path);
+  GW_REQUIRE(std::filesystem::is_directory(path), "checkpoint: ", path.string(),
+             " is not a folder");
+  const CheckpointDir directory(path);
+  const std::optional<std::filesystem::path> latest = directory.latest();
+  GW_REQUIRE(latest.has_value(), "checkpoint: there is none under ", path.string());
+  std::vector<std::filesystem::path> folders;
+  for (const int64_t step : directory.steps()) {
+    if (directory.folder_of(step) == *latest) break;
+    folders.push_back(directory.folder_of(step));
+  }
+  folders.push_back(*latest);
+  std::ranges::reverse(folders);
+  std::optional<Error> damaged;
+  for (const std::filesystem::path& folder : folders) {
+    try {
+      return open_checkpoint(folder);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInvalid) throw;
+      if (options.on_warning) {
+        options.on_warning(
+            cat("the checkpoint ", folder.string(), " is passed over: ", error.message()));
+      }
+      if (!damaged) damaged = error;
+    }
+  }
+  throw Error(*damaged);
 }
 
 }  // namespace
@@ -154,19 +207,17 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
 
   CheckpointDir directory(root);
   PendingCheckpoint pending = directory.begin(at.step);
-  if (files == 1) {
-    write_file(slice, pending.folder() / kModelFile, specs, parameters, metadata,
-               options.piece_bytes_max);
-  } else {
-    std::vector<TensorFilePlan> plan = plan_tensor_files(specs, files);
-    for (const TensorFilePlan& file : plan) {
-      write_file(slice, pending.folder() / file.name, file.tensors, parameters, metadata,
-                 options.piece_bytes_max);
-    }
-    write_tensor_index(pending.folder(), plan);
+  std::vector<TensorFilePlan> plan = {TensorFilePlan{kModelFile, specs}};
+  if (files > 1) plan = plan_tensor_files(specs, files);
+  FileHashes hashes;
+  for (const TensorFilePlan& file : plan) {
+    hashes[file.name] = write_file(slice, pending.folder() / file.name, file.tensors, parameters,
+                                   metadata, options.piece_bytes_max);
   }
-  write_file(slice, pending.folder() / kOptimizerFile, specs_of(moments), moments, metadata,
-             options.piece_bytes_max);
+  if (files > 1) write_tensor_index(pending.folder(), plan);
+  hashes[kOptimizerFile] = write_file(slice, pending.folder() / kOptimizerFile, specs_of(moments),
+                                      moments, metadata, options.piece_bytes_max);
+  write_file_hashes(pending.folder(), hashes);
   std::filesystem::path folder = pending.commit();
   directory.prune(options.keep);
   return folder;
@@ -186,16 +237,8 @@ void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition&
 
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
                                  const LoadOptions& options) {
-  std::filesystem::path folder = path;
-  if (!std::filesystem::exists(folder / kModelFile) &&
-      !std::filesystem::exists(folder / kIndexFile)) {
-    GW_REQUIRE(std::filesystem::is_directory(path), "checkpoint: ", path.string(),
-               " is not a folder");
-    auto latest = CheckpointDir(path).latest();
-    GW_REQUIRE(latest.has_value(), "checkpoint: there is none under ", path.string());
-    folder = *latest;
-  }
-  TensorFiles model = TensorFiles::open(folder);
+  const Checkpoint found = find_checkpoint(path, options);
+  const auto& [folder, model, optimizer] = found;
   const bool is_kept = is_kept_by_cluster(model);
   TrainingPosition at{.seed = number(model, "seed", folder)};
   if (is_kept) {
@@ -213,8 +256,6 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
   GW_REQUIRE(options.model.empty() || at.model.empty() || at.model == options.model,
              "checkpoint: ", folder.string(), " is of another model: it has the sizes ", at.model,
              ", and the program ", options.model);
-  std::optional<TensorFiles> optimizer;
-  if (!is_kept) optimizer = TensorFiles::open(folder / kOptimizerFile);
   std::vector<Restored> all = fitting(slice, model, kParameters, !is_kept);
   std::ranges::move(fitting(slice, is_kept ? model : *optimizer, kOptimizer, false),
                     std::back_inserter(all));
@@ -232,7 +273,7 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
     if (foreign.empty()) continue;
     const TensorView& view = files.at(foreign);
     require_convertible(*view.spec, tensor.type);
-    all.push_back({std::move(tensor), view.spec->dtype, view.bytes});
+    all.push_back({std::move(tensor), view.spec->dtype, view});
   }
   for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
   return static_cast<int>(all.size());

@@ -4,7 +4,7 @@
 // A folder for each step (checkpoint/checkpoint_dir.h) in the safetensors layout:
 // model*.safetensors holds the parameters under their own names ("layers.0.attn.q"), so that other
 // tools read them; optimizer.safetensors the moments. Step, data position, seed, the data's hash
-// and the model's sizes are metadata of the model files. Layers that a program stacks in one state
+// and the model's sizes are metadata of the model files; b2sums.txt has the hashes of all. Layers that a program stacks in one state
 // are tensors of their own in the file, so a program loads what another one wrote, whichever of
 // them stacks its layers. Tensors are read from the cluster, and written to it, a piece of at most
 // 64 MiB at a time, of which each host takes or gives what its devices have: nobody holds a model,
@@ -46,6 +46,8 @@ struct LoadOptions {
   // Not empty: a training checkpoint that says to be of another model is refused. Shapes do not
   // tell all models apart: the number of heads is in none.
   std::string model;
+  // Hears of checkpoints that were passed over because they are damaged.
+  std::function<void(const std::string&)> on_warning = {};
 };
 
 // All tensors of states whose name begins with "params." or "adamw.". Returns the checkpoint's
@@ -59,9 +61,10 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
 void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first,
                       const std::vector<std::string>& elastic = {});
 
-// Reads every such tensor of the slice's states from the newest checkpoint under `path` (or from
-// the folder itself), one that save_checkpoint() wrote or the cluster has kept. kInvalid, naming
-// the tensor, when one is missing or differs in type; nothing is written then.
+// Reads every such tensor of the slice's states from the newest checkpoint under `path` whose files
+// have the hashes that are written beside them (or from the folder itself), one that
+// save_checkpoint() wrote or the cluster has kept. kInvalid, naming the tensor, when one is missing
+// or differs in type, and naming the file where all are damaged; nothing is written then.
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
                                  const LoadOptions& options = {});
 

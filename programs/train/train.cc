@@ -243,7 +243,9 @@ class Training {
     const std::filesystem::path from =
         options_.resume ? options_.out / "checkpoints" : options_.resume_from;
     const TrainingPosition at =
-        load_checkpoint(*slice_, from, {.model = sizes_text(options_.config.model)});
+        load_checkpoint(*slice_, from,
+                        {.model = sizes_text(options_.config.model),
+                         .on_warning = [this](const std::string& line) { progress_.note(line); }});
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
     GW_REQUIRE(at.data == data_hash_, "train: the checkpoint was made on another text, batch or ",

@@ -51,7 +51,7 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_file("create", path_, errno);
 }
 
@@ -72,6 +72,16 @@ void DurableFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
     if (count <= 0) fail_file("write", path_, count < 0 ? errno : ENOSPC);
     offset += static_cast<uint64_t>(count);
     bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void DurableFile::read_at(uint64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t count = pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail_file("read", path_, count < 0 ? errno : EIO);
+    offset += static_cast<uint64_t>(count);
+    to = to.subspan(static_cast<size_t>(count));
   }
 }
 

@@ -31,6 +31,8 @@ class DurableFile {
   DurableFile& operator=(DurableFile&&) = delete;
 
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  // What was written there.
+  void read_at(uint64_t offset, std::span<std::byte> to) const;
   // Waits until the bytes are on the disk. The name is durable only after sync_folder().
   void finish();
 

@@ -104,8 +104,10 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   EXPECT_EQ(folder.steps().back(), version - 2);
   EXPECT_EQ(folder.latest()->filename(), folder.folder_of(version - 2).filename());
   const TensorFiles files = TensorFiles::open(*folder.latest());
-  const auto* const w = reinterpret_cast<const float*>(files.at("w").bytes.data());
-  const auto* const v = reinterpret_cast<const float*>(files.at("v").bytes.data());
+  const std::vector<std::byte> w_bytes = files.at("w").read_all(),
+                               v_bytes = files.at("v").read_all();
+  const auto* const w = reinterpret_cast<const float*>(w_bytes.data());
+  const auto* const v = reinterpret_cast<const float*>(v_bytes.data());
   float expected_w = 0, expected_v = 0;
   for (int64_t run = 0; run < version - 2; ++run) {
     expected_w = expected_w * 0.999f + 0.5f;

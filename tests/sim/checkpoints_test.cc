@@ -77,7 +77,7 @@ std::filesystem::path folder_of(const TempDir& root, const std::string& program)
 }
 
 std::vector<float> values_of(const TensorFiles& files, const std::string& name) {
-  const auto bytes = files.at(name).bytes;
+  const auto bytes = files.at(name).read_all();
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;

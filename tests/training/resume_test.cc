@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 
 #include "programs/train/checkpoint.h"
@@ -190,6 +191,36 @@ TEST_F(ResumeTest, AFolderWithoutACheckpointIsNamed) {
   const Error error = error_of([&] { train(none); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), HasSubstr("none/checkpoints"));
+}
+
+TEST_F(ResumeTest, ADamagedCheckpointIsPassedOverForTheOneBeforeIt) {
+  const LanguageModelConfig config = tiny_model(text_);
+  std::filesystem::path newest;
+  {
+    Trainer trainer(config);
+    for (const int64_t step : {1, 2}) {
+      newest = save_checkpoint(trainer.slice, folder_ / "checkpoints",
+                               {.step = step, .seed = config.seed});
+      trainer.train(1);
+    }
+    trainer.client.close();
+  }
+  {
+    std::fstream file(newest / "optimizer.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const auto last = static_cast<char>(file.peek() ^ 1);
+    file.seekp(-1, std::ios::end);
+    file.put(last);
+  }
+  Trainer trainer(config);
+  std::string told;
+  const LoadOptions options{.on_warning = [&](const std::string& line) { told += line; }};
+  EXPECT_EQ(load_checkpoint(trainer.slice, folder_ / "checkpoints", options).step, 1);
+  EXPECT_THAT(told, HasSubstr((newest / "optimizer.safetensors").string() +
+                              ": the file is damaged: expected the BLAKE2b hash"));
+  const Error error = error_of([&] { load_checkpoint(trainer.slice, newest); });
+  EXPECT_THAT(error.what(), HasSubstr("the file is damaged"));
 }
 
 TEST_F(ResumeTest, ACheckpointOfAnotherModelNamesTheTensor) {

@@ -26,9 +26,10 @@ int list(const std::string& path, bool json) {
   for (const auto& [name, view] : files.tensors()) {
     const std::string type = type_of(*view.spec);
     if (json) {
-      rows.push_back({{"name", name}, {"type", type}, {"bytes", uint64_t{view.bytes.size()}}});
+      rows.push_back({{"name", name}, {"type", type}, {"bytes", view.size()}});
     } else {
-      std::printf("%-48s %-24s %12zu\n", name.c_str(), type.c_str(), view.bytes.size());
+      std::printf("%-48s %-24s %12llu\n", name.c_str(), type.c_str(),
+                  static_cast<unsigned long long>(view.size()));
     }
   }
   if (json) std::printf("%s\n", to_json(rows).c_str());

@@ -56,7 +56,7 @@ HostTensor read_tensor(const std::string& file, const std::string& name) {
   GW_REQUIRE(dtype.has_value(), file, ": tensor \"", view.spec->name, "\" is of type ",
              to_string(view.spec->dtype), ", which no input has");
   HostTensor tensor(Type{*dtype, view.spec->shape});
-  std::memcpy(tensor.bytes.data(), view.bytes.data(), view.bytes.size());
+  view.read(0, tensor.bytes);
   return tensor;
 }
 

@@ -1,0 +1,15 @@
+// A small file, whole, with a bound: of the texts that lie beside tensors.
+//
+// Threads: safe anywhere.
+// Errors: as durable_file.h; kInvalid for one that is larger.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace gangway {
+
+std::string read_small_file(const std::filesystem::path& path, uint64_t bytes_max);
+
+}  // namespace gangway
