@@ -89,12 +89,13 @@ function(gw_remembered variable)
 endfunction()
 
 # gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...] [ALONE ...] [SHARDS n]
-#         [PURE] [DATA <files and folders>...] [TOOLS <targets>...])
+#         [PURE] [REACTORS] [DATA <files and folders>...] [TOOLS <targets>...])
 # A GoogleTest program, run as SHARDS processes (default: one), each one a CTest. ALONE: as of
 # gw_room(); GANGWAY_UNITY_TESTS compiles the others several as one. PURE: the result follows from
-# the program, DATA and TOOLS; what that asks of a test is said in tests/runner/run_test.py.
+# the program, DATA and TOOLS; what that asks of a test is said in tests/runner/run_test.py. REACTORS:
+# each process that it starts, and itself, fails when its event loop is held up by somebody's work.
 function(gw_test name)
-  cmake_parse_arguments(T "PURE" "SHARDS" "SOURCES;DEPENDS;LABELS;ALONE;DATA;TOOLS" ${ARGN})
+  cmake_parse_arguments(T "PURE;REACTORS" "SHARDS" "SOURCES;DEPENDS;LABELS;ALONE;DATA;TOOLS" ${ARGN})
   gw_executable(${name} SOURCES ${T_SOURCES}
     DEPENDS ${T_DEPENDS} gw_places GTest::gmock GTest::gtest GTest::gtest_main)
   if(MOLD)
@@ -122,6 +123,10 @@ function(gw_test name)
   foreach(shard RANGE ${last})
     set(test ${name})
     set(environment "GANGWAY_TOKEN_FILE=${CMAKE_BINARY_DIR}/test_token")
+    # Sanitizers make all work longer.
+    if(T_REACTORS AND NOT GANGWAY_SANITIZE AND NOT GANGWAY_COVERAGE)
+      list(APPEND environment GANGWAY_REACTOR_LIMIT_MS=100)
+    endif()
     if(T_SHARDS GREATER 1)
       string(APPEND test ":${shard}")
       list(APPEND environment GTEST_TOTAL_SHARDS=${T_SHARDS} GTEST_SHARD_INDEX=${shard})

@@ -254,6 +254,8 @@ struct Heartbeat {
   # Bytes that its devices moved since it started, by the class of the link.
   stuck @4 :List(StuckDevice);
   # All devices whose work does not go on, and no others. Sent at once when one becomes stuck.
+  reactorLongestMs @5 :UInt32;
+  # For how long its reactor was at most held up, since it started (runtime/fibers/stretch_watch.h).
 }
 
 struct StuckDevice {

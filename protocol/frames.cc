@@ -177,6 +177,7 @@ struct Encode {
     heartbeat.setMovedInHost(frame.moved[0]);
     heartbeat.setMovedInIsland(frame.moved[1]);
     heartbeat.setMovedBetweenIslands(frame.moved[2]);
+    heartbeat.setReactorLongestMs(frame.reactor_longest_ms);
     if (frame.stuck.empty()) return;
     auto stuck = heartbeat.initStuck(count(frame.stuck.size()));
     for (uint32_t i = 0; i < stuck.size(); ++i) {
@@ -319,7 +320,8 @@ HeartbeatFrame read_heartbeat(wire::Heartbeat::Reader from) {
   HeartbeatFrame heartbeat{
       from.getRunsDone(),
       {from.getMovedInHost(), from.getMovedInIsland(), from.getMovedBetweenIslands()},
-      {}};
+      {},
+      from.getReactorLongestMs()};
   for (auto stuck : from.getStuck()) {
     heartbeat.stuck.push_back({.device = stuck.getDevice(),
                                .run = RunId(stuck.getRun()),

@@ -118,7 +118,8 @@ TEST(FramesTest, SmallOutputsTravelWithTheEndOfTheRun) {
 }
 
 TEST(FramesTest, AHeartbeatSaysWhatWasMovedOverEachClassOfLink) {
-  const HeartbeatFrame beat{.runs_done = 3, .moved = {1, uint64_t{1} << 40, 7}};
+  const HeartbeatFrame beat{
+      .runs_done = 3, .moved = {1, uint64_t{1} << 40, 7}, .reactor_longest_ms = 120};
   EXPECT_EQ(std::get<HeartbeatFrame>(decode(encode(beat))), beat);
 }
 

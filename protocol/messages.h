@@ -173,8 +173,9 @@ struct StuckDevice {
 
 struct HeartbeatFrame {
   uint64_t runs_done = 0;
-  LinkBytes moved{};               // By its devices, since the executor started.
-  std::vector<StuckDevice> stuck;  // All that are, at most one for each device.
+  LinkBytes moved{};                // By its devices, since the executor started.
+  std::vector<StuckDevice> stuck;   // All that are, at most one for each device.
+  uint32_t reactor_longest_ms = 0;  // As Reactor::longest_stretch_ns().
   bool operator==(const HeartbeatFrame&) const = default;
 };
 

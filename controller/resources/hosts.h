@@ -62,6 +62,8 @@ struct HostRecord {
   LinkBytes moved{};
   std::array<Counter, kLinkClasses.size()> moved_total;
 
+  uint32_t reactor_longest_ms = 0;  // As it says with each heartbeat.
+
   void count_moved(const LinkBytes& now);
 };
 

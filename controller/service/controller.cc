@@ -217,6 +217,7 @@ void Controller::on_message(HostId id, Message message) {
     recovery_.look_again();
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
+    host->reactor_longest_ms = heartbeat->reactor_longest_ms;
     // Others need not wait for what does not go on; what goes on again may get a turn.
     if (stuck_.update(*host, std::move(heartbeat->stuck))) runs_.pump();
   } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {

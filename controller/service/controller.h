@@ -120,6 +120,11 @@ struct ShownGraph {
   std::string text;                        // Where it was asked why.
 };
 
+// Both, as they are sent.
+struct GraphBytes {
+  std::vector<std::byte> program, plan;
+};
+
 // What devices of an executable did last: all that they did, of whatever program.
 struct ShownTimeline {
   ShownGraph graph;
@@ -188,6 +193,7 @@ class Controller {
   // What is compiled of a program, and why so (shown_graphs.cc). kInvalid for what it does not
   // have. Suspends where it is asked why.
   ShownGraph graph(SessionId session, const GraphRequest& request);
+  GraphBytes bytes_of(const ShownGraph& graph, const std::string& asked_by);  // Suspends.
   // Of each device the last so many events. Suspends until its hosts have answered, or are lost.
   ShownTimeline timeline(SessionId session, const GraphRequest& request, uint32_t events_max);
   // Those that it has, in the order in which they were compiled. Of open sessions.
@@ -256,6 +262,9 @@ class Controller {
   // How many entries each of its tables has, by name: what would pile up over weeks if it were not
   // dropped with what it belongs to.
   std::map<std::string, size_t> census() const;
+  uint64_t reactor_longest_ms() const {
+    return static_cast<uint64_t>(reactor_.longest_stretch_ns()) / 1'000'000;
+  }
   std::vector<ProgramCounts> programs() const;
   uint32_t run_credits() const { return options_.run_credits; }
   uint32_t copy_credits() const { return options_.copy_credits; }

@@ -122,6 +122,18 @@ void add_hosts(MetricsPage& page, const HostTable& table) {
       [&](H host) { return uint64_t{!table.takes_slices(host)}; });
 }
 
+void add_reactors(MetricsPage& page, Controller& controller) {
+  page.begin("gangway_reactor_longest_ms",
+             "For how long the process's reactor was at most held up by what it ran",
+             MetricKind::kGauge);
+  page.add({{"process", "controller"}}, controller.reactor_longest_ms());
+  for (const auto& [id, host] : controller.hosts().all()) {
+    if (!host.lost)
+      page.add({{"process", "executor"}, {"host", host.info.name}},
+               uint64_t{host.reactor_longest_ms});
+  }
+}
+
 }  // namespace
 
 std::string metrics_page(Controller& controller) {
@@ -134,6 +146,7 @@ std::string metrics_page(Controller& controller) {
     return named != nullptr && (kind == MetricKind::kCounter || !named->gone_at_ns);
   }));
   add_hosts(page, hosts);
+  add_reactors(page, controller);
   add_programs(page, controller.programs());
   return page.text();
 }

@@ -47,6 +47,11 @@ TEST_F(ControllerTest, TheMetricsOfAHostEndWithItsName) {
             HasSubstr("gangway_host_device_memory_bytes{host=\"host-1\"} 1000\n"),
             HasSubstr("gangway_host_suspect{host=\"host-1\"} 0\n"),
             HasSubstr("gangway_host_draining{host=\"host-1\"} 0\n")));
+  controller_.on_message(hosts_[1], HeartbeatFrame{.reactor_longest_ms = 12});
+  EXPECT_THAT(metrics_page(controller_),
+              AllOf(HasSubstr("gangway_reactor_longest_ms{process=\"controller\"} 0\n"),
+                    HasSubstr("gangway_reactor_longest_ms{host=\"host-1\",process=\"executor\"} "
+                              "12\n")));
   lose(1);
   EXPECT_THAT(
       metrics_page(controller_),

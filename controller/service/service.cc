@@ -15,8 +15,6 @@
 #include "controller/service/session_server.h"
 #include "controller/service/state_writer.h"
 #include "controller/service/status_wire.h"
-#include "ir/plan/plan_wire.h"
-#include "ir/wire/wire.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/net/server.h"
@@ -202,13 +200,13 @@ void write_log(wire::Controller::LogsResults::Builder to, const ProgramLog& log)
   }
 }
 
-void write_graph(wire::Controller::GraphResults::Builder to, const ShownGraph& graph) {
-  if (!graph.text.empty()) return to.setText(graph.text);
+void write_graph(wire::Controller::GraphResults::Builder to, const ShownGraph& graph,
+                 const GraphBytes& bytes) {
   const auto data = [](const std::vector<std::byte>& bytes) {
     return kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size());
   };
-  to.setProgram(data(to_wire(*graph.program)));
-  to.setPlan(data(to_wire(*graph.plan)));
+  to.setProgram(data(bytes.program));
+  to.setPlan(data(bytes.plan));
   const auto slices = static_cast<uint32_t>(graph.kinds.size());
   auto kinds = to.initKinds(slices);
   auto placed = to.initPlaced(slices);
@@ -367,11 +365,13 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string name = cut(params.getName().cStr(), kTextBytesMax);
       const std::optional<SessionId> id = program_of(name);
       GW_REQUIRE(id, "graph: there is no program \"", name, "\" that ", owner_, " may look at");
-      write_graph(context.getResults(),
-                  impl_.core.graph(*id, {.executable = params.getExecutable().cStr(),
-                                         .plan = PlanId(params.getPlan()),
-                                         .why = cut(params.getWhy().cStr(), kTextBytesMax),
-                                         .asked_by = owner_}));
+      const ShownGraph graph =
+          impl_.core.graph(*id, {.executable = params.getExecutable().cStr(),
+                                 .plan = PlanId(params.getPlan()),
+                                 .why = cut(params.getWhy().cStr(), kTextBytesMax),
+                                 .asked_by = owner_});
+      if (!graph.text.empty()) return context.getResults().setText(graph.text);
+      write_graph(context.getResults(), graph, impl_.core.bytes_of(graph, owner_));
     });
   }
 

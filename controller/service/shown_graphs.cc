@@ -2,6 +2,8 @@
 // and what its devices did last.
 #include "controller/service/controller.h"
 #include "ir/explain/why.h"
+#include "ir/plan/plan_wire.h"
+#include "ir/wire/wire.h"
 
 namespace gangway {
 namespace {
@@ -69,6 +71,12 @@ ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
     });
   }
   return graph;
+}
+
+GraphBytes Controller::bytes_of(const ShownGraph& graph, const std::string& asked_by) {
+  return background_.run(asked_by, [program = graph.program, plan = graph.plan] {
+    return GraphBytes{to_wire(*program), to_wire(*plan)};
+  });
 }
 
 ShownTimeline Controller::timeline(SessionId id, const GraphRequest& request, uint32_t events_max) {

@@ -277,7 +277,10 @@ class ExecutorService::Impl final : public HostEvents {
     if (pacer_ != nullptr) pacer_->prepare_calls(host_.calls_to_prepare(frame));
   }
 
-  void send_heartbeat() { send(HeartbeatFrame{runs_done_, host_.moved_bytes(), host_.stuck()}); }
+  void send_heartbeat() {
+    send(HeartbeatFrame{runs_done_, host_.moved_bytes(), host_.stuck(),
+                        static_cast<uint32_t>(reactor_.longest_stretch_ns() / 1'000'000)});
+  }
 
   // What is stuck has changed.
   void tell_stuck() {

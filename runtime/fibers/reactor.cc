@@ -16,6 +16,7 @@
 #include "runtime/fibers/mailbox.h"
 #include "runtime/fibers/port.h"
 #include "runtime/fibers/sim_port.h"
+#include "runtime/fibers/stretch_watch.h"
 
 namespace gangway {
 namespace {
@@ -101,6 +102,7 @@ Reactor::Reactor(std::unique_ptr<internal::Port> port, uint64_t seed, bool simul
       stacks_(std::make_shared<internal::StackPool>()),
       mailbox_(std::make_unique<Mailbox>(*port_)),
       clock_(std::make_unique<ReactorClock>(*port_)),
+      stretches_(simulated ? nullptr : std::make_unique<internal::StretchWatch>()),
       rng_(seed),
       simulated_(simulated) {
   report_stack_overflows();
@@ -222,8 +224,20 @@ void Reactor::run_ready() {
   });
 }
 
+int64_t Reactor::longest_stretch_ns() const {
+  return stretches_ == nullptr ? 0 : stretches_->longest_ns();
+}
+
 // Runs what is ready now; false when there was and is nothing.
 bool Reactor::turn() {
+  if (stretches_ == nullptr) return run_what_is_ready();
+  stretches_->begin(port_->now_ns());
+  const bool any = run_what_is_ready();
+  stretches_->end(port_->now_ns());
+  return any;
+}
+
+bool Reactor::run_what_is_ready() {
   kj::EventLoop& loop = port_->loop();
   struct Callback {
     explicit Callback(bool& flag) : flag_(flag) { flag_ = true; }

@@ -47,6 +47,7 @@ namespace gangway {
 namespace internal {
 class FiberQueue;
 class Port;
+class StretchWatch;
 }  // namespace internal
 
 class Mailbox;
@@ -91,6 +92,9 @@ class Reactor {
   bool simulated() const { return simulated_; }
   bool in_fiber() const { return current_ != nullptr; }
   size_t live_fibers() const { return live_count_; }
+  // For how long it was at most held up by what it ran (stretch_watch.h), since it began; 0 in a
+  // simulation.
+  int64_t longest_stretch_ns() const;
   // One line for each live fiber: its name and what it waits for.
   std::string describe_fibers() const;
 
@@ -112,6 +116,7 @@ class Reactor {
   void finish(internal::FiberState& state) noexcept;
   void pump(const std::function<bool()>& done);
   bool turn();
+  bool run_what_is_ready();
   bool block();
   void cancel_all();
 
@@ -120,6 +125,7 @@ class Reactor {
   std::shared_ptr<internal::StackPool> stacks_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<Clock> clock_;
+  std::unique_ptr<internal::StretchWatch> stretches_;  // Null in a simulation.
   Rng rng_;
   bool simulated_;
   bool in_callback_ = false;  // KJ or mail runs: no suspension.

@@ -28,6 +28,31 @@ class ReactorTest : public testing::TestWithParam<Kind> {
   std::unique_ptr<Reactor> reactor_ = make(GetParam());
 };
 
+void work_for_ms(int64_t ms) {
+  const Clock& clock = Reactor::current().clock();
+  for (const int64_t until_ns = clock.now_ns() + ms * 1'000'000; clock.now_ns() < until_ns;) {
+  }
+}
+
+TEST(RealReactorTest, TellsForHowLongSomebodysWorkHeldItUp) {
+  const auto reactor = Reactor::make_real();
+  reactor->run([&] { reactor->clock().sleep_for(30ms); });
+  EXPECT_LT(reactor->longest_stretch_ns(), 20'000'000) << "sleeping is no work";
+  reactor->run([] { work_for_ms(40); });
+  // Others may have had the core meanwhile, and a little before.
+  EXPECT_GT(reactor->longest_stretch_ns(), 0);
+  EXPECT_LT(reactor->longest_stretch_ns(), 5'000'000'000);
+}
+
+TEST(RealReactorDeathTest, AReactorThatIsHeldUpForLongerThanATestAllowsEndsItsProcess) {
+  const auto held_up = [] {
+    setenv("GANGWAY_REACTOR_LIMIT_MS", "1", 1);
+    const auto reactor = Reactor::make_real();
+    while (true) reactor->run([] { work_for_ms(50); });
+  };
+  EXPECT_DEATH(held_up(), "reactor: held up for [0-9.]+ ms: expected at most 1.0 ms");
+}
+
 INSTANTIATE_TEST_SUITE_P(Ports, ReactorTest, testing::Values(Kind::kReal, Kind::kSimulated),
                          name_of);
 
