@@ -17,6 +17,7 @@
 #include "ir/plan/plan_check.h"
 #include "ir/plan/rows_overflow.h"
 #include "protocol/slice_shape.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/loc.h"
 
 namespace gangway {
@@ -141,10 +142,15 @@ void require_equal_stacks(internal::SliceImpl& slice, const Program& program) {
 }  // namespace
 
 Executable Slice::compile(const Program& program, const CompileOptions& options, Loc loc) const {
-  return compile(program, {}, options, loc);
+  return compile(program, std::span<const Slice>(), options, loc);
 }
 
-Executable Slice::compile(const Program& program, const std::vector<Slice>& more_slices,
+Executable Slice::compile(const Program& program, std::initializer_list<Slice> more_slices,
+                          const CompileOptions& options, Loc loc) const {
+  return compile(program, std::span(more_slices.begin(), more_slices.size()), options, loc);
+}
+
+Executable Slice::compile(const Program& program, std::span<const Slice> more_slices,
                           const CompileOptions& asked, Loc loc) const {
   CompileOptions options = asked;
   if (options.runs_in_flight_max == 0)
@@ -408,6 +414,7 @@ namespace {
 
 Client join(const std::string& address, const ConnectOptions& options,
             internal::ClientImpl::Joins joins) {
+  get_errors_for_files_beyond_the_limit();  // Of checkpoints and timelines.
   const bool local = address.starts_with("local:");
   const LocalShape shape = local ? parse_local(address) : LocalShape{};
   require_share("connect", {.weight = options.weight, .priority = options.priority});

@@ -33,6 +33,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -266,9 +267,13 @@ class Slice {
   // slice 0. Programs compiled on one slice share the states of equal name: one that is there keeps
   // what it holds, and on_warning is told where this program would have begun it otherwise. An error
   // that is about no line of the program names the caller's.
+  //   slice.compile(program, {.runs_in_flight_max = 1});
+  //   slice.compile(program, {second, third});
   Executable compile(const Program& program, const CompileOptions& options = {},
                      Loc loc = Loc::current()) const;
-  Executable compile(const Program& program, const std::vector<Slice>& more_slices,
+  Executable compile(const Program& program, std::span<const Slice> more_slices,
+                     const CompileOptions& options = {}, Loc loc = Loc::current()) const;
+  Executable compile(const Program& program, std::initializer_list<Slice> more_slices,
                      const CompileOptions& options = {}, Loc loc = Loc::current()) const;
 
   // An array for an input of a program compiled on this slice: the first run that takes it lays it

@@ -8,12 +8,13 @@
 
 #include "client/failed_runs.h"
 #include "client/held_runs.h"
+#include "runtime/base/printable.h"
 
 namespace gangway::internal {
 namespace {
 
 void to_standard_error(const std::string& line) {
-  std::fprintf(stderr, "gangway: %s\n", line.c_str());
+  std::fprintf(stderr, "gangway: %s\n", printable_lines(line).c_str());
 }
 
 // The connection to the controller calls this, and would end with what the user's code throws.

@@ -171,6 +171,13 @@ Program with_random_state(const Mesh& mesh, const AxisPlacements& cut) {
   return b.build();
 }
 
+TEST_F(ClientTest, OptionsAloneAreOptionsAndNotSlices) {
+  const Slice one = client_.allocate({.devices = 1});
+  const Program program = with_random_state({{{"data", 1}}}, {});
+  EXPECT_NO_THROW(one.compile(program, {.runs_in_flight_max = 1}).run().wait());
+  EXPECT_NO_THROW(one.compile(program, {}).run().wait());
+}
+
 TEST_F(ClientTest, AStateBeginsTheSameOnEveryMeshAndEachDeviceMakesItsPartOnly) {
   const Slice one = client_.allocate({.devices = 1});
   const Executable alone = one.compile(with_random_state({{{"data", 1}}}, {}));

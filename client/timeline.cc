@@ -1,16 +1,15 @@
 #include "client/timeline.h"
 
+#include <cerrno>
 #include <fstream>
 
-#include "runtime/base/error.h"
+#include "runtime/base/durable_file.h"
 
 namespace gangway::internal {
 namespace {
 
 void require_written(const std::ofstream& file, const std::string& path) {
-  if (file.good()) return;
-  throw Error(ErrorKind::kInvalid, cat("trace: can't write ", path), {},
-              "trace_path needs a folder that exists and room for the file");
+  if (!file.good()) fail_file("write the trace", path, errno != 0 ? errno : EIO);
 }
 
 }  // namespace

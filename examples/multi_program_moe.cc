@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <system_error>
 
 #include "gangway.h"
 #include "programs/default_text.h"
@@ -33,14 +34,17 @@ constexpr size_t kAhead = 8;
 // A folder of its own, which goes with it.
 struct Files {
   const fs::path root = [] {
-    std::string name = fs::temp_directory_path() / "multi_program_moe.XXXXXX";
-    GW_REQUIRE(mkdtemp(name.data()) != nullptr, "no folder can be made in ",
-               fs::temp_directory_path().string());
+    std::error_code error;
+    std::string name = fs::temp_directory_path(error) / "multi_program_moe.XXXXXX";
+    GW_REQUIRE(mkdtemp(name.data()) != nullptr, "no folder can be made: ", name);
     return fs::path(name);
   }();
   const fs::path book = root / "book", gospels = root / "gospels";
   const fs::path checkpoints = root / "checkpoints";
-  ~Files() { fs::remove_all(root); }
+  ~Files() {
+    std::error_code ignored;
+    fs::remove_all(root, ignored);
+  }
 };
 
 LanguageModelConfig config_of(const fs::path& text) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/paths.h"
 
 namespace gangway {
 namespace {
@@ -65,7 +66,7 @@ std::optional<AccessToken> read_if_there(const fs::path& file) {
 }
 
 void create_folder(const fs::path& file) {
-  const fs::path folder = fs::absolute(file).parent_path();
+  const fs::path folder = absolute_path(file).parent_path();
   std::error_code error;
   if (fs::exists(folder, error)) return;
   fs::create_directories(folder.parent_path(), error);

@@ -15,6 +15,7 @@
 
 #include "client/cluster.h"
 #include "protocol/rpc_values.h"
+#include "runtime/base/paths.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/os/anonymous_file.h"
@@ -37,9 +38,11 @@ std::string find_tool() {
        {self / "gangway", self / "../tools/gangway", self / "../bin/gangway",
         self / "../../tools/gangway",
         std::filesystem::path(&kInstalledTool != nullptr ? kInstalledTool : "")}) {
-    if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate)) {
-      return std::filesystem::weakly_canonical(candidate).string();
-    }
+    if (access(candidate.c_str(), X_OK) != 0) continue;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(candidate, error)) continue;
+    const auto whole = std::filesystem::canonical(candidate, error);
+    return (error ? candidate : whole).string();
   }
   return "gangway";
 }
@@ -52,7 +55,7 @@ std::string unique_name() {
 
 // One that others create; removed with all in it when this goes.
 struct RemovedFolder {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / unique_name();
+  const std::filesystem::path path = temp_folder() / unique_name();
   ~RemovedFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
@@ -121,8 +124,11 @@ class Processes final : public Cluster {
           ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
       children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
     } catch (const Error& error) {
+      // Invalid is a program that can't be started; all else has nothing to do with which it is.
       throw Error(error.kind(), cat("local cluster: ", error.message()), {.host = name},
-                  "say where the gangway tool is with GANGWAY_TOOL, or put it on the path");
+                  error.kind() == ErrorKind::kInvalid
+                      ? "say where the gangway tool is with GANGWAY_TOOL, or put it on the path"
+                      : error.hint());
     }
   }
 

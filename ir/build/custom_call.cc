@@ -9,6 +9,7 @@
 #include "ir/build/builder.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/paths.h"
 
 namespace gangway {
 
@@ -22,7 +23,7 @@ std::string read_library(const std::string& path) {
 }
 
 UserKernel user_kernel(const std::string& path, const std::string& symbol) {
-  const std::string whole = std::filesystem::absolute(path).lexically_normal();
+  const std::string whole = absolute_path(path).lexically_normal();
   return {.path = whole, .library = content_hash(read_library(whole)), .symbol = symbol};
 }
 

@@ -51,6 +51,12 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
   GW_REQUIRE(!parameters.empty() && parameters.size() == gradients.size(),
              "adamw: ", parameters.size(), " parameters, but ", gradients.size(), " gradients");
   const DType dtype = parameters[0].value.dtype();
+  for (const Leaf& parameter : parameters) {
+    GW_REQUIRE(parameter.value.dtype() == dtype, "adamw: expected parameters of one type, got \"",
+               parameters[0].name, "\" of ", to_string(dtype), " and \"", parameter.name, "\" of ",
+               to_string(parameter.value.dtype()),
+               ": convert one of them, or call adamw for each type with trees of its own");
+  }
   Value lr = b.input(config.lr_input, {dtype, {}});
   Value step = b.input(config.step_input, {dtype, {}});
 

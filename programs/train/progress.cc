@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "runtime/base/cat.h"
+#include "runtime/base/printable.h"
 
 namespace gangway::programs {
 namespace {
@@ -103,7 +104,7 @@ void Progress::show(const ProgressLine& line, double now_s) {
 
 void Progress::show_compile(const std::string& what, double part, double since_s, double now_s) {
   if (!live_ || now_s - since_s < kCompileShownAfter) return;
-  std::fprintf(stderr, "\r\033[Kcompiling: %.0f %%  %s", 100 * part, what.c_str());
+  std::fprintf(stderr, "\r\033[Kcompiling: %.0f %%  %s", 100 * part, printable(what).c_str());
   std::fflush(stderr);
   open_ = passing_ = true;
 }
@@ -111,7 +112,7 @@ void Progress::show_compile(const std::string& what, double part, double since_s
 void Progress::show_wait(const std::string& what, double now_s) {
   if (!live_ && now_s - shown_s_ < kPlainWaitInterval) return;
   shown_s_ = now_s;
-  const std::string text = cat("waiting for ", what);
+  const std::string text = cat("waiting for ", printable(what));
   if (live_) {
     std::fprintf(stderr, "\r\033[K%s", text.substr(0, terminal_columns()).c_str());
     open_ = passing_ = true;
@@ -125,7 +126,7 @@ void Progress::note(const std::string& text) {
   if (log_) log_(text);
   if (open_) std::fputs(passing_ ? "\r\033[K" : "\n", stderr);
   open_ = passing_ = false;
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", printable_lines(text).c_str());
   std::fflush(stderr);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/base/durable_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -10,19 +11,20 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/limit_hint.h"
+#include "runtime/base/paths.h"
 
 namespace gangway {
 
 void fail_file(std::string_view action, const std::filesystem::path& path, int number) {
   ErrorKind kind = ErrorKind::kUnavailable;
-  std::string hint;
   switch (number) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      kind = ErrorKind::kOverloaded;
-      hint = "free some space, raise the limit, or choose a folder on another disk";
-      break;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: kind = ErrorKind::kOverloaded; break;
     case ENOENT:
     case ENOTDIR:
     case EISDIR:
@@ -39,7 +41,16 @@ void fail_file(std::string_view action, const std::filesystem::path& path, int n
     default: break;
   }
   throw Error(kind, cat("cannot ", action, " ", path.string(), ": ", std::strerror(number)), {},
-              hint);
+              limit_hint(number));
+}
+
+void get_errors_for_files_beyond_the_limit() {
+  struct sigaction action{};
+  if (sigaction(SIGXFSZ, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
+      action.sa_handler != SIG_DFL)
+    return;
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 void sync_folder(const std::filesystem::path& folder) {
@@ -111,7 +122,7 @@ void replace_durably(const std::filesystem::path& path, std::string_view text) {
     unlink(written.c_str());
     fail_file("replace", path, number);
   }
-  sync_folder(std::filesystem::absolute(path).parent_path());
+  sync_folder(absolute_path(path).parent_path());
 }
 
 }  // namespace gangway

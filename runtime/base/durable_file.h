@@ -18,6 +18,11 @@ namespace gangway {
 // Throws the error of a system call on a path, from errno: "cannot write checkpoints/x: ...".
 [[noreturn]] void fail_file(std::string_view action, const std::filesystem::path& path, int number);
 
+// From now on this process gets EFBIG for a file that would grow beyond the limit of its size
+// (ulimit -f). By itself the system ends the process with SIGXFSZ, without a word. Nothing changes
+// where somebody has said what that signal is to do.
+void get_errors_for_files_beyond_the_limit();
+
 // Waits until the names in a folder are on the disk: what was created, renamed or removed in it.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "runtime/base/printable.h"
+
 namespace gangway {
 
 const char* to_string(ErrorKind kind) {
@@ -66,7 +68,8 @@ void Error::render() {
 }
 
 int report(const Error& error) {
-  std::fprintf(stderr, "error (%s): %s\n", to_string(error.kind()), error.what());
+  std::fprintf(stderr, "error (%s): %s\n", to_string(error.kind()),
+               printable_lines(error.what()).c_str());
   return error.kind() == ErrorKind::kInvalid ? 2 : 1;
 }
 

@@ -1,9 +1,12 @@
 #include "runtime/fibers/kj_error.h"
 
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/limit_hint.h"
 #include "runtime/fibers/lost_connection.h"
 
 namespace gangway {
@@ -55,6 +58,14 @@ std::optional<Error> unpack(std::string_view description) {
   return error;
 }
 
+// Of a system call that KJ made, the error stands in the text alone.
+std::string hint_of_limit(const std::string& message) {
+  for (const int number : {EMFILE, ENFILE, ENOMEM, EFBIG, ENOSPC}) {
+    if (message.find(std::strerror(number)) != message.npos) return limit_hint(number);
+  }
+  return "";
+}
+
 }  // namespace
 
 Error to_error(const kj::Exception& exception) {
@@ -65,7 +76,8 @@ Error to_error(const kj::Exception& exception) {
     case kj::Exception::Type::DISCONNECTED:
       return Error(ErrorKind::kUnavailable, cat("connection: lost: ", message), {},
                    "the peer ended or the network failed: reconnect and retry");
-    case kj::Exception::Type::OVERLOADED: return Error(ErrorKind::kOverloaded, message);
+    case kj::Exception::Type::OVERLOADED:
+      return Error(ErrorKind::kOverloaded, message, {}, hint_of_limit(message));
     case kj::Exception::Type::UNIMPLEMENTED:
       return Error(ErrorKind::kUnimplemented, message, {},
                    "the peer may run another version of Gangway");
@@ -103,7 +115,8 @@ Error current_error() {
   } catch (const kj::Exception& exception) {
     return to_error(exception);
   } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::kOverloaded, "out of memory");
+    return Error(ErrorKind::kOverloaded, "this process gets no more memory", {},
+                 "end other programs, raise its limit (ulimit -v), or ask for less");
   } catch (const std::exception& exception) {
     return Error(ErrorKind::kBug, cat("unexpected exception: ", exception.what()));
   } catch (...) {

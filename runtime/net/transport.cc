@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/base/limit_hint.h"
 #include "runtime/base/units.h"
 #include "runtime/fibers/await.h"
 #include "runtime/fibers/fiber_group.h"
@@ -33,7 +34,7 @@ kj::AutoCloseFd make_socket(const SocketAddress& address) {
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) {
     throw Error(ErrorKind::kOverloaded, cat("socket for ", address.text(), ": ", strerror(errno)),
-                {}, "raise the limit on open files (ulimit -n)");
+                {}, limit_hint(errno));
   }
   const int on = 1;
   // Control messages are small and waited for: never hold one back to fill a packet.
@@ -51,19 +52,49 @@ kj::AutoCloseFd make_socket(const SocketAddress& address) {
   throw Error(ErrorKind::kInvalid, cat("listen: ", address.text(), ": ", strerror(error)));
 }
 
+const char* path_of(const SocketAddress& address) {
+  return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
+}
+
+// connect() refuses at a file of any kind as it does at a socket without a listener, so the kind is
+// looked at before anything is removed. A link is not followed: what it names is not ours.
+void require_socket(const SocketAddress& address) {
+  struct stat status{};
+  if (lstat(path_of(address), &status) != 0 || S_ISSOCK(status.st_mode)) return;
+  const char* kind = S_ISLNK(status.st_mode)   ? "a symbolic link"
+                     : S_ISDIR(status.st_mode) ? "a folder"
+                     : S_ISREG(status.st_mode) ? "a regular file"
+                                               : "no socket";
+  throw Error(ErrorKind::kInvalid,
+              cat("listen: ", address.text(), " is ", kind,
+                  " that is already there: expected a path that is free, or a socket that a "
+                  "process left behind"),
+              {}, "choose another path, or remove the file");
+}
+
 // A socket file without a listener is what a killed process leaves behind.
 bool is_stale(const SocketAddress& address) {
   const kj::AutoCloseFd probe = make_socket(address);
   return connect(probe, address.get(), address.size) != 0 && errno == ECONNREFUSED;
 }
 
-const char* path_of(const SocketAddress& address) {
-  return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
+// Which file the path names, so that only the socket that was bound here is removed at the end.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t number = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+FileIdentity file_at(const SocketAddress& address) {
+  struct stat status{};
+  if (lstat(path_of(address), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
 }
 
 void bind_unix(int fd, const SocketAddress& address) {
   if (bind(fd, address.get(), address.size) != 0) {
     const int error = errno;
+    if (error == EADDRINUSE && !address.is_abstract()) require_socket(address);
     if (error != EADDRINUSE || address.is_abstract() || !is_stale(address))
       fail_to_listen(address, error);
     unlink(path_of(address));
@@ -113,6 +144,7 @@ class SocketListener final : public Listener {
   SocketListener(Reactor& reactor, kj::AutoCloseFd fd, SocketAddress address,
                  OnConnection on_connection, OnTrouble on_trouble)
       : bound_(address),
+        file_(has_file() ? file_at(address) : FileIdentity()),
         address_(address.text()),
         receiver_(reactor.port().sockets()->wrapListenSocketFd(
             kj::mv(fd), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
@@ -125,11 +157,13 @@ class SocketListener final : public Listener {
   }
   ~SocketListener() noexcept override {
     *open_ = false;
-    if (bound_.is_unix() && !bound_.is_abstract()) unlink(path_of(bound_));
+    if (has_file() && file_at(bound_) == file_) unlink(path_of(bound_));
   }
   const std::string& address() const override { return address_; }
 
  private:
+  bool has_file() const { return bound_.is_unix() && !bound_.is_abstract(); }
+
   void accept_one(Reactor& reactor, const OnConnection& handler) {
     const Result<void> accepted = result_of([&] {
       Incoming in{.stream = internal::socket_stream(*reactor.port().unix_port(),
@@ -173,6 +207,7 @@ class SocketListener final : public Listener {
   }
 
   SocketAddress bound_;
+  FileIdentity file_;  // Of a socket in the file system.
   std::string address_;
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For fibers that have not begun.
   kj::Own<kj::ConnectionReceiver> receiver_;

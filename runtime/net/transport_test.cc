@@ -20,6 +20,7 @@ namespace gangway {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::HasSubstr;
 
 void ignore(Incoming) {}
@@ -103,6 +104,36 @@ TEST_F(SocketTest, UnixSocketIsPrivateReplacesAStaleFileAndIsRemovedAtTheEnd) {
               HasSubstr("in use"));
   listener.reset();
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(SocketTest, ListeningAtAPathThatIsNoSocketLeavesWhatIsThere) {
+  const std::filesystem::path file = dir_.path() / "notes", link = dir_.path() / "link",
+                              folder = dir_.path() / "folder";
+  std::ofstream(file) << "precious";
+  std::filesystem::create_symlink(file, link);
+  std::filesystem::create_directory(folder);
+  for (const auto& [path, kind] :
+       {std::pair(file, "is a regular file that is already there"),
+        std::pair(link, "is a symbolic link"), std::pair(folder, "is a folder")}) {
+    EXPECT_THAT(
+        error_text_of([&, &at = path] { (void)network_.listen("unix:" + at.string(), ignore); }),
+        AllOf(HasSubstr("listen: unix:" + path.string()), HasSubstr(kind),
+              HasSubstr("choose another path")));
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
+  std::string text;
+  std::ifstream(file) >> text;
+  EXPECT_EQ(text, "precious");
+}
+
+TEST_F(SocketTest, AListenerThatEndsLeavesAFileThatTookItsPath) {
+  const std::filesystem::path path = dir_.path() / "s";
+  auto listener = network_.listen("unix:" + path.string(), ignore);
+  std::filesystem::remove(path);
+  std::ofstream(path) << "precious";
+  listener.reset();
+  EXPECT_TRUE(std::filesystem::is_regular_file(path));
 }
 
 class SimNetworkTest : public testing::Test {

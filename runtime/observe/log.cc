@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
+#include "runtime/base/printable.h"
 
 namespace gangway {
 namespace {
@@ -46,10 +47,11 @@ void Logger::write(LogLevel level, std::string_view message, Fields fields) cons
     line = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     line[0] = ',';  // The sink writes the brace, and the time, before it.
   } else {
-    line = cat(name, std::string(6 - std::string_view(name).size(), ' '), module_, ": ", message);
+    line = cat(name, std::string(6 - std::string_view(name).size(), ' '), module_, ": ",
+               printable_lines(message));
     const char* gap = "  ";
     for (const LogField& field : fields) {
-      line += cat(gap, field.key, "=", field.value);
+      line += cat(gap, field.key, "=", printable_lines(field.value));
       gap = " ";
     }
   }

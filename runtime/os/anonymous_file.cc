@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/limit_hint.h"
 
 namespace gangway {
 
@@ -15,7 +16,7 @@ AnonymousFile::AnonymousFile(const std::string& name)
     : fd_(memfd_create(name.c_str(), MFD_CLOEXEC)) {
   if (fd_ < 0) {
     throw Error(ErrorKind::kOverloaded, cat("anonymous file ", name, ": ", std::strerror(errno)),
-                {}, "raise the limit on open files (ulimit -n)");
+                {}, limit_hint(errno));
   }
 }
 

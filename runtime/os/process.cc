@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/base/durable_file.h"
+#include "runtime/base/limit_hint.h"
 #include "runtime/net/fd_watch.h"
 
 extern char** environ;
@@ -34,7 +36,8 @@ struct Plan {
 struct Pipe {
   Pipe() {
     if (pipe2(fds, O_CLOEXEC) != 0)
-      throw Error(ErrorKind::kOverloaded, cat("process: no pipe: ", std::strerror(errno)));
+      throw Error(ErrorKind::kOverloaded, cat("process: no pipe: ", std::strerror(errno)), {},
+                  limit_hint(errno));
   }
   ~Pipe() {
     close_end(0);
@@ -119,16 +122,15 @@ ChildProcess::ChildProcess(ChildOptions options) {
   if (!options.output_file.empty()) {
     plan.output_fd =
         open(options.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (plan.output_fd < 0)
-      throw Error(ErrorKind::kInvalid,
-                  cat("process: output file ", options.output_file, ": ", std::strerror(errno)));
+    if (plan.output_fd < 0) fail_file("open the output file", options.output_file, errno);
   }
   pid_ = fork();
   if (pid_ == 0) run_child(plan);
   const int fork_error = errno;
   if (plan.output_fd >= 0) close(plan.output_fd);
   if (pid_ < 0)
-    throw Error(ErrorKind::kOverloaded, cat("process: can't start: ", std::strerror(fork_error)));
+    throw Error(ErrorKind::kOverloaded, cat("process: can't start: ", std::strerror(fork_error)),
+                {}, limit_hint(fork_error));
   failure.close_end(1);
   int error = 0;
   ssize_t n;
@@ -140,7 +142,15 @@ ChildProcess::ChildProcess(ChildOptions options) {
                 cat("process: can't start ", options.arguments[0], ": ", std::strerror(error)));
   }
   pid_fd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  const int pid_fd_error = errno;
   lifeline_fd_ = std::exchange(lifeline.fds[1], -1);
+  if (pid_fd_ >= 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  close(lifeline_fd_);
+  throw Error(ErrorKind::kOverloaded,
+              cat("process: can't watch ", options.arguments[0], ": ", std::strerror(pid_fd_error)),
+              {}, limit_hint(pid_fd_error));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept

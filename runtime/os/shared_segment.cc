@@ -12,6 +12,7 @@
 
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limit_hint.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -36,7 +37,8 @@ struct Descriptor {
 };
 
 Error system_error(ErrorKind kind, const std::string& what) {
-  return Error(kind, cat("shared memory: ", what, ": ", std::strerror(errno)));
+  return Error(kind, cat("shared memory: ", what, ": ", std::strerror(errno)), {},
+               limit_hint(errno));
 }
 
 }  // namespace

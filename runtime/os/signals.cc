@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 
+#include "runtime/base/limit_hint.h"
 #include "runtime/net/fd_watch.h"
 
 namespace gangway {
@@ -25,7 +27,9 @@ void on_signal(int number) {
 
 Signals::Signals(Reactor& reactor, std::initializer_list<int> numbers) : reactor_(reactor) {
   int fds[2];
-  GW_ASSERT(pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0);
+  if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(ErrorKind::kOverloaded, cat("signals: no pipe: ", std::strerror(errno)), {},
+                limit_hint(errno));
   read_fd_ = fds[0];
   write_fd_ = fds[1];
   int none = -1;

@@ -7,13 +7,12 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/paths.h"
 
 namespace gangway {
 
 TempDir::TempDir(const std::string& prefix) {
-  std::error_code ignored;
-  std::string name =
-      (std::filesystem::temp_directory_path(ignored) / (prefix + "-XXXXXX")).string();
+  std::string name = (temp_folder() / (prefix + "-XXXXXX")).string();
   if (mkdtemp(name.data()) == nullptr) {
     throw Error(ErrorKind::kUnavailable,
                 cat("temporary directory: ", name, ": ", std::strerror(errno)), {},

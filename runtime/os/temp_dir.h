@@ -1,9 +1,9 @@
 // TempDir: a fresh private directory (mode 0700) that is removed, with all in it, when the handle
 // dies.
 //
-// It lies in $TMPDIR, or /tmp.
+// It lies in temp_folder() (runtime/base/paths.h).
 // Threads: any.
-// Errors: kUnavailable when it can't be created.
+// Errors: kUnavailable when it can't be created; those of temp_folder().
 #pragma once
 
 #include <filesystem>

@@ -37,9 +37,11 @@ void TrustedFiles::add_libraries(const fs::path& folder) {
   fs::recursive_directory_iterator files(folder, error);
   for (; !error && files != fs::recursive_directory_iterator(); files.increment(error)) {
     const fs::path& path = files->path();
-    if (path.extension() != ".so" || !files->is_regular_file()) continue;
+    std::error_code unreadable;
+    if (path.extension() != ".so" || !files->is_regular_file(unreadable)) continue;
     const auto who = [&] { return cat("trusted folder ", folder.string(), ": "); };
-    const uintmax_t size = files->file_size();
+    const uintmax_t size = files->file_size(unreadable);
+    GW_REQUIRE(!unreadable, who(), path.string(), ": ", unreadable.message());
     GW_REQUIRE(size <= kLibraryBytesMax, who(), path.string(), " has ", size,
                " bytes: expected at most ", kLibraryBytesMax);
     const std::optional<std::string> bytes = bytes_of(path);

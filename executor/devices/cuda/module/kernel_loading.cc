@@ -10,8 +10,9 @@ int cards_of(const std::filesystem::path& folder) {
   constexpr std::string_view kPrefix = "nvidia", kDigits = "0123456789";
   int cards = 0;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename();
+  std::filesystem::directory_iterator entries(folder, ignored), end;
+  for (; !ignored && entries != end; entries.increment(ignored)) {
+    const std::string name = entries->path().filename();
     const bool card = name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
                       name.find_first_not_of(kDigits, kPrefix.size()) == name.npos;
     cards += card ? 1 : 0;
