@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,6 +50,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   for (; !error && entries != end; entries.increment(error)) {
     names.push_back(entries->path().filename().string());
   }
+  if (error == std::errc::no_such_file_or_directory) return {};
   if (error) fail_file("list", folder, error.value());
   return names;
 }
@@ -57,11 +59,31 @@ void rename_path(const fs::path& from, const fs::path& to) {
   if (rename(from.c_str(), to.c_str()) != 0) fail_file("rename to", to, errno);
 }
 
+// Of chance, so that a process that was stopped while it wrote, and goes on after another one has
+// taken its place, renames nothing but what it wrote itself.
+fs::path partial_path(const fs::path& root, std::string_view name) {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+    fail_file("name a new folder in", root, errno);
+  return root / cat(kPartialPrefix, name, "-", number);
+}
+
+// A copy of the folder may have a folder where the link was.
+void move_latest_folder_away(const fs::path& root) {
+  std::error_code error;
+  const fs::path latest = root / kLatest;
+  if (fs::symlink_status(latest, error).type() != fs::file_type::directory) return;
+  const fs::path doomed = partial_path(root, kLatest);
+  rename_path(latest, doomed);
+  fs::remove_all(doomed, error);
+  if (error) fail_file("remove", doomed, error.value());
+}
+
 }  // namespace
 
 PendingCheckpoint::PendingCheckpoint(fs::path root, int64_t step)
     : root_(std::move(root)), step_(step) {
-  fs::path folder = root_ / (std::string(kPartialPrefix) + step_name(step));
+  fs::path folder = partial_path(root_, step_name(step));
   std::error_code error;
   if (!fs::create_directory(folder, error)) {
     fail_file("create", folder, error ? error.value() : EEXIST);
@@ -96,25 +118,22 @@ fs::path PendingCheckpoint::commit() {
   }
   sync_folder(root_);
 
-  fs::path link = root_ / (std::string(kPartialPrefix) + kLatest);
+  const fs::path link = partial_path(root_, kLatest);
   fs::create_directory_symlink(step_name(step_), link, error);
   if (error) fail_file("create", link, error.value());
+  move_latest_folder_away(root_);
   rename_path(link, root_ / kLatest);
   sync_folder(root_);
   fs::remove_all(std::exchange(folder_, {}), error);
   return to;
 }
 
-CheckpointDir::CheckpointDir(fs::path root) : root_(std::move(root)) {
+PendingCheckpoint CheckpointDir::begin(int64_t step) {
+  GW_REQUIRE(step >= 0, "checkpoint: expected a step of at least 0, got ", step);
   std::error_code error;
   fs::create_directories(root_, error);
   if (error) fail_file("create", root_, error.value());
-}
-
-PendingCheckpoint CheckpointDir::begin(int64_t step) {
-  GW_REQUIRE(step >= 0, "checkpoint: expected a step of at least 0, got ", step);
   for (const std::string& name : names_in(root_)) {
-    std::error_code error;
     if (name.starts_with(kPartialPrefix)) fs::remove_all(root_ / name, error);
     if (error) fail_file("remove", root_ / name, error.value());
   }
@@ -123,14 +142,23 @@ PendingCheckpoint CheckpointDir::begin(int64_t step) {
 
 std::optional<fs::path> CheckpointDir::latest() const {
   std::error_code error;
-  fs::path link = root_ / kLatest;
-  fs::path target = fs::read_symlink(link, error);
-  if (error == std::errc::no_such_file_or_directory) return std::nullopt;
+  const fs::path link = root_ / kLatest;
+  const fs::file_type type = fs::symlink_status(link, error).type();
+  if (type == fs::file_type::not_found) {
+    const std::vector<int64_t> all = steps();
+    return all.empty() ? std::nullopt : std::optional(folder_of(all.back()));
+  }
+  if (type == fs::file_type::directory) return link;
+  const fs::path target = fs::read_symlink(link, error);
   if (error) fail_file("read the link", link, error.value());
-  GW_REQUIRE(parse_step(target.string()), link.string(),
-             ": the link does not name a checkpoint beside it: got ", target.string());
-  GW_REQUIRE(fs::is_directory(root_ / target, error), link.string(), ": the checkpoint ",
-             target.string(), " is missing");
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::kInvalid, cat(link.string(), ": ", what), {},
+                "remove the link to have the checkpoint of the highest step taken");
+  };
+  if (!parse_step(target.string()))
+    refuse(cat("the link does not name a checkpoint beside it: got ", target.string()));
+  if (!fs::is_directory(root_ / target, error))
+    refuse(cat("the checkpoint ", target.string(), " is missing"));
   return root_ / target;
 }
 
@@ -153,7 +181,7 @@ void CheckpointDir::prune(int keep, std::optional<int64_t> needed) {
     fs::path folder = folder_of(all[i]);
     if (all[i] == needed || (kept && folder == *kept)) continue;
     // Renamed first: a crash half-way leaves no folder that looks whole.
-    fs::path doomed = root_ / (std::string(kPartialPrefix) + step_name(all[i]));
+    const fs::path doomed = partial_path(root_, step_name(all[i]));
     rename_path(folder, doomed);
     std::error_code error;
     fs::remove_all(doomed, error);

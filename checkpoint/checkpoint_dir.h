@@ -6,7 +6,9 @@
 //   checkpoints/.partial-...      being written; removed on failure, and by the next begin()
 //
 // Invariants: a folder named step-N is whole and on the disk; `latest` names such a folder, before
-// and after a crash at any point.
+// and after a crash at any point but one: after the first checkpoint has its name and before the
+// link is there. Copies of the folder may lack the link, or have a folder in its place (a copy of
+// the checkpoint that it named); both are read, and the next commit() puts a link there again.
 //
 // Threads: one at a time; one process writes.
 // Errors: as durable_file.h. After any failure the earlier checkpoints and `latest` are as they
@@ -23,6 +25,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gangway {
@@ -52,13 +55,15 @@ class PendingCheckpoint {
 
 class CheckpointDir {
  public:
-  // Creates the folder where it is missing.
-  explicit CheckpointDir(std::filesystem::path root);
+  // Creates nothing: begin() does. A folder that is missing has no checkpoints.
+  explicit CheckpointDir(std::filesystem::path root) : root_(std::move(root)) {}
 
-  // Removes what an earlier crash left unfinished, then makes room for a new checkpoint.
+  // Creates the folder where it is missing, removes what an earlier crash left unfinished, and
+  // creates the folder of a new checkpoint.
   PendingCheckpoint begin(int64_t step);
 
-  // The folder that `latest` names; nothing when there is no checkpoint yet.
+  // The checkpoint that `latest` names or is; without `latest` that of the highest step; nothing
+  // when there is no checkpoint yet.
   std::optional<std::filesystem::path> latest() const;
   // Ascending.
   std::vector<int64_t> steps() const;

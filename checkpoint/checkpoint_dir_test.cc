@@ -113,7 +113,7 @@ TEST_F(CheckpointDirTest, AFullDiskLeavesTheLastGoodCheckpoint) {
   });
   EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
   EXPECT_THAT(error.what(), HasSubstr("cannot write"));
-  EXPECT_THAT(error.what(), HasSubstr("free some space"));
+  EXPECT_THAT(error.what(), HasSubstr("raise the limit on the size of a file (ulimit -f)"));
   EXPECT_THAT(names(), ElementsAre("latest", "step-00000010"));
   TensorFiles files = TensorFiles::open(dir().latest().value());
   EXPECT_EQ(files.at("w").size(), bytes.size());
@@ -154,6 +154,53 @@ TEST_F(CheckpointDirTest, ALinkThatNamesNoCheckpointIsRefused) {
   EXPECT_THROW(dir().latest(), Error);
 }
 
+TEST_F(CheckpointDirTest, ACopyWithoutTheLinkGoesOnFromTheHighestStep) {
+  save(5, "five");
+  save(577, "later");
+  fs::remove(folder_ / "checkpoints/latest");
+  EXPECT_EQ(latest_text(), "later");
+  save(600, "newer");
+  EXPECT_EQ(fs::read_symlink(folder_ / "checkpoints/latest"), "step-00000600");
+}
+
+TEST_F(CheckpointDirTest, ACopyThatFollowedTheLinkGoesOnFromItsFolder) {
+  save(5, "five");
+  const fs::path latest = folder_ / "checkpoints/latest";
+  fs::remove(latest);
+  fs::copy(folder_ / "checkpoints/step-00000005", latest, fs::copy_options::recursive);
+  EXPECT_EQ(latest_text(), "five");
+  save(6, "six");
+  EXPECT_EQ(fs::read_symlink(latest), "step-00000006");
+  EXPECT_EQ(latest_text(), "six");
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000005", "step-00000006"));
+}
+
+TEST_F(CheckpointDirTest, AKillBetweenTheNameAndTheLinkOfTheFirstCheckpointLosesNothing) {
+  save(5, "five");
+  fs::rename(folder_ / "checkpoints/latest", folder_ / "checkpoints/.partial-latest-1");
+  EXPECT_EQ(latest_text(), "five");
+  save(6, "six");
+  EXPECT_EQ(latest_text(), "six");
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000005", "step-00000006"));
+}
+
+TEST_F(CheckpointDirTest, AWriterWhosePlaceWasTakenRenamesNothingOfTheOther) {
+  PendingCheckpoint stopped = dir().begin(7);
+  write_durably(stopped.folder() / "data", "stopped");
+  PendingCheckpoint other = dir().begin(7);  // Takes the first for what a crash has left.
+  EXPECT_THROW(stopped.commit(), Error);
+  EXPECT_THAT(dir().steps(), ElementsAre());
+  write_durably(other.folder() / "data", "whole");
+  other.commit();
+  EXPECT_EQ(latest_text(), "whole");
+}
+
+TEST_F(CheckpointDirTest, LookingCreatesNothing) {
+  EXPECT_EQ(dir().latest(), std::nullopt);
+  EXPECT_THAT(dir().steps(), ElementsAre());
+  EXPECT_FALSE(fs::exists(folder_ / "checkpoints"));
+}
+
 TEST_F(CheckpointDirTest, OtherNamesAreNotSteps) {
   save(123456789, "many");
   for (const char* name : {"step-", "step-12", "step-0000000x", "step-000000001", "notes"}) {
@@ -164,7 +211,7 @@ TEST_F(CheckpointDirTest, OtherNamesAreNotSteps) {
 
 TEST_F(CheckpointDirTest, AFolderThatCannotBeMadeIsATypedError) {
   write("file", "");
-  EXPECT_THROW(CheckpointDir(folder_ / "file/below"), Error);
+  EXPECT_THROW(CheckpointDir(folder_ / "file/below").begin(1), Error);
   EXPECT_THROW(dir().begin(-1), Error);
 }
 

@@ -17,9 +17,9 @@
 //
 // Files lie in FOLDER/OWNER/PROGRAM/step-<number> (checkpoint/checkpoint_dir.h), where numbers are
 // versions, counted on from RecoveryOptions::first, with the states by the names that
-// Slice::state_tensors() has: each layer of a stack is a tensor of its own. They
-// say nothing of meshes. They outlive the program; of what an earlier program of the same name left
-// there the newest set is kept aside, in PROGRAM~earlier.
+// Slice::state_tensors() has: each layer of a stack is a tensor of its own. They say nothing of
+// meshes. They outlive the program; what an earlier program of the same name left there is set
+// aside, in PROGRAM~1, PROGRAM~2 ..., and stays until somebody removes it.
 //
 // Threads: the reactor's; try_memory(), keep() and restore() suspend, nothing else does. A fiber for
 // each slice.

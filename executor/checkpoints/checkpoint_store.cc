@@ -84,14 +84,15 @@ bool is_own(const CheckpointFiles& files) {
   return theirs != found.metadata().end() && theirs->second == own->second;
 }
 
-// Checkpoints of an earlier program of the name, whose versions were counted from 0 too.
+// Checkpoints of an earlier program of the name, whose versions were counted from 0 too. They get a
+// number that no other has: a program that is started again by mistake replaces none of them.
 void set_aside(const CheckpointFiles& files) {
   const fs::path folder = files.folder;
   std::error_code error;
   if (!fs::exists(folder, error) || CheckpointDir(folder).steps().empty() || is_own(files)) return;
-  const fs::path aside = folder.string() + "~earlier";
-  fs::remove_all(aside, error);
-  if (error) fail_file("remove", aside, error.value());
+  fs::path aside;
+  for (int number = 1; aside.empty() || fs::exists(fs::symlink_status(aside, error)); ++number)
+    aside = cat(folder.string(), "~", number);
   fs::rename(folder, aside, error);
   if (error) fail_file("rename to", aside, error.value());
 }

@@ -121,7 +121,7 @@ TEST_F(CheckpointStoreTest, AProgramsOwnCheckpointThatNobodyHeardOfIsNotSetAside
     write(20, "mine");
     write(20, "mine");
     EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(20));
-    EXPECT_THAT(CheckpointDir(folder() + "~earlier").steps(), ElementsAre(500));
+    EXPECT_THAT(CheckpointDir(folder() + "~1").steps(), ElementsAre(500));
   });
 }
 
@@ -141,7 +141,19 @@ TEST_F(CheckpointStoreTest, AnEarlierProgramsCheckpointsAreSetAside) {
     store.write(memory.number, files(500));
     store.write(memory.number, files(5, 0));
     EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(5));
-    EXPECT_THAT(CheckpointDir(folder() + "~earlier").steps(), ElementsAre(500));
+    EXPECT_THAT(CheckpointDir(folder() + "~1").steps(), ElementsAre(500));
+  });
+}
+
+TEST_F(CheckpointStoreTest, TwoStartsByMistakeLeaveTheCheckpointsOfTheFirstProgram) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    store.write(memory.number, files(500));
+    store.write(memory.number, files(5, 0));
+    store.write(memory.number, files(3, 0));
+    EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(3));
+    EXPECT_THAT(CheckpointDir(folder() + "~1").steps(), ElementsAre(500));
+    EXPECT_THAT(CheckpointDir(folder() + "~2").steps(), ElementsAre(5));
   });
 }
 
