@@ -84,6 +84,30 @@ test('boxes have the time of their spans', () => {
   assert.ok(Math.abs(weights.get(model.root) - sum) < 1e-12);
 });
 
+test('what the compiler made is blamed on what it was made of, or on its scope, which says so', () => {
+  const document = documentOf('two_ways');
+  const { model } = overlaysOf(document);
+  const dot = boxOf(model, 'dot', 'heavy.1');
+  const mul = boxOf(model, 'mul');
+  const { line, scopes } = dot.data;
+  document.timeline = {
+    left_out: 0,
+    rows: [{ name: 'host:0', kind: 'device' }],
+    places: [
+      { op: 'packed', line, scopes, made_of: [{ op: 'dot', line, scopes }] },
+      { op: 'unheard_of', line, scopes },
+      { op: 'fusion', line, scopes, made_of: [dot.data, mul.data] }],
+    spans: [[0, 0, 5e6, 'packed', 1, 0], [0, 5e6, 2e6, 'unheard_of', 1, 1],
+      [0, 7e6, 4e6, 'fusion', 1, 2]],
+  };
+  const { weights, textOf } = makers(model, document.timeline, new Places(model))
+    .get('Time in the timeline')();
+  assert.equal(weights.get(dot), 5 + 4 / 2);
+  assert.equal(weights.get(mul), 4 / 2);
+  assert.equal(textOf(dot), '7.0 s');
+  assert.equal(textOf(dot.parent), '9.0 s, 2.0 s of it of ops that the compiler made here');
+});
+
 test('the hottest colour is of what weighs most, each other of a fifth of the one above it', () => {
   const { model, overlays } = overlaysOf(documentOf('two_ways'));
   const { weights, classOf, legend } = overlays.get('Memory')();

@@ -66,14 +66,20 @@ test('a link says its bytes and each kind of collective once', () => {
     '12 B all_reduce all_to_all');
 });
 
-test('a place of the source finds the op of that kind there, or the first op there', () => {
+test('a place of the source finds its op, or those that its op was made of, or its scope', () => {
   const places = new Places(model);
-  const { op, line, scopes } = boxOf(model, 'dot', 'heavy.2').data;
-  const found = (place) => places.boxOf({ op, line, scopes, ...place })?.id;
-  assert.equal(found({}), boxOf(model, 'dot', 'heavy.2').id);
-  assert.equal(found({ op: 'fusion' }), boxOf(model, 'dot', 'heavy.2').id);
-  assert.equal(found({ scopes: ['heavy.9'] }), undefined);
-  assert.equal(found({ line: '' }), undefined);
+  const dot = boxOf(model, 'dot', 'heavy.2');
+  const { op, line, scopes } = dot.data;
+  const found = (place) => places.boxOf({ op, line, scopes, ...place });
+  assert.equal(found({}), dot);
+  assert.equal(found({ op: 'fusion', made_of: [{ op, line, scopes }] }), dot);
+  assert.equal(found({ op: 'fusion' }), dot.parent);
+  assert.equal(dot.parent.kind, 'scope');
+  assert.equal(found({ line: '' }), dot.parent);
+  assert.equal(found({ scopes: ['heavy.9'] }), boxOf(model, 'call main'));
+  const [mul] = [boxOf(model, 'mul')];
+  assert.deepEqual(places.boxesOf({ op: 'fusion', line, scopes, made_of: [dot.data, mul.data] }),
+    [dot, mul]);
 });
 
 test('numbers are said as people read them', () => {

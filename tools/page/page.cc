@@ -1,7 +1,9 @@
 #include "tools/page/page.h"
 
+#include <cerrno>
 #include <fstream>
 
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
 namespace gangway::tool {
@@ -51,10 +53,11 @@ std::string served_page_html() {
 std::string served_page_policy() { return served(policy_in(kPageBeforeDocument)); }
 
 void write_page(const std::string& document, const std::string& file) {
+  errno = 0;
   std::ofstream out(file, std::ios::binary);
   out << page_html(document);
   out.close();
-  if (!out) throw Error(ErrorKind::kInvalid, cat("page: ", file, " cannot be written"));
+  if (!out) fail_file("write the page", file, errno != 0 ? errno : EIO);
 }
 
 std::string document_of(const std::vector<std::pair<std::string, std::string>>& fields) {

@@ -4,9 +4,8 @@
 
 #include "ir/explain/memory_chart.h"
 #include "ir/inspect/collectives.h"
-#include "ir/inspect/node_facts.h"
 #include "ir/plan/plan_text.h"
-#include "runtime/base/loc.h"
+#include "tools/page/made_of.h"
 
 namespace gangway::tool {
 namespace {
@@ -40,9 +39,8 @@ Json step(const Function& f, const ArenaStep& at) {
                {"types", types},
                {"bytes", bytes},
                {"arena", at.bytes},
-               {"times", at.length},
-               {"line", line_of(f, at.node)},
-               {"scopes", scopes_of(f, at.node)}};
+               {"times", at.length}};
+  add_place(json, f, at.node);
   if (row(node.op).meets) json["collective"] = collective(f, at.node);
   return json;
 }

@@ -9,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "ir/inspect/node_facts.h"
 #include "ir/plan/step_map.h"
 #include "runtime/base/error.h"
-#include "runtime/base/loc.h"
+#include "tools/page/made_of.h"
 
 namespace gangway::tool {
 namespace {
@@ -91,9 +90,7 @@ class Places {
     if (to_string(f.nodes[leaf.node].op) != span.name) return kNone;
     const auto [at, is_new] = numbers_.try_emplace({&f, leaf.node}, all_.size());
     if (is_new) {
-      all_.push_back({{"op", span.name},
-                      {"line", line_of(f, leaf.node)},
-                      {"scopes", scopes_of(f, leaf.node)}});
+      add_place(all_.emplace_back(), f, leaf.node);
     }
     return static_cast<uint32_t>(at->second);
   }

@@ -56,8 +56,10 @@ export function summaryOf(steps) {
     + `${bytesText(most.arena)} of it in use${most.arena > 0 ? `, at ${most.text}` : ''}`;
 }
 
-// The number of the first step of a box; -1: it has none.
+// The number of the first step of a box, else of what was made of it; -1: it has none.
 export function firstStepOf(steps, box) {
   const [key] = keysOf(box);
-  return key === undefined ? -1 : steps.findIndex((step) => step.keys[0] === key);
+  if (key === undefined) return -1;
+  const own = steps.findIndex((step) => step.keys[0] === key);
+  return own >= 0 ? own : steps.findIndex((step) => step.keys.includes(key));
 }

@@ -141,13 +141,24 @@ function scopesOfBoxes(model) {
   return names;
 }
 
-// Time of all devices in the timeline.
+// Time of all devices in the timeline: `weights` by box, and by group `made`, that part of it which
+// is of no box in it, since the compiler made the op.
 function measuredTimes(model, timeline, places) {
   const own = new Map();
-  const boxes = timeline.places.map((place) => places.boxOf(place));
+  const made = new Map();
+  const add = (times, box, seconds) => times.set(box, (times.get(box) ?? 0) + seconds);
+  const found = timeline.places.map((place) => {
+    const boxes = places.boxesOf(place);
+    return { boxes, isOwn: boxes.length > 0 && places.isOwn(boxes[0], place) };
+  });
   for (const [row, , length, , , place] of timeline.spans) {
-    const box = timeline.rows[row].kind === 'device' ? boxes[place] : undefined;
-    if (box) own.set(box, (own.get(box) ?? 0) + length / 1e6);
+    if (timeline.rows[row].kind !== 'device' || place === null) continue;
+    const { boxes, isOwn } = found[place];
+    for (const box of boxes) {
+      const seconds = length / 1e6 / boxes.length;
+      add(own, box, seconds);
+      if (!isOwn) add(made, box, seconds);
+    }
   }
   const weights = new Map();
   for (const box of model.boxes.toReversed()) {
@@ -155,14 +166,19 @@ function measuredTimes(model, timeline, places) {
     for (const child of box.children) weight += weights.get(child);
     weights.set(box, weight);
   }
-  return weights;
+  return { weights, made };
 }
 
 export const kMeasured = 'Time in the timeline';
 
 export function measured(model, timeline, places) {
-  return () => heat(measuredTimes(model, timeline, places), secondsText,
-    'time of all devices in the timeline');
+  return () => {
+    const { weights, made } = measuredTimes(model, timeline, places);
+    const text = (box) => (made.has(box)
+      ? `, ${secondsText(made.get(box))} of it of ops that the compiler made here` : '');
+    const colours = heat(weights, secondsText, 'time of all devices in the timeline');
+    return { ...colours, made, textOf: (box) => colours.textOf(box) + text(box) };
+  };
 }
 
 // By name, how each is made; those for which the document says too little are left out.
