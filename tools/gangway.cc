@@ -1,10 +1,18 @@
 // gangway: the one command-line tool.
 #include "tools/commands/command.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <iostream>
 
 #include "protocol/version.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
+#include "runtime/fibers/kj_error.h"
 #include "runtime/observe/log.h"
 
 namespace {
@@ -20,9 +28,42 @@ void add_common(CLI::App& app, gangway::tool::CommonOptions& common) {
   for (CLI::App* command : app.get_subcommands({})) add_common(*command, common);
 }
 
+// Else the first file that the tool opens has the number of a stream that is closed, and takes what
+// is printed. Opened for reading, standard output refuses what is printed, as it did closed.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    [[maybe_unused]] const int null =
+        open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+// Texts of CLI11: help, versions, and what is wrong with a command line.
+int report(const CLI::App& app, const CLI::ParseError& error) {
+  const int status = app.exit(error) == 0 ? 0 : 2;
+  errno = 0;
+  if (!std::cout.flush())
+    gangway::fail_file("write to", "standard output", errno != 0 ? errno : EIO);
+  return status;
+}
+
+int run(const CLI::App& app, const std::function<int()>& command) {
+  try {
+    try {
+      return command();
+    } catch (const CLI::ParseError& error) {
+      return report(app, error);
+    }
+  } catch (...) {
+    return gangway::report(gangway::current_error());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_closed_streams();
+  gangway::get_errors_for_files_beyond_the_limit();
   CLI::App app{"Gangway: a Pathways-style runtime for training programs.", "gangway"};
   app.require_subcommand(1);
   gangway::tool::CommonOptions common;
@@ -46,15 +87,11 @@ int main(int argc, char** argv) {
   gangway::tool::add_sim(app, chosen);
   gangway::tool::add_token(app, chosen);
   add_common(app, common);
-  try {
+  return run(app, [&] {
     app.parse(argc, argv);
     // For whatever the command connects to or starts.
     if (!common.token_file.empty()) setenv("GANGWAY_TOKEN_FILE", common.token_file.c_str(), 1);
     const gangway::Logs refuses_unknown_levels({.levels = common.log_level});
     return chosen();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const gangway::Error& error) {
-    return gangway::report(error);
-  }
+  });
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -158,9 +159,11 @@ Checkpoint open_checkpoint(const std::filesystem::path& folder) {
 
 // A checkpoint, or the newest one of a folder of them that is not damaged.
 Checkpoint find_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
-  if (std::filesystem::exists(path / kModelFile) || std::filesystem::exists(path / kIndexFile))
+  std::error_code error;
+  if (std::filesystem::exists(path / kModelFile, error) ||
+      std::filesystem::exists(path / kIndexFile, error))
     return open_checkpoint(path);
-  GW_REQUIRE(std::filesystem::is_directory(path), "checkpoint: ", path.string(),
+  GW_REQUIRE(std::filesystem::is_directory(path, error), "checkpoint: ", path.string(),
              " is not a folder");
   const CheckpointDir directory(path);
   const std::optional<std::filesystem::path> latest = directory.latest();
@@ -197,7 +200,8 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
                                                        {"position", std::to_string(at.position)},
                                                        {"seed", std::to_string(at.seed)},
                                                        {"data", at.data},
-                                                       {"model", at.model}};
+                                                       {"model", at.model},
+                                                       {"settings", at.settings}};
   const std::vector<StateTensor> parameters = stored_tensors(slice, kParameters, true);
   const std::vector<StateTensor> moments = stored_tensors(slice, kOptimizer, false);
   const std::vector<TensorSpec> specs = specs_of(parameters);
@@ -232,7 +236,8 @@ void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition&
                                        {kFirstPosition, std::to_string(first.position)},
                                        {"seed", std::to_string(first.seed)},
                                        {"data", first.data},
-                                       {"model", first.model}}});
+                                       {"model", first.model},
+                                       {"settings", first.settings}}});
 }
 
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
@@ -253,6 +258,8 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
     at.data = data->second;
   if (auto sizes = model.metadata().find("model"); sizes != model.metadata().end())
     at.model = sizes->second;
+  if (auto said = model.metadata().find("settings"); said != model.metadata().end())
+    at.settings = said->second;
   GW_REQUIRE(options.model.empty() || at.model.empty() || at.model == options.model,
              "checkpoint: ", folder.string(), " is of another model: it has the sizes ", at.model,
              ", and the program ", options.model);

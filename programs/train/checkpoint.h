@@ -30,6 +30,8 @@ struct TrainingPosition {
   uint64_t seed = 0;      // Of the parameters and the order of the data.
   std::string data;       // What `position` counts in: a hash of text, batch and sequence.
   std::string model;      // sizes_text() of the model (programs/train/model_sizes.h), or empty.
+  // What else losses depend on, as flags of `gangway train`: "--lr 0.002 --steps 577"; or empty.
+  std::string settings;
 };
 
 // A checkpoint says nothing of how states are sharded: it is written on one mesh and loaded on any

@@ -1,7 +1,6 @@
 #include "programs/train/model_sizes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 namespace gangway::programs {
@@ -114,11 +113,10 @@ class Contradictions {
     Sizes& model = config_.model;
     for (const SizeName& size : kNames) {
       if (size.kind != SizeKind::kWhole) continue;
-      constexpr int64_t kMost = int64_t{1} << 30;  // Products of two stay numbers.
       const int64_t value = *whole(model, size.name);
       const int64_t least = size.name == "seq" ? 2 : size.name == "vocab" ? 256 : 1;
-      GW_REQUIRE(value >= least && value <= kMost, at(size.name), ": expected ", least, " to ",
-                 kMost, ", got ", value);
+      GW_REQUIRE(value >= least && value <= kSizeMax, at(size.name), ": expected ", least, " to ",
+                 kSizeMax, ", got ", value);
     }
     GW_REQUIRE(model.dim % model.heads == 0, at("heads", "dim"),
                ": heads must divide dim: ", model.heads, " heads", by("heads"), ", dim ", model.dim,
@@ -134,7 +132,6 @@ class Contradictions {
   void require_experts() {
     const Sizes& model = config_.model;
     const MoeConfig& moe = model.moe;
-    constexpr int64_t kExpertsMax = 1 << 16;
     std::vector<int64_t> counts = model.experts;
     if (counts.empty()) counts.push_back(moe.experts);
     for (const int64_t count : counts) {
@@ -151,8 +148,9 @@ class Contradictions {
       }
       return;
     }
-    GW_REQUIRE(std::isfinite(moe.capacity_factor) && moe.capacity_factor >= 0,
-               at("capacity_factor"), ": expected at least 0, got ", moe.capacity_factor);
+    GW_REQUIRE(moe.capacity_factor >= 0 && moe.capacity_factor <= kRealSizeMax,
+               at("capacity_factor"), ": expected 0 to ", kRealSizeMax, ", got ",
+               moe.capacity_factor);
     const int64_t batch = config_.batch / std::max<int64_t>(1, config_.accumulate);
     GW_REQUIRE(batch % moe.groups == 0, at("groups"), ": groups must divide the batch of ",
                config_.accumulate > 1 ? "a microbatch" : "a step", ": ", moe.groups,

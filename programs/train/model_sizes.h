@@ -20,6 +20,11 @@ namespace gangway::programs {
 using SizeValue = std::variant<bool, int64_t, double, std::vector<int64_t>>;
 enum class SizeKind { kWhole, kReal, kBool, kList };
 
+// What sizes may be at most: of whole ones, products of two stay numbers.
+inline constexpr int64_t kSizeMax = int64_t{1} << 30;
+inline constexpr int64_t kExpertsMax = 1 << 16;
+inline constexpr double kRealSizeMax = 1 << 16;
+
 struct SizeName {
   std::string_view name;  // With underscores.
   SizeKind kind;          // kList: whole numbers, one for all layers or one for each.

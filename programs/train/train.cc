@@ -1,13 +1,19 @@
 #include "programs/train/train.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <optional>
+#include <sstream>
+#include <system_error>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "data/text_corpus.h"
 #include "data/windows.h"
 #include "ir/inspect/graphviz.h"
@@ -16,6 +22,7 @@
 #include "programs/strategies/strategies.h"
 #include "programs/train/checkpoint.h"
 #include "programs/train/model_sizes.h"
+#include "programs/train/out_folder.h"
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
 #include "runtime/base/durable_file.h"
@@ -38,7 +45,7 @@ class Training {
   explicit Training(const TrainOptions& options) : options_(options), began_s_(now_s()) {
     require_valid_options();
     devices_ = count_devices(options_);
-    prepare_folder();
+    take_folder();
     prepare_text();
     const Mesh mesh = options_.mesh.empty() ? Mesh{{{"data", devices_}}} : Mesh{options_.mesh};
     const Strategy strategy = strategy_of(options_.strategy, mesh, options_.config.model);
@@ -82,6 +89,7 @@ class Training {
       programs::keep_checkpoints(*slice_, options_.keep_every, position_at(first),
                                  options_.elastic);
     const double loop_s = now_s();
+    if (first >= options_.steps) say_that_nothing_is_left(first);
     int64_t done = first;
     while (done < options_.steps && !is_asked_to_stop()) {
       const int64_t step = ++done;
@@ -91,6 +99,7 @@ class Training {
       if (options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0) save(step);
     }
     if (done == first) stop_before_first_step();
+    report_.trained = done - first;
     if (done < options_.steps)
       progress_.note(cat("stopping after step ", done, ": writing a checkpoint"));
     while (!in_flight_.empty()) finish_oldest(loop_s, first);
@@ -98,7 +107,10 @@ class Training {
     report_.steps = done;
     report_.tokens_per_s = speed(done - first, now_s() - loop_s);
     report_.train_loss = train_loss();
-    report_.checkpoint = save(done);
+    // One that was gone on from, and had all steps, is there already.
+    report_.checkpoint = report_.trained == 0 && options_.resume
+                             ? CheckpointDir(out_->checkpoints()).latest().value().string()
+                             : save(done);
     if (!measure_at_the_end(done)) {
       report_.is_stopped = true;
       progress_.note(cat("stopped after step ", done, ": wrote ", report_.checkpoint));
@@ -175,34 +187,52 @@ class Training {
 
   void require_valid_options() const {
     GW_REQUIRE(options_.steps > 0, "train: steps must be positive, got ", options_.steps);
+    GW_REQUIRE(std::isfinite(options_.schedule.peak) && options_.schedule.peak >= 0,
+               "train: expected a peak learning rate of at least 0, got ", options_.schedule.peak);
     const int64_t seq = options_.config.model.seq;
     GW_REQUIRE(options_.sample_bytes <= seq, "train: a sample is at most as long as the model's ",
                "sequence: expected at most ", seq, " bytes, got ", options_.sample_bytes);
   }
 
   // Fails now if nothing can be written there at the end.
-  void prepare_folder() {
-    std::error_code error;
-    std::filesystem::create_directories(options_.out, error);
-    if (error) fail_file("create the folder", options_.out, error.value());
+  void take_folder() {
+    const std::filesystem::path asked = options_.out;
+    out_.emplace(OutOptions{.path = asked,
+                            .take_next_free = options_.take_next_free,
+                            .resume = options_.resume,
+                            .replace = options_.replace});
+    options_.out = report_.out = out_->path();
+    if (options_.out != asked)
+      progress_.note(
+          cat(asked.string(), " is another training's: this one goes to ", options_.out.string()));
     report_.trace = (options_.out / "trace.json").string();
     report_.graph = (options_.out / "train_step.dot").string();
   }
 
-  static void write_text(const std::string& path, const std::string& text) {
-    std::ofstream out(path, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) fail_file("write", path, errno);
+  // Of what the folder has, a text that somebody else put there is the one thing that could be
+  // taken for the book.
+  void write_default_text(const std::filesystem::path& path) {
+    const std::string book = default_text();
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) {
+      std::ifstream in(path, std::ios::binary);
+      const std::string found{std::istreambuf_iterator<char>(in), {}};
+      if (found == book) return;
+      throw Error(ErrorKind::kInvalid,
+                  cat("train: ", path.string(), " is another text than the book, which is written ",
+                      "there"),
+                  {}, cat("train on it with --text ", path.string(), ", or choose another --out"));
+    }
+    replace_durably(path, book);
   }
 
   void prepare_text() {
     std::string path = options_.text;
     if (path.empty()) {
       path = (options_.out / "text.txt").string();
-      write_text(path, default_text());
+      write_default_text(path);
     }
-    path = std::filesystem::absolute(path).string();
+    path = absolute_path(path).string();
     options_.config.text = path;
     TextCorpus corpus = TextCorpus::load(path);
     const auto seq = static_cast<size_t>(options_.config.model.seq);
@@ -224,9 +254,9 @@ class Training {
   // Also as a program that `gangway graph` and `gangway run` read; and the model's sizes, as
   // `gangway train --config` reads them.
   void write_graph(const Program& program) {
-    write_text(report_.graph, to_dot(program));
+    replace_durably(report_.graph, to_dot(program));
     program.save((options_.out / "train_step.gwp").string());
-    write_text((options_.out / "model.json").string(), sizes_text(options_.config.model) + "\n");
+    replace_durably(options_.out / "model.json", sizes_text(options_.config.model) + "\n");
   }
 
   int64_t planned_bytes() const {
@@ -240,8 +270,7 @@ class Training {
   bool is_resumed() const { return options_.resume || !options_.resume_from.empty(); }
 
   int64_t resume() {
-    const std::filesystem::path from =
-        options_.resume ? options_.out / "checkpoints" : options_.resume_from;
+    const std::filesystem::path from = options_.resume ? out_->checkpoints() : options_.resume_from;
     const TrainingPosition at =
         load_checkpoint(*slice_, from,
                         {.model = sizes_text(options_.config.model),
@@ -252,7 +281,40 @@ class Training {
                "sequence: its place in the data means nothing here; load its parameters instead");
     step_->set_position(at.position);
     progress_.note(cat("resumed after step ", at.step));
+    say_what_differs(at);
     return at.step;
+  }
+
+  // By flag, which a newer version may have more of.
+  static std::map<std::string, std::string> by_flag(const std::string& settings) {
+    std::map<std::string, std::string> values;
+    std::istringstream words(settings);
+    for (std::string flag, value; words >> flag >> value;) values[flag] = value;
+    return values;
+  }
+
+  // All of it may be meant: other steps are how a training is made longer.
+  void say_what_differs(const TrainingPosition& at) {
+    const auto before = by_flag(at.settings);
+    for (const auto& [flag, value] : by_flag(settings())) {
+      const auto said = before.find(flag);
+      if (said == before.end() || said->second == value) continue;
+      progress_.note(cat("from here on with ", flag, " ", value,
+                         ": the steps so far were trained with ", flag, " ", said->second));
+    }
+  }
+
+  void say_that_nothing_is_left(int64_t first) {
+    progress_.note(cat("nothing is left to train: the checkpoint has ", first,
+                       " steps, and --steps is ", options_.steps,
+                       "; a larger --steps goes on from it"));
+  }
+
+  // What losses depend on besides model, text, batch, sequence and seed, which must be the same.
+  std::string settings() const {
+    return cat("--lr ", options_.schedule.peak, " --steps ", options_.steps, " --dtype ",
+               to_string(options_.config.model.compute), " --accumulate ",
+               options_.config.accumulate);
   }
 
   void enqueue(int64_t step) {
@@ -295,6 +357,7 @@ class Training {
   }
 
   double speed(int64_t steps, double seconds) const {
+    if (steps == 0) return std::numeric_limits<double>::quiet_NaN();
     return static_cast<double>(steps * options_.config.batch * options_.config.model.seq) /
            std::max(1e-9, seconds);
   }
@@ -302,7 +365,7 @@ class Training {
   double train_loss() const {
     double sum = 0;
     for (double loss : losses_) sum += loss;
-    return losses_.empty() ? 0 : sum / static_cast<double>(losses_.size());
+    return sum / static_cast<double>(losses_.size());  // Not a number where there are none.
   }
 
   // Nothing when asked to stop meanwhile.
@@ -333,17 +396,22 @@ class Training {
             .position = step_->position(),
             .seed = options_.config.seed,
             .data = data_hash_,
-            .model = sizes_text(options_.config.model)};
+            .model = sizes_text(options_.config.model),
+            .settings = settings()};
   }
 
   std::string save(int64_t step) {
-    return save_checkpoint(*slice_, options_.out / "checkpoints", position_at(step)).string();
+    const auto write = [&] {
+      return save_checkpoint(*slice_, out_->checkpoints(), position_at(step));
+    };
+    return out_->save(write).string();
   }
 
   TrainOptions options_;
   double began_s_;
   TrainReport report_;
   Progress progress_;
+  std::optional<OutFolder> out_;
   uint64_t heldout_batches_ = 0;
   std::string data_hash_;
   int64_t devices_ = 1;

@@ -3,7 +3,8 @@
 //
 // Threads: one thread; steps are enqueued ahead of the devices.
 // Errors: gangway::Error, with the place to look at; kCancelled when it was asked to stop before
-// its first step.
+// its first step; for the folder `out` those of programs/train/out_folder.h, before anything is
+// written.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,11 @@ struct TrainOptions {
   int32_t priority = 0;
   Dispatch dispatch = Dispatch::kParallel;  // As CompileOptions has it.
   std::string text;  // A file or a folder; empty: the book that quickstart installs.
+  // One training at a time writes there, and replaces no checkpoints of another one.
   std::filesystem::path out = "out/quickstart";
+  // `out` or, where it has checkpoints or another training writes there, the next of out-2, out-3
+  // ... that is free.
+  bool take_next_free = false;
   LanguageModelConfig config;  // `text` is filled in.
   CosineSchedule schedule;     // `steps` is filled in.
   int64_t steps = 577;
@@ -55,6 +60,7 @@ struct TrainOptions {
   // `resume` wins.
   std::filesystem::path resume_from;
   bool resume = false;         // Go on from the newest checkpoint under `out`.
+  bool replace = false;        // Checkpoints of another training there go with the first of this.
   int64_t sample_bytes = 120;  // Of text generated at the end; 0: none.
   double temperature = 0.8;
   bool in_process = false;  // Cluster in this process (tests).
@@ -65,11 +71,13 @@ struct TrainOptions {
 };
 
 struct TrainReport {
-  int64_t steps = 0;        // Done, those before a resumed checkpoint among them.
-  bool is_stopped = false;  // Asked to stop: what is measured at the end is missing.
-  double tokens_per_s = 0;
-  double train_loss = 0;    // Mean over the last steps.
-  double heldout_loss = 0;  // Over the whole held-out text, nats a byte.
+  int64_t steps = 0;          // Done, those before a resumed checkpoint among them.
+  bool is_stopped = false;    // Asked to stop: what is measured at the end is missing.
+  std::filesystem::path out;  // Where all of it is.
+  int64_t trained = 0;        // Steps of this call; 0: the checkpoint had them all.
+  double tokens_per_s = 0;    // Not a number where no step was trained.
+  double train_loss = 0;      // Mean over the last steps; not a number where there were none.
+  double heldout_loss = 0;    // Over the whole held-out text, nats a byte.
   double bigram_loss = 0;
   int64_t params = 0;
   std::string checkpoint, trace, graph;

@@ -15,6 +15,7 @@
 #include "tests/processes/process_tree.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
+#include "tests/tool/run_tool.h"
 
 namespace gangway {
 namespace {
@@ -31,6 +32,15 @@ Program training(int64_t columns) {
   b.update(v, v * 0.9 + mean(next, {0}));
   b.output("loss", mean(next * next));
   return b.build();
+}
+
+// One that is being written, or that somebody has left so.
+bool has_partial(const std::filesystem::path& folder) {
+  std::error_code gone;
+  for (std::filesystem::directory_iterator at(folder, gone), end; at != end; at.increment(gone)) {
+    if (at->path().filename().string().starts_with(".partial-step-")) return true;
+  }
+  return false;
 }
 
 class CheckpointsTest : public testing::Test {
@@ -53,6 +63,13 @@ class CheckpointsTest : public testing::Test {
   Client client(const std::string& name) const {
     return connect(address_,
                    {.name = name, .token_file = token_, .on_warning = [](const std::string&) {}});
+  }
+
+  tool_test::Ended checkpoint(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {tests::gangway_tool(), "checkpoint"});
+    arguments.insert(arguments.end(), {"--connect", address_});
+    return tool_test::run_child(
+        {.arguments = std::move(arguments), .environment = {{"GANGWAY_TOKEN_FILE", token_}}});
   }
 
   static void train(const Executable& step, int runs) {
@@ -84,13 +101,11 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   const CheckpointDir folder(kept("large"));
   // Both are stopped, and then killed, while one of them has a file that is not whole.
   int64_t version = 0;
-  std::filesystem::path partial;
   while (version < 40) {
     version += 2;
-    partial = kept("large") / cat(".partial-", folder.folder_of(version).filename().string());
     train(step, 2);
     ASSERT_TRUE(eventually([&] {
-      return (version > 2 && std::filesystem::exists(partial)) ||
+      return (version > 2 && has_partial(kept("large"))) ||
              std::filesystem::exists(folder.folder_of(version));
     })) << output_of(said_);
     for (ChildProcess& executor : executors_) executor.signal(SIGSTOP);
@@ -100,7 +115,7 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   ASSERT_FALSE(std::filesystem::exists(folder.folder_of(version))) << "all were written too fast";
   for (ChildProcess& executor : executors_) executor.signal(SIGKILL);
   for (ChildProcess& executor : executors_) executor.wait();
-  EXPECT_TRUE(std::filesystem::exists(partial));
+  EXPECT_TRUE(has_partial(kept("large")));
   EXPECT_EQ(folder.steps().back(), version - 2);
   EXPECT_EQ(folder.latest()->filename(), folder.folder_of(version - 2).filename());
   const TensorFiles files = TensorFiles::open(*folder.latest());
@@ -117,6 +132,34 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   EXPECT_EQ(w[kRows * kColumns - 1], w[0]);
   EXPECT_FLOAT_EQ(v[0], expected_v);
   EXPECT_EQ(v[kColumns - 1], v[0]);
+}
+
+TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOthers) {
+  const auto write_one = [&](const Client& client) {
+    const Slice slice = client.allocate({.devices = 2, .wait_ms = 10'000});
+    const Executable step = slice.compile(training(16));
+    slice.keep_checkpoints({.every = 2, .keep = 2});
+    train(step, 2);
+  };
+  const std::string root = (temp_.path() / "kept").string(), folder = kept("small").string();
+  {
+    Client trainer = client("small");
+    write_one(trainer);
+    ASSERT_TRUE(eventually([&] { return !CheckpointDir(folder).steps().empty(); }));
+    EXPECT_THAT(checkpoint({"ls", root}).text, testing::ContainsRegex("small +1 +2 .* running\n"));
+    const tool_test::Ended refused = checkpoint({"rm", folder});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.text, testing::HasSubstr("the program \"small\" of "));
+    EXPECT_FALSE(CheckpointDir(folder).steps().empty());
+    trainer.close();
+  }
+  EXPECT_THAT(checkpoint({"ls", root}).text, testing::ContainsRegex("small +1 +2 .* ended\n"));
+  // What is no program's folder stays, with all that is named beside it.
+  EXPECT_EQ(checkpoint({"rm", folder, root}).status, 2);
+  const tool_test::Ended removed = checkpoint({"rm", folder});
+  EXPECT_EQ(removed.status, 0) << removed.text;
+  EXPECT_THAT(removed.text, testing::HasSubstr(folder + " is removed: 1 checkpoint, "));
+  EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
 }  // namespace

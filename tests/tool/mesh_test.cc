@@ -20,8 +20,9 @@ TEST(ParseMesh, ReadsAxesInTheirOrder) {
 }
 
 TEST(ParseMesh, RefusesWhatIsNoListOfAxes) {
-  for (const char* text : {"data=2,", ",", ",data=2", "data=2,,model=2", "data", "=2", "data=0",
-                           "data=2x", "data=", "data=-1"})
+  for (const char* text :
+       {"data=2,", ",", ",data=2", "data=2,,model=2", "data", "=2", "data=0", "data=2x",
+        "data=", "data=-1", "data=9223372036854775807,model=4", "data=1048576,model=2"})
     EXPECT_THAT(error_text_of([&] { parse_mesh(text); }), testing::HasSubstr("--mesh")) << text;
 }
 

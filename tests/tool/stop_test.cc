@@ -101,6 +101,17 @@ TEST_F(StopTest, AFirstCtrlCWritesACheckpointAndPrintsTheCommandThatGoesOn) {
   EXPECT_GT(steps_, first);
 }
 
+TEST_F(StopTest, ATerminalThatGoesAwayLeavesACheckpoint) {
+  OnTerminal trained(training(), 200);
+  ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
+  // As a terminal does it, and a system that ends a session.
+  trained.stop();
+  trained.signal(SIGHUP);
+  trained.signal(SIGTERM);
+  trained.signal(SIGCONT);
+  EXPECT_THAT(stopped(trained), HasSubstr(" --resume"));
+}
+
 TEST_F(StopTest, ASecondSignalEndsItAtOnce) {
   OnTerminal trained(training(), 200);
   ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
@@ -136,6 +147,8 @@ TEST(ResumeCommandTest, NamesTheScriptThatStartedTheTool) {
                                           "my $text"};
   EXPECT_EQ(tool::resume_command(words, {}),
             "build/tools/gangway train quickstart --text 'my $text' --resume");
+  EXPECT_EQ(tool::resume_command({"gangway", "train", "--replace"}, {.out = "out/quickstart-2"}),
+            "gangway train --out out/quickstart-2 --resume");
   setenv("GANGWAY_STARTED_AS", "./quickstart", 1);
   EXPECT_EQ(tool::resume_command(words, {.resume = false}), "./quickstart --text 'my $text'");
   unsetenv("GANGWAY_STARTED_AS");

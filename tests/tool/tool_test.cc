@@ -17,6 +17,7 @@
 #include "runtime/os/temp_dir.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
+#include "tests/tool/run_tool.h"
 
 namespace gangway::tool_test {
 namespace {
@@ -26,21 +27,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-struct Ended {
-  int status = 0;
-  std::string text;  // Standard output and error.
-};
-
-Ended gangway(std::vector<std::string> arguments) {
-  AnonymousFile output("output");
-  arguments.insert(arguments.begin(), tests::gangway_tool());
-  ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
-  const ExitStatus status = child.wait();
-  const std::string text = output_of(output);
-  EXPECT_EQ(status.signal, 0) << text;
-  return {status.code, text};
-}
 
 // y = 2 x of x: f32[4], and its file.
 class ToolTest : public testing::Test {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 
@@ -14,7 +15,9 @@
 namespace gangway::programs {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ResumeTest : public FolderTest {
  protected:
@@ -104,6 +107,37 @@ TEST_F(ResumeTest, TheTrainingCommandResumesToTheSameCheckpoint) {
                 read(std::filesystem::path(resumed.checkpoint) / file))
         << file;
   }
+}
+
+TEST_F(ResumeTest, GoingOnWithATrainingThatHasEndedSaysThatNothingIsLeft) {
+  const TrainReport whole = train(options("out"));
+  const auto when = std::filesystem::last_write_time(whole.checkpoint);
+  TrainOptions again = options("out");
+  again.resume = true;
+  testing::internal::CaptureStderr();
+  const TrainReport ended = train(again);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("nothing is left to train: the checkpoint has 8 steps, and --steps is 8"));
+  EXPECT_EQ(ended.trained, 0);
+  EXPECT_TRUE(std::isnan(ended.train_loss));
+  EXPECT_TRUE(std::isnan(ended.tokens_per_s));
+  EXPECT_EQ(ended.heldout_loss, whole.heldout_loss);
+  EXPECT_EQ(ended.checkpoint, whole.checkpoint);
+  EXPECT_EQ(std::filesystem::last_write_time(whole.checkpoint), when);
+}
+
+TEST_F(ResumeTest, GoingOnWithOtherSettingsSaysWhichStepsHadWhich) {
+  train(options("out"));
+  TrainOptions other = options("out");
+  other.resume = true;
+  other.steps = 9;
+  other.schedule.peak = 5e-3;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(train(other).trained, 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("with --lr 0.005: the steps so far were trained with --lr 0.01"),
+                    HasSubstr("with --steps 9: the steps so far were trained with --steps 8"),
+                    Not(HasSubstr("--dtype"))));
 }
 
 TEST_F(ResumeTest, WhatIsStoppedAndResumedHasTheLossesOfWhatNeverStopped) {

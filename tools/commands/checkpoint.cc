@@ -1,52 +1,153 @@
-// `gangway checkpoint ls FILE|DIR`: the tensors of a safetensors file or checkpoint.
-#include <cstdio>
+// `gangway checkpoint ls`: the tensors of a safetensors file or checkpoint, or the programs whose
+// checkpoints a cluster has kept. `gangway checkpoint rm`: removes those of a program that has
+// ended.
+#include <optional>
 
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/tensor_files.h"
+#include "client/client.h"
 #include "ir/types/type.h"
+#include "runtime/base/printable.h"
+#include "runtime/base/units.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
+#include "tools/commands/kept_folders.h"
+#include "tools/commands/output.h"
+#include "tools/commands/table.h"
 
 namespace gangway::tool {
 namespace {
 
-// A folder of checkpoints stands for its latest.
-std::filesystem::path resolved(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path / "latest", ignored) ? path / "latest" : path;
-}
+struct CheckpointCommand {
+  std::vector<std::string> paths;
+  std::string address;
+  int64_t timeout_ms = ConnectOptions().timeout_ms;
+  bool json = false;
+};
 
 std::string type_of(const TensorSpec& spec) {
   return std::string(to_string(spec.dtype)) + to_string(Dims(spec.shape));
 }
 
-int list(const std::string& path, bool json) {
-  const TensorFiles files = TensorFiles::open(resolved(path));
+int list_tensors(const std::filesystem::path& path, bool json) {
+  const TensorFiles files = TensorFiles::open(path);
   std::vector<JsonObject> rows;
+  std::vector<std::string> lines;
   for (const auto& [name, view] : files.tensors()) {
     const std::string type = type_of(*view.spec);
-    if (json) {
-      rows.push_back({{"name", name}, {"type", type}, {"bytes", view.size()}});
-    } else {
-      std::printf("%-48s %-24s %12llu\n", name.c_str(), type.c_str(),
-                  static_cast<unsigned long long>(view.size()));
-    }
+    rows.push_back({{"name", name}, {"type", type}, {"bytes", view.size()}});
+    lines.push_back(cat(padded(printable(name), 48), " ", padded(type, 24), " ",
+                        formatted("%12zu", static_cast<size_t>(view.size()))));
   }
-  if (json) std::printf("%s\n", to_json(rows).c_str());
+  print_lines(json ? std::vector{to_json(rows)} : lines);
+  return 0;
+}
+
+std::vector<ProgramStatus> programs_at(const CheckpointCommand& command) {
+  return connect(
+             command.address,
+             {.name = "gangway checkpoint", .number_name = true, .timeout_ms = command.timeout_ms})
+      .status()
+      .programs;
+}
+
+// Whether its program runs is known where a controller was named.
+int list_programs(const std::vector<KeptFolder>& folders, const CheckpointCommand& command) {
+  std::optional<std::vector<ProgramStatus>> programs;
+  if (!command.address.empty()) programs = programs_at(command);
+  Table table{.columns = {{.title = "OWNER", .least = 6},
+                          {.title = "PROGRAM"},
+                          {.title = "CHECKPOINTS", .is_number = true},
+                          {.title = "NEWEST", .is_number = true},
+                          {.title = "SIZE", .is_number = true},
+                          {.title = "STATE"}},
+              .rows = {}};
+  std::vector<JsonObject> rows;
+  for (const KeptFolder& folder : folders) {
+    const std::string state = !programs                              ? "-"
+                              : is_written_by_one(*programs, folder) ? "running"
+                                                                     : "ended";
+    rows.push_back({{"owner", folder.owner},
+                    {"program", folder.program},
+                    {"folder", folder.path.string()},
+                    {"checkpoints", uint64_t{folder.steps.size()}},
+                    {"newest", folder.steps.back()},
+                    {"bytes", folder.bytes},
+                    {"state", state}});
+    table.rows.push_back({folder.owner, folder.program, cat(folder.steps.size()),
+                          cat(folder.steps.back()), format_bytes(folder.bytes), state});
+  }
+  if (command.json) {
+    print_line(to_json(rows));
+  } else {
+    print_lines(lines_of(table, terminal_size().columns));
+  }
+  return 0;
+}
+
+// A folder of checkpoints stands for its latest.
+int list(const CheckpointCommand& command) {
+  const std::filesystem::path path = command.paths[0];
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    if (const auto latest = CheckpointDir(path).latest())
+      return list_tensors(*latest, command.json);
+    const std::vector<KeptFolder> folders = kept_folders(path);
+    if (!folders.empty()) return list_programs(folders, command);
+  }
+  return list_tensors(path, command.json);
+}
+
+// All of them are looked at before the first is removed.
+int remove(const CheckpointCommand& command) {
+  std::vector<KeptFolder> folders;
+  for (const std::string& path : command.paths) folders.push_back(kept_folder(path));
+  const std::vector<ProgramStatus> programs = programs_at(command);
+  for (const KeptFolder& folder : folders) {
+    if (is_written_by_one(programs, folder))
+      throw Error(ErrorKind::kInvalid,
+                  cat("checkpoint rm: the program \"", folder.program, "\" of ", folder.owner,
+                      " runs: it needs its checkpoints to go on when a host is lost"),
+                  {}, "end it first, with gangway stop");
+  }
+  for (const KeptFolder& folder : folders) {
+    remove_kept_folder(folder);
+    print_line(cat(folder.path.string(), " is removed: ", folder.steps.size(),
+                   folder.steps.size() == 1 ? " checkpoint, " : " checkpoints, ",
+                   format_bytes(folder.bytes)));
+  }
   return 0;
 }
 
 }  // namespace
 
 void add_checkpoint(CLI::App& app, Chosen& chosen) {
-  auto* command = app.add_subcommand("checkpoint", "Look into checkpoints");
+  auto* command = app.add_subcommand("checkpoint", "Look into checkpoints, and remove kept ones");
   command->require_subcommand(1);
-  auto* ls = command->add_subcommand("ls", "List the tensors of a file, folder or checkpoint");
-  auto path = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  ls->add_option("FILE", *path, "a .safetensors file, an index, or a folder")->required();
-  ls->add_flag("--json", *json, "as JSON");
-  ls->callback([&chosen, path, json] { chosen = [path, json] { return list(*path, *json); }; });
+  auto* ls = command->add_subcommand(
+      "ls",
+      "List the tensors of a file, folder or checkpoint; or, of a controller's --checkpoint-dir, "
+      "the programs whose checkpoints are kept there");
+  auto options = std::make_shared<CheckpointCommand>();
+  ls->add_option("FILE", options->paths, "a .safetensors file, an index, or a folder")
+      ->required()
+      ->expected(1);
+  ls->add_option("--connect", options->address,
+                 "the controller's address: says which of the programs run");
+  add_timeout(*ls, options->timeout_ms);
+  ls->add_flag("--json", options->json, "as JSON");
+  ls->callback([&chosen, options] { chosen = [options] { return list(*options); }; });
+
+  auto* rm = command->add_subcommand(
+      "rm", "Remove the checkpoints that a cluster has kept of programs that have ended");
+  auto removed = std::make_shared<CheckpointCommand>();
+  removed->address = "127.0.0.1:7040";
+  rm->add_option("FOLDER", removed->paths, "of a program, OWNER/PROGRAM in --checkpoint-dir")
+      ->required();
+  rm->add_option("--connect", removed->address, "the address of the controller that kept them")
+      ->capture_default_str();
+  add_timeout(*rm, removed->timeout_ms);
+  rm->callback([&chosen, removed] { chosen = [removed] { return remove(*removed); }; });
 }
 
 }  // namespace gangway::tool

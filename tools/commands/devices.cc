@@ -1,16 +1,19 @@
 // `gangway devices`: what this machine, or a running cluster, has to compute on.
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "client/client.h"
 #include "executor/devices/cuda/driver/loader.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/units.h"
 #include "runtime/os/thread.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 #include "tools/commands/status_views.h"
+#include "tools/commands/table.h"
 
 namespace gangway::tool {
 namespace {
@@ -47,15 +50,12 @@ std::vector<Found> find_devices() {
 
 int show(const std::vector<Found>& devices, bool json) {
   std::vector<JsonObject> rows;
+  std::vector<std::string> lines;
   for (const Found& found : devices) {
-    if (json) {
-      rows.push_back({{"kind", found.kind}, {"usable", found.usable}, {"detail", found.detail}});
-    } else {
-      std::printf("%-5s %-4s %s\n", found.kind.c_str(), found.usable ? "yes" : "no",
-                  found.detail.c_str());
-    }
+    rows.push_back({{"kind", found.kind}, {"usable", found.usable}, {"detail", found.detail}});
+    lines.push_back(cat(padded(found.kind, 6), found.usable ? "yes  " : "no   ", found.detail));
   }
-  if (json) std::printf("%s\n", to_json(rows).c_str());
+  print_lines(json ? std::vector{to_json(rows)} : lines);
   return 0;
 }
 
@@ -69,17 +69,15 @@ std::string condition(const HostStatus& host) {
 
 int show(const std::vector<HostStatus>& hosts, bool json) {
   if (json) {
-    std::printf("%s\n", to_json(host_rows(hosts)).c_str());
+    print_line(to_json(host_rows(hosts)));
     return 0;
   }
   for (const HostStatus& host : hosts) {
-    std::printf("%s",
-                cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
-                    " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
-                    format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
-                    host.runs_done, " runs done", condition(host), "\n", host.text)
-                    .c_str());
-    for (const std::string& stuck : host.stuck) std::printf("  %s\n", stuck.c_str());
+    print(cat(printable(host.name), ": island ", printable(host.island), ", ", host.devices, " ",
+              host.kind, " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)),
+              ", ", format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
+              host.runs_done, " runs done", condition(host), "\n", host.text));
+    for (const std::string& stuck : host.stuck) print_line(cat("  ", stuck));
   }
   return 0;
 }
@@ -95,7 +93,7 @@ int show_devices(const DevicesCommand& command) {
   const ClusterStatus status =
       connect(command.address, {.timeout_ms = command.timeout_ms}).status();
   if (!command.metrics) return show(status.hosts, command.json);
-  std::printf("%s", status.metrics.c_str());
+  print(status.metrics);
   return 0;
 }
 
@@ -117,8 +115,9 @@ void add_devices(CLI::App& app, Chosen& chosen) {
 }
 
 void add_timeout(CLI::App& command, int64_t& timeout_ms) {
+  constexpr int64_t kTimeoutMsMax = int64_t{7} * 24 * 3600 * 1000;
   command.add_option("--timeout-ms", timeout_ms, "how long to try to reach the cluster")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kTimeoutMsMax))
       ->capture_default_str();
 }
 

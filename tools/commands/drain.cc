@@ -1,11 +1,10 @@
 // `gangway drain`, `gangway undrain` and `gangway forget`: hosts of a running cluster that are to
 // go, and hosts that are gone. For who runs the controller.
 #include <algorithm>
-#include <cstdio>
 
 #include "client/client.h"
 #include "tools/commands/command.h"
-#include "tools/commands/table.h"
+#include "tools/commands/output.h"
 
 namespace gangway::tool {
 namespace {
@@ -40,15 +39,14 @@ int drain(const HostCommand& command) {
   const ClusterStatus status = client.status();
   const auto host = std::ranges::find(status.hosts, command.host, &HostStatus::name);
   if (host == status.hosts.end()) {
-    std::printf("%s is gone: it gets no slices if it comes back\n", command.host.c_str());
+    print_line(cat(command.host, " is gone: it gets no slices if it comes back"));
   } else if (host->is_drained) {
-    std::printf("%s is drained: nothing lies on it\n", command.host.c_str());
+    print_line(cat(command.host, " is drained: nothing lies on it"));
   } else {
-    std::printf("%s is draining: it gets no new slices; what is there goes on:\n",
-                command.host.c_str());
+    print_line(cat(command.host, " is draining: it gets no new slices; what is there goes on:"));
     for (const ProgramStatus& program : status.programs) {
       if (lies_on(program, command.host))
-        std::printf("  %s of %s\n", printable(program.name).c_str(), program.owner.c_str());
+        print_line(cat("  ", program.name, " of ", program.owner));
     }
   }
   return 0;
@@ -56,13 +54,13 @@ int drain(const HostCommand& command) {
 
 int undrain(const HostCommand& command) {
   client_of(command, "gangway undrain").undrain(command.host);
-  std::printf("%s takes slices\n", command.host.c_str());
+  print_line(cat(command.host, " takes slices"));
   return 0;
 }
 
 int forget(const HostCommand& command) {
   client_of(command, "gangway forget").forget(command.host);
-  std::printf("%s is forgotten\n", command.host.c_str());
+  print_line(cat(command.host, " is forgotten"));
   return 0;
 }
 

@@ -2,7 +2,6 @@
 // JSON; what its devices exchange, hold and would do, and why; what differs between two programs.
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -16,10 +15,13 @@
 #include "ir/plan/plan_text.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
+#include "runtime/base/printable.h"
 #include "sim/study.h"
 #include "tools/commands/command.h"
 #include "tools/commands/lowered_program.h"
 #include "tools/commands/mesh.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 #include "tools/page/page.h"
 
 namespace gangway::tool {
@@ -221,7 +223,7 @@ void add_graph(CLI::App& app, Chosen& chosen) {
   auto* hosts = command
                     ->add_option("--hosts", given->hosts,
                                  "its devices lie on so many hosts, which need not be there")
-                    ->check(CLI::PositiveNumber)
+                    ->check(whole_number(1, kMeshDevicesMax))
                     ->capture_default_str();
   for (auto* of_file : {mesh, hosts, forms.back()}) connect->excludes(of_file);
   auto* node = command->add_option("--node", given->filter.nodes,
@@ -236,7 +238,7 @@ void add_graph(CLI::App& app, Chosen& chosen) {
   }
   command->callback([&chosen, given] {
     chosen = [given] {
-      std::fputs(in_colour(text_of(*given)).c_str(), stdout);
+      print_controls(in_colour(printable_lines(text_of(*given))));
       return 0;
     };
   });

@@ -9,7 +9,8 @@
 #include "client/client.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
-#include "tools/commands/table.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 
 namespace gangway::tool {
 namespace {
@@ -35,19 +36,16 @@ std::string time_text(int64_t time_ns, bool is_utc) {
   return all;
 }
 
+std::string text_of(const LoggedLine& line) {
+  return cat(time_text(line.time_ns, false), "  ", line.of_program ? "program   " : "controller",
+             "  ", line.text);
+}
+
 // `dropped`: lines before this one.
-std::string text_of(const LoggedLine& line, uint64_t dropped, bool json) {
-  const char* from = line.of_program ? "program" : "controller";
-  if (!json) {
-    const std::string before =
-        dropped == 0 ? ""
-                     : cat("(", dropped, dropped == 1 ? " line was" : " lines were", " dropped)\n");
-    return cat(before, time_text(line.time_ns, false), "  ",
-               line.of_program ? "program   " : "controller", "  ", printable(line.text));
-  }
+std::string json_of(const LoggedLine& line, uint64_t dropped) {
   JsonObject object{{"number", line.number},
                     {"time", time_text(line.time_ns, true)},
-                    {"from", from},
+                    {"from", line.of_program ? "program" : "controller"},
                     {"text", line.text}};
   if (dropped > 0) object.insert(object.begin() + 1, {"dropped", dropped});
   return to_json(object);
@@ -57,11 +55,17 @@ std::string text_of(const LoggedLine& line, uint64_t dropped, bool json) {
 uint64_t show(const std::vector<LoggedLine>& lines, uint64_t after, bool json) {
   std::vector<std::string> texts;
   for (const LoggedLine& line : lines) {
-    texts.push_back(text_of(line, line.number - after - 1, json));
+    const uint64_t dropped = line.number - after - 1;
+    if (json) {
+      texts.push_back(json_of(line, dropped));
+    } else {
+      if (dropped > 0)
+        texts.push_back(cat("(", dropped, dropped == 1 ? " line was" : " lines were", " dropped)"));
+      texts.push_back(text_of(line));
+    }
     after = line.number;
   }
-  print(texts);
-  std::fflush(stdout);
+  print_lines(texts);
   return after;
 }
 
@@ -79,7 +83,7 @@ int show_logs(const LogsCommand& command) {
   }
   after = show(log.lines, after, command.json);
   // The program of this session, also when another takes its name.
-  while (command.follow && !log.ended && std::ferror(stdout) == 0) {
+  while (command.follow && !log.ended) {
     log = client.logs(command.name,
                       {.program = log.program, .after = after, .wait_ms = kLogWaitMsMax});
     after = show(log.lines, after, command.json);
@@ -101,7 +105,7 @@ void add_logs(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_flag("-f,--follow", options->follow, "and wait for more, until the program ends");
   command->add_option("--tail", options->tail, "of the lines that are there, only so many")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0, kCountMax))
       ->default_str("all");
   command->add_flag("--json", options->json, "each line as a JSON object");
   add_timeout(*command, options->timeout_ms);

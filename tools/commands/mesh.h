@@ -9,10 +9,10 @@
 
 namespace gangway::tool {
 
-// A number that is not negative; `of` is what an error names.
-int64_t number_in(const std::string& text, const std::string& of);
+// Of a mesh, and so of each of its axes.
+inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 20;
 
-// The axes that --mesh says; none for an empty text.
+// The axes that --mesh says; none for an empty text. Errors: kInvalid.
 std::vector<MeshAxis> parse_mesh(const std::string& text);
 
 }  // namespace gangway::tool

@@ -1,6 +1,7 @@
 // `gangway ps`: the programs that a running cluster serves, and what each gets of its devices.
 #include "client/client.h"
 #include "tools/commands/command.h"
+#include "tools/commands/output.h"
 #include "tools/commands/status_views.h"
 
 namespace gangway::tool {
@@ -19,9 +20,9 @@ int show_programs(const PsCommand& command) {
           .status()
           .programs;
   if (command.json) {
-    print({to_json(program_rows(programs))});
+    print_line(to_json(program_rows(programs)));
   } else {
-    print(lines_of(program_table(programs), terminal_size().columns));
+    print_lines(lines_of(program_table(programs), terminal_size().columns));
   }
   return 0;
 }

@@ -31,7 +31,11 @@ std::string resume_command(const std::vector<std::string>& command_line,
     words.erase(words.begin(), words.begin() + 2);
     words[0] = script;
   }
-  if (options.resume) words.emplace_back("--resume");
+  if (!options.out.empty()) words.insert(words.end(), {"--out", options.out});
+  if (options.resume) {
+    std::erase(words, "--replace");
+    words.emplace_back("--resume");
+  }
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : " ") + quoted(word);
   return out;

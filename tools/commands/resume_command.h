@@ -9,7 +9,8 @@
 namespace gangway::tool {
 
 struct ResumeOptions {
-  bool resume = true;  // Says --resume, which the command line lacks.
+  bool resume = true;  // Says --resume, which the command line lacks, and no more --replace.
+  std::string out;     // Not empty: says --out with it, which the command line lacks.
 };
 
 // `command_line` as it was typed, quoted as a shell needs it. A script that ends by running

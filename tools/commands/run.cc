@@ -2,15 +2,19 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "checkpoint/tensor_files.h"
 #include "client/client.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/rng.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
+#include "tools/commands/mesh.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
+#include "tools/commands/table.h"
 
 namespace gangway::tool {
 namespace {
@@ -139,20 +143,18 @@ int run_program(const RunCommand& command) {
   for (int step = 1; step < command.steps; ++step) run = executable.run(arguments);
   run.wait();
   std::vector<JsonObject> rows;
+  std::vector<std::string> lines;
   for (const ProgramNode& node : program.nodes) {
     if (node.kind != NodeKind::kOutput) continue;
     const HostTensor output = run[node.name].to_host();
     const auto [low, high, mean] = summary_of(output);
     const std::string type = to_string(output.type);
-    if (command.json) {
-      rows.push_back(
-          {{"name", node.name}, {"type", type}, {"min", low}, {"max", high}, {"mean", mean}});
-    } else {
-      std::printf("%-24s %-24s min %.9g max %.9g mean %.9g\n", node.name.c_str(), type.c_str(), low,
-                  high, mean);
-    }
+    rows.push_back(
+        {{"name", node.name}, {"type", type}, {"min", low}, {"max", high}, {"mean", mean}});
+    lines.push_back(cat(padded(printable(node.name), 24), " ", padded(type, 24),
+                        formatted(" min %.9g max %.9g mean %.9g", low, high, mean)));
   }
-  if (command.json) std::printf("%s\n", to_json(rows).c_str());
+  print_lines(command.json ? std::vector{to_json(rows)} : lines);
   return 0;
 }
 
@@ -164,8 +166,9 @@ void add_run(CLI::App& app, Chosen& chosen) {
   command->add_option("FILE", options->file, "a program, as Program::save() writes it")->required();
   command->add_option("--input", options->inputs, "NAME=FILE, a safetensors file; repeatable");
   auto* random =
-      command->add_option("--random", options->seed, "seed to make the inputs that are not given");
-  command->add_option("--steps", options->steps, "how often")->check(CLI::Range(1, 1 << 30));
+      command->add_option("--random", options->seed, "seed to make the inputs that are not given")
+          ->check(whole_number(0, INT64_MAX));
+  command->add_option("--steps", options->steps, "how often")->check(whole_number(1, 1 << 30));
   command
       ->add_option("--connect", options->cluster,
                    "local:EXECUTORSxDEVICES, or a controller's host:port")
@@ -173,7 +176,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
   command
       ->add_option("--ranks-per-device", options->ranks_per_device,
                    "so many devices of the program's meshes share each device of the cluster")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMeshDevicesMax))
       ->capture_default_str();
   add_timeout(*command, options->timeout_ms);
   command->add_flag("--json", options->json, "as JSON");

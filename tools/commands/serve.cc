@@ -4,8 +4,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +19,8 @@
 #include "executor/service/lasting_executor.h"
 #include "protocol/machine.h"
 #include "protocol/token_file.h"
+#include "runtime/base/durable_file.h"
+#include "runtime/base/paths.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/trace.h"
 #include "runtime/os/descriptor_limit.h"
@@ -29,6 +31,8 @@
 #include "runtime/os/user.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 #include "tools/live/live_page.h"
 
 namespace gangway::tool {
@@ -36,6 +40,9 @@ namespace {
 
 // Of each device, for the page of the controller: some steps of a model of some hundred ops.
 constexpr size_t kKeptEvents = 8192;
+
+constexpr int kThreadsMax = 4096;
+constexpr int64_t kMemoryBytesMax = int64_t{1} << 50;
 
 constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process here at its end";
 
@@ -94,19 +101,33 @@ class Ends {
 // --trace FILE: records this thread while it lives, and writes the file at its end.
 class TraceToFile {
  public:
-  TraceToFile(Reactor& reactor, const std::string& path, const std::string& process) {
+  // `failed` gets the error of the file when this ends.
+  TraceToFile(Reactor& reactor, const std::string& path, const std::string& process,
+              std::optional<Error>& failed)
+      : path_(path), failed_(failed) {
     if (path.empty()) return;
+    errno = 0;
     file_.open(path, std::ios::binary);
-    GW_REQUIRE(file_.good(), "--trace: can't write ", path);
+    if (!file_.good()) fail_file("write the trace", path, errno);
     tracer_.emplace(reactor.clock(), process);
     attached_.emplace(&tracer_->add_row("reactor"));
   }
   ~TraceToFile() {
-    if (tracer_) file_ << to_chrome_json({tracer_->drain()});
+    if (!tracer_) return;
+    errno = 0;
+    file_ << to_chrome_json({tracer_->drain()});
+    file_.close();
+    const int number = errno != 0 ? errno : EIO;
+    const Result<void> written = result_of([&] {
+      if (!file_.good()) fail_file("write the trace", path_, number);
+    });
+    if (!written.ok()) failed_ = written.error();
   }
   Tracer* tracer() { return tracer_ ? &*tracer_ : nullptr; }
 
  private:
+  const std::string path_;
+  std::optional<Error>& failed_;
   std::ofstream file_;
   std::optional<Tracer> tracer_;
   std::optional<TraceAttachment> attached_;
@@ -117,7 +138,7 @@ std::string checkpoint_folder(const std::string& chosen, const std::string& stat
   if (chosen.empty() && state.empty()) return {};
   const std::filesystem::path folder =
       chosen.empty() ? std::filesystem::path(state) / "checkpoints" : std::filesystem::path(chosen);
-  const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
+  const std::filesystem::path whole = absolute_path(folder).lexically_normal();
   return (whole.has_filename() ? whole : whole.parent_path()).string();
 }
 
@@ -145,8 +166,9 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
       options.controller.owner_bounds[static_cast<size_t>(OwnerResource::kConnections)];
   connections = std::min(connections, std::max<uint64_t>(raise_descriptor_limit().soft / 4, 1));
   auto reactor = Reactor::make_real();
-  return reactor->run([&] {
-    TraceToFile trace(*reactor, places.trace, "controller");
+  std::optional<Error> untraced;
+  const int status = reactor->run([&] {
+    TraceToFile trace(*reactor, places.trace, "controller", untraced);
     SocketNetwork network(*reactor);
     const auto is_tcp = [](const std::string& at) {
       return !at.empty() && !at.starts_with("unix:");
@@ -157,17 +179,16 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
     }
     ControllerService service(*reactor, network, options);
     options.controller.log.info("listening", {{"address", service.address()}});
-    std::printf("%s\n", service.address().c_str());
+    print_line(service.address());
     if (!service.metrics_address().empty())
-      std::printf("metrics: http://%s/metrics\n", service.metrics_address().c_str());
+      print_line(cat("metrics: http://", service.metrics_address(), "/metrics"));
     std::optional<LivePage> page;
     if (!places.page.empty()) {
       page.emplace(*reactor, network, places.page, service, options.tokens, options.controller.log);
       // Who has it may do what the controller's user may: it is printed here, and not logged.
-      std::printf("page: http://%s/?token=%s\n", page->address().c_str(),
-                  to_text(read_token_file(token_file({}))).c_str());
+      print_line(cat("page: http://", page->address(),
+                     "/?token=", to_text(read_token_file(token_file({})))));
     }
-    std::fflush(stdout);
     std::function<void()> on_hangup;
     if (!places.config.empty())
       on_hangup = [&] { read_config_again(service, places.config, options.controller.log); };
@@ -177,6 +198,8 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
     service.end_in_order(std::llround(places.grace_s * 1000), ends.at_once());
     return 0;
   });
+  if (untraced) throw Error(*untraced);
+  return status;
 }
 
 // Of chance that no other process has too.
@@ -190,8 +213,9 @@ int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
                    const std::string& trace_path) {
   raise_descriptor_limit();
   auto reactor = Reactor::make_real(new_seed());
-  return reactor->run([&] {
-    TraceToFile trace(*reactor, trace_path, options.host.name);
+  std::optional<Error> untraced;
+  const int status = reactor->run([&] {
+    TraceToFile trace(*reactor, trace_path, options.host.name, untraced);
     options.host.tracer = trace.tracer();
     options.kept_events = kKeptEvents;
     SocketNetwork network(*reactor);
@@ -201,6 +225,8 @@ int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
     if (ended.ready()) ended.await();  // Throws why.
     return 0;
   });
+  if (untraced) throw Error(*untraced);
+  return status;
 }
 
 }  // namespace
@@ -233,14 +259,14 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   command
       ->add_option("--host-timeout", *timeout_s,
                    "seconds after which a host that says nothing is lost, with all that runs on it")
-      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(real_number(0.1, 86'400))
       ->capture_default_str();
   auto lease_s =
       std::make_shared<double>(static_cast<double>(options->controller.lease_ms) / 1000.0);
   command
       ->add_option("--lease", *lease_s,
                    "seconds for which a client that lost its connection keeps what it holds")
-      ->check(CLI::Range(0.0, 86'400.0))
+      ->check(real_number(0, 86'400))
       ->capture_default_str();
   command->add_option("--trace", places->trace, kTraceHelp);
   auto state = std::make_shared<std::string>();
@@ -260,7 +286,7 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
       ->add_option("--stop-grace", places->grace_s,
                    "seconds that clients have to end their programs, and checkpoints to get to the "
                    "disk, when it is told to end (SIGTERM, Ctrl-C); a second time ends it at once")
-      ->check(CLI::Range(0.0, 86'400.0))
+      ->check(real_number(0, 86'400))
       ->capture_default_str();
   command->callback([&common, &chosen, options, timeout_s, lease_s, places, state, checkpoints] {
     chosen = [&common, options, timeout_s, lease_s, places, state, checkpoints] {
@@ -305,7 +331,7 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   command
       ->add_option("--wait-for-controller", *wait_s,
                    "seconds without a controller after which it ends; default: it waits for ever")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(real_number(0, 1e9));
   auto wait = std::make_shared<ControllerWait>();
   command->add_flag("--end-with-controller", wait->is_ended_with_first,
                     "end when the controller has gone, or counts this executor as lost");
@@ -322,14 +348,19 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
       ->capture_default_str();
   options->host.devices = 0;
   command->add_option("--devices", options->host.devices, "how many; default: 1, or all GPUs")
-      ->check(CLI::Range(1, 256));
-  command->add_option("--threads", options->host.threads,
-                      "threads of each device; 0: cores / devices");
-  command->add_option("--memory", options->host.memory_bytes,
-                      "bytes of each device; 0: an equal share of the machine");
-  command->add_option("--suspended-memory", options->host.suspended_bytes,
-                      "bytes of host memory for states of suspended programs, and for texts that "
-                      "programs read; 0: half of it");
+      ->check(whole_number(1, 256));
+  command
+      ->add_option("--threads", options->host.threads, "threads of each device; 0: cores / devices")
+      ->check(whole_number(0, kThreadsMax));
+  command
+      ->add_option("--memory", options->host.memory_bytes,
+                   "bytes of each device; 0: an equal share of the machine")
+      ->check(whole_number(0, kMemoryBytesMax));
+  command
+      ->add_option("--suspended-memory", options->host.suspended_bytes,
+                   "bytes of host memory for states of suspended programs, and for texts that "
+                   "programs read; 0: half of it")
+      ->check(whole_number(0, kMemoryBytesMax));
   const std::shared_ptr<Trust> trust = add_trust(*command);
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);

@@ -6,11 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/text/text.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/units.h"
 #include "sim/study.h"
 #include "tools/commands/command.h"
 #include "tools/commands/lowered_program.h"
 #include "tools/commands/mesh.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
+#include "tools/commands/table.h"
 #include "tools/page/page.h"
 #include "tools/page/timeline_document.h"
 
@@ -44,7 +48,7 @@ struct SimCommand {
 // "seed:7"
 uint64_t parse_faults(const std::string& text) {
   GW_REQUIRE(text.starts_with("seed:"), "--faults: expected seed:N, got \"", text, "\"");
-  return static_cast<uint64_t>(number_in(text.substr(5), "--faults"));
+  return static_cast<uint64_t>(number_in(text.substr(5), "--faults", 0, INT64_MAX));
 }
 
 // By program: what was given for it, and the usual for those behind.
@@ -132,8 +136,6 @@ std::string study_json(const SimCommand& command, const StudyReport& report) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void line(const std::string& text) { std::printf("%s\n", text.c_str()); }
-
 // Lines behind the first are set in.
 std::string set_in(const std::string& text) {
   std::string result;
@@ -143,13 +145,15 @@ std::string set_in(const std::string& text) {
 }
 
 void print_program(const SimCommand& command, const ProgramReport& program) {
-  std::printf("%-24s %4lld devices, ", program.name.c_str(),
-              static_cast<long long>(program.devices));
-  if (!program.installed) return line(cat("can't run: ", set_in(program.error)));
-  std::printf("%d of %d runs done, %d failed, %5.1f %% of device time\n", program.done,
-              command.runs, program.failed, 100 * program.share);
-  for (const std::string& warning : program.warnings) line(cat("  ", set_in(warning)));
-  if (!program.error.empty()) line(cat("  stopped at its first error: ", set_in(program.error)));
+  const std::string begin =
+      cat(padded(printable(program.name), 24),
+          formatted(" %4lld devices, ", static_cast<long long>(program.devices)));
+  if (!program.installed) return print(cat(begin, "can't run: ", set_in(program.error), "\n"));
+  print(cat(begin, formatted("%d of %d runs done, %d failed, %5.1f %% of device time\n",
+                             program.done, command.runs, program.failed, 100 * program.share)));
+  for (const std::string& warning : program.warnings) print(cat("  ", set_in(warning), "\n"));
+  if (!program.error.empty())
+    print(cat("  stopped at its first error: ", set_in(program.error), "\n"));
 }
 
 std::string how_timed(const SimCommand& command, const StudyReport& report) {
@@ -160,31 +164,34 @@ std::string how_timed(const SimCommand& command, const StudyReport& report) {
 
 void print_faults(const StudyReport& report) {
   for (const FaultReport& fault : report.faults) {
-    line(to_string(fault.fault));
-    line(fault.named.empty() ? "  no program failed"
-                             : cat("  named after ", format_duration_ns(fault.named_after_ns), ": ",
-                                   set_in(fault.named)));
+    print_line(to_string(fault.fault));
+    print(fault.named.empty() ? std::string("  no program failed\n")
+                              : cat("  named after ", format_duration_ns(fault.named_after_ns),
+                                    ": ", set_in(fault.named), "\n"));
   }
   for (const Fault& fault : report.unmet) {
-    line(to_string(fault));
-    line("  did not happen: programs had ended, or the host was gone (see --faults-within-ms)");
+    print_line(to_string(fault));
+    print_line(
+        "  did not happen: programs had ended, or the host was gone (see --faults-within-ms)");
   }
 }
 
 void print_study(const SimCommand& command, const StudyReport& report) {
   if (report.makespan_ns > 0) {
-    line(cat("makespan     ", format_duration_ns(report.makespan_ns),
-             " (virtual), from the first run to the end of the last"));
-    std::printf("utilisation  %.1f %% of %d devices\n", 100 * report.utilisation,
-                command.hosts * command.devices_per_host);
-    std::printf("controller   %.1f us of processor time, %.1f frames, %.0f bytes a run; %s\n",
-                report.controller_ns_per_run / 1000, report.frames_per_run, report.bytes_per_run,
-                how_timed(command, report).c_str());
+    print_line(cat("makespan     ", format_duration_ns(report.makespan_ns),
+                   " (virtual), from the first run to the end of the last"));
+    print_line(formatted("utilisation  %.1f %% of %d devices", 100 * report.utilisation,
+                         command.hosts * command.devices_per_host));
+    print_line(cat(
+        formatted("controller   %.1f us of processor time, %.1f frames, %.0f bytes a "
+                  "run; ",
+                  report.controller_ns_per_run / 1000, report.frames_per_run, report.bytes_per_run),
+        how_timed(command, report)));
   }
   for (const ProgramReport& program : report.programs) print_program(command, program);
   print_faults(report);
-  line(cat("replay       ", hexadecimal(report.replay_hash), " from seed ", command.seed,
-           command.faults.empty() ? "" : " and faults ", command.faults));
+  print_line(cat("replay       ", hexadecimal(report.replay_hash), " from seed ", command.seed,
+                 command.faults.empty() ? "" : " and faults ", command.faults));
 }
 
 // The program and its plan, and what its devices did.
@@ -200,10 +207,10 @@ int simulate(const SimCommand& command) {
   StudyReport report = study(options_of(command));
   if (!command.html.empty()) write_html(report, command.html);
   if (command.json) {
-    std::printf("%s\n", study_json(command, report).c_str());
+    print_line(study_json(command, report));
   } else {
     print_study(command, report);
-    if (!command.html.empty()) line(cat("page         open ", command.html, " in a browser"));
+    if (!command.html.empty()) print_line(cat("page         open ", command.html, " in a browser"));
   }
   // Faults begin with the runs: they are no reason why a program could not be installed.
   const bool failed = std::ranges::any_of(report.programs, [&](const ProgramReport& program) {
@@ -222,7 +229,7 @@ void add_sim(CLI::App& app, Chosen& chosen) {
   command->add_option("--mesh", options->mesh,
                       "AXIS=SIZE,...: sizes for the axes of the programs' meshes");
   const auto number = [&](const char* name, auto& to, const char* what, auto high) {
-    command->add_option(name, to, what)->check(CLI::Range(1, high))->capture_default_str();
+    command->add_option(name, to, what)->check(whole_number(1, high))->capture_default_str();
   };
   number("--hosts", options->hosts, "simulated hosts", 128);
   number("--devices-per-host", options->devices_per_host, "simulated devices of each", 8);
@@ -238,6 +245,7 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->add_option("--seed", options->seed,
                    "of everything that is drawn; the same seed repeats a"
                    " simulation exactly")
+      ->check(whole_number(0, INT64_MAX))
       ->capture_default_str();
   command->add_option("--policy", options->policy, "who goes next where programs share devices")
       ->check(CLI::IsMember({"fifo", "fair", "priority"}))
@@ -249,12 +257,12 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->add_option("--weights", options->weights,
                    "W,W,...: of the programs, in their order: parts of shared devices' time")
       ->delimiter(',')
-      ->check(CLI::Range(kWeightMin, kWeightMax));
+      ->check(real_number(kWeightMin, kWeightMax));
   command
       ->add_option("--priorities", options->priorities,
                    "P,P,...: of the programs: under the policy \"priority\", higher first")
       ->delimiter(',')
-      ->check(CLI::Range(-kPriorityMax, kPriorityMax));
+      ->check(whole_number(-kPriorityMax, kPriorityMax));
   command->add_option("--faults", options->faults,
                       "seed:N: let go wrong what this seed draws; a program stops at the first "
                       "error that it meets");

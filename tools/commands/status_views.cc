@@ -19,7 +19,7 @@ bool has_reported(const ProgramStatus& program, const char* name) {
   return std::ranges::count(program.reported, name, &ReportedNumber::name) > 0;
 }
 
-std::string formatted(const char* format, double value) {
+std::string number_text(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof(text), format, value);
   return text;
@@ -27,7 +27,7 @@ std::string formatted(const char* format, double value) {
 
 // "-" where it was not said.
 std::string number_cell(const ProgramStatus& program, const char* name, const char* format) {
-  return has_reported(program, name) ? formatted(format, reported(program, name)) : "-";
+  return has_reported(program, name) ? number_text(format, reported(program, name)) : "-";
 }
 
 std::string joined(const std::vector<std::string>& parts, const char* separator) {
@@ -101,8 +101,8 @@ Table program_table(const std::vector<ProgramStatus>& programs) {
     table.rows.push_back(
         {cat(program.id), cat(name_of(program), marks_of(program)), program.owner,
          number_cell(program, "step", "%.0f"), number_cell(program, "loss", "%.4g"),
-         number_cell(program, "tokens_per_s", "%.0f"), formatted("%.1f%%", 100 * program.used),
-         bytes_text(program.memory_bytes), formatted("%g", program.share.weight),
+         number_cell(program, "tokens_per_s", "%.0f"), number_text("%.1f%%", 100 * program.used),
+         bytes_text(program.memory_bytes), number_text("%g", program.share.weight),
          cat(program.share.priority), cat(program.devices), cat(program.runs_in_flight),
          cat(program.runs_waiting), cat(program.runs_done), joined(program.hosts, ","),
          program.waits_for});

@@ -1,9 +1,9 @@
 // `gangway stop NAME`: ends a program of a running cluster, of one's own or, for who runs the
 // controller, of anybody.
-#include <cstdio>
-
 #include "client/client.h"
 #include "tools/commands/command.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 
 namespace gangway::tool {
 namespace {
@@ -21,8 +21,8 @@ int stop(const StopCommand& command) {
               {.name = "gangway stop", .number_name = true, .timeout_ms = command.timeout_ms});
   const bool by_force =
       client.stop_program(command.name, static_cast<int64_t>(command.grace_s * 1000));
-  std::printf("%s %s\n", command.name.c_str(),
-              by_force ? "has not ended by itself: ended by force" : "has ended");
+  print_line(
+      cat(command.name, by_force ? " has not ended by itself: ended by force" : " has ended"));
   return 0;
 }
 
@@ -40,7 +40,7 @@ void add_stop(CLI::App& app, Chosen& chosen) {
   command->add_option("--connect", options->address, "the controller's address")
       ->capture_default_str();
   command->add_option("--grace", options->grace_s, "seconds until it is ended by force; 0: at once")
-      ->check(CLI::Range(0.0, kGraceMaxS))
+      ->check(real_number(0, kGraceMaxS))
       ->capture_default_str();
   add_timeout(*command, options->timeout_ms);
   command->callback([&chosen, options] { chosen = [options] { return stop(*options); }; });

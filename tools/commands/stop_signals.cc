@@ -5,11 +5,14 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/limit_hint.h"
 
 namespace gangway::tool {
 namespace {
@@ -35,12 +38,14 @@ void end_by(int number) {
 StopSignals::StopSignals(std::string notice) : notice_(std::move(notice)) {
   sigset_t taken;
   sigemptyset(&taken);
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     if (!is_ignored(number)) sigaddset(&taken, number);
   }
   end_fd_ = eventfd(0, EFD_CLOEXEC);
   signals_fd_ = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
-  GW_ASSERT(end_fd_ >= 0 && signals_fd_ >= 0);
+  if (end_fd_ < 0 || signals_fd_ < 0)
+    throw Error(ErrorKind::kOverloaded, cat("signals: no file for them: ", std::strerror(errno)),
+                {}, limit_hint(errno));
   pthread_sigmask(SIG_BLOCK, &taken, &before_);
   thread_ = Thread("signals", [this] { take_signals(); });
 }
@@ -57,12 +62,16 @@ StopSignals::~StopSignals() {
 void StopSignals::take_signals() {
   pollfd watched[] = {{.fd = signals_fd_, .events = POLLIN, .revents = 0},
                       {.fd = end_fd_, .events = POLLIN, .revents = 0}};
-  int taken = 0;
+  int taken = 0, by_hand = 0;
   while (true) {
     poll(watched, 2, -1);
     signalfd_siginfo signal{};
     while (read(signals_fd_, &signal, sizeof(signal)) == sizeof(signal)) {
-      if (++taken > 1) end_by(static_cast<int>(signal.ssi_signo));
+      const auto number = static_cast<int>(signal.ssi_signo);
+      ++taken;
+      // One terminal that goes sends SIGHUP several times, and a system that ends a session sends it
+      // beside SIGTERM.
+      if (number != SIGHUP && ++by_hand > 1) end_by(number);
     }
     if (taken > 0 && !is_asked_) {
       // Behind a line that is still open on a terminal.

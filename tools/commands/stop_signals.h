@@ -1,7 +1,8 @@
-// StopSignals: the first SIGINT (Ctrl-C) or SIGTERM asks a command to stop, and says so; a second
-// one ends the process, as it would have without this.
+// StopSignals: the first SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone) asks a command to
+// stop, and says so; a second SIGINT or SIGTERM ends the process, as it would have without this.
+// SIGHUP comes several times, or beside SIGTERM, where a session ends: it never counts as the second.
 //
-// While it lives, a thread of its own takes both signals, whatever the command does meanwhile; they
+// While it lives, a thread of its own takes these signals, whatever the command does meanwhile; they
 // are blocked in the thread that creates it and in all threads that are started later. One that the
 // process was told to ignore stays ignored.
 // Threads: created and destroyed by one thread, before the command starts any other one;
@@ -32,7 +33,7 @@ class StopSignals {
 
   const std::string notice_;
   sigset_t before_{};    // The creating thread's mask.
-  int signals_fd_ = -1;  // Of both signals.
+  int signals_fd_ = -1;  // Of the signals.
   int end_fd_ = -1;      // Readable when this object ends.
   std::atomic<bool> is_asked_ = false;
   Thread thread_;

@@ -1,10 +1,9 @@
 // `gangway suspend NAME` and `gangway resume NAME`: a program leaves its devices' memory to others
 // for a while; one's own or, for who runs the controller, anybody's.
-#include <cstdio>
-
 #include "client/client.h"
 #include "runtime/base/units.h"
 #include "tools/commands/command.h"
+#include "tools/commands/output.h"
 
 namespace gangway::tool {
 namespace {
@@ -22,14 +21,14 @@ Client client_of(const SuspendCommand& command, const char* name) {
 
 int suspend(const SuspendCommand& command) {
   const int64_t bytes = client_of(command, "gangway suspend").suspend_program(command.name);
-  std::printf("%s is suspended: %s of its states are in host memory\n", command.name.c_str(),
-              format_bytes(static_cast<uint64_t>(bytes)).c_str());
+  print_line(cat(command.name, " is suspended: ", format_bytes(static_cast<uint64_t>(bytes)),
+                 " of its states are in host memory"));
   return 0;
 }
 
 int resume(const SuspendCommand& command) {
   client_of(command, "gangway resume").resume_program(command.name);
-  std::printf("%s goes on\n", command.name.c_str());
+  print_line(cat(command.name, " goes on"));
   return 0;
 }
 

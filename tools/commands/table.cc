@@ -4,41 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdio>
 #include <numeric>
+
+#include "runtime/base/printable.h"
 
 namespace gangway::tool {
 namespace {
 
 constexpr size_t kGap = 2;  // Between columns.
 
-struct Letter {
-  size_t bytes = 1, columns = 1;
-  bool is_shown = true;
-};
-
-// The first letter of a text. Those of scripts that terminals may show wide count two columns.
-Letter first_letter(std::string_view text) {
-  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {1, 1, first >= 0x20 && first != 0x7f};
-  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || bytes > text.size()) return {1, 1, false};
-  uint32_t code = first & (0x7fu >> bytes);
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {1, 1, false};
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  const bool is_control = code < 0xa0;
-  const bool turns_text = (code >= 0x200b && code <= 0x200f) ||
-                          (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-  return {bytes, code >= 0x1100 && code != 0x2026 ? 2u : 1u, !is_control && !turns_text};
-}
-
-std::string padded(const std::string& text, size_t width, bool to_the_right) {
-  const std::string space(width - std::min(width, width_of(text)), ' ');
-  return to_the_right ? space + text : text + space;
+std::string spaces_beside(const std::string& printable_text, size_t width) {
+  return std::string(width - std::min(width, width_of(printable_text)), ' ');
 }
 
 // Which columns are shown, and how wide.
@@ -63,7 +39,9 @@ class Layout {
     std::string text;
     for (const size_t i : shown_) {
       if (!text.empty()) text.append(kGap, ' ');
-      text += padded(shortened(cells[i], widths_[i]), widths_[i], table_.columns[i].is_number);
+      const std::string cell = shortened(cells[i], widths_[i]);
+      text += table_.columns[i].is_number ? spaces_beside(cell, widths_[i]) + cell
+                                          : padded(cell, widths_[i]);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
@@ -112,16 +90,6 @@ class Layout {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string shown;
-  while (!text.empty()) {
-    const Letter letter = first_letter(text);
-    shown += letter.is_shown ? std::string(text.substr(0, letter.bytes)) : "?";
-    text.remove_prefix(letter.bytes);
-  }
-  return shown;
-}
-
 size_t width_of(std::string_view printable_text) {
   size_t columns = 0;
   while (!printable_text.empty()) {
@@ -130,6 +98,10 @@ size_t width_of(std::string_view printable_text) {
     printable_text.remove_prefix(letter.bytes);
   }
   return columns;
+}
+
+std::string padded(const std::string& printable_text, size_t width) {
+  return printable_text + spaces_beside(printable_text, width);
 }
 
 std::string shortened(const std::string& printable_text, size_t width) {
@@ -164,11 +136,6 @@ TerminalSize terminal_size() {
   winsize size{};
   if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return {};
   return {size.ws_col, size.ws_row};
-}
-
-void print(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
 }
 
 }  // namespace gangway::tool

@@ -3,7 +3,7 @@
 // Where a table is too wide, texts are shortened first, the longest column first, down to the least
 // that its column says, with an ellipsis. Then whole columns are left out, the highest `drop`
 // first; those of 0 stay, and lines are cut at the end if even they do not fit.
-// Control characters, which a terminal would obey, are shown as '?': texts come from other users.
+// Control characters, which a terminal would obey, are spelt out: texts come from other users.
 //
 // Threads: pure, but for terminal_size().
 #pragma once
@@ -30,9 +30,10 @@ struct Table {
 // A line each, without ends; `width` 0: as wide as need be.
 std::vector<std::string> lines_of(const Table& table, size_t width);
 
-// The text as a terminal may show it, and how many columns it takes there at most.
-std::string printable(std::string_view text);
+// How many columns the text takes on a terminal at most; it is printable() already.
 size_t width_of(std::string_view printable_text);
+// With spaces behind it, up to `width` columns.
+std::string padded(const std::string& printable_text, size_t width);
 // Shortened, with an ellipsis, where it is wider.
 std::string shortened(const std::string& printable_text, size_t width);
 
@@ -41,8 +42,5 @@ struct TerminalSize {
 };
 // Of standard output.
 TerminalSize terminal_size();
-
-// Each with its end, to standard output.
-void print(const std::vector<std::string>& lines);
 
 }  // namespace gangway::tool

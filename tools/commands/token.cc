@@ -1,10 +1,9 @@
 // `gangway token`: the tokens with which other owners use a controller of this user.
-#include <cstdio>
-
 #include "controller/service/tokens.h"
 #include "protocol/token_file.h"
 #include "runtime/base/error.h"
 #include "tools/commands/command.h"
+#include "tools/commands/output.h"
 
 namespace gangway::tool {
 namespace {
@@ -14,13 +13,13 @@ int add(const std::string& owner, const std::string& out) {
   const AccessToken token = AccessToken::random();
   if (!out.empty()) create_token_file(out, token);
   add_owner_token(token_file({}), {owner, hash_of(token)});
-  if (out.empty()) std::printf("%s\n", to_text(token).c_str());
+  if (out.empty()) print_line(to_text(token));
   return 0;
 }
 
 int list_owners() {
   for (const OwnerToken& token : owner_tokens(token_file({})))
-    std::printf("%s  %s\n", to_string(token.hash).substr(0, 8).c_str(), token.owner.c_str());
+    print_line(cat(to_string(token.hash).substr(0, 8), "  ", token.owner));
   return 0;
 }
 

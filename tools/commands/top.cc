@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "client/client.h"
+#include "runtime/base/printable.h"
 #include "tools/commands/command.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 #include "tools/commands/status_views.h"
 
 namespace gangway::tool {
@@ -48,12 +50,11 @@ class Screen {
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
     action.sa_handler = look_again;
     sigaction(SIGWINCH, &action, nullptr);
-    std::printf("%s", kEnter);
-    std::fflush(stdout);
+    print_controls(kEnter);
   }
   ~Screen() {
-    std::printf("%s", kLeave);
-    std::fflush(stdout);
+    // A terminal that is gone needs it no more.
+    [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, kLeave, sizeof(kLeave) - 1);
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) signal(number, SIG_DFL);
   }
   Screen(const Screen&) = delete;
@@ -65,8 +66,7 @@ class Screen {
     const size_t count = std::min(lines.size(), size.rows == 0 ? lines.size() : size.rows);
     for (size_t i = 0; i < count; ++i) text += cat(i == 0 ? "" : "\r\n", lines[i], "\033[K");
     text += "\033[J";
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    print_controls(text);
   }
 };
 
@@ -104,14 +104,14 @@ int top(const TopCommand& command) {
     const ClusterStatus status = client.status();
     const TerminalSize size = terminal_size();
     if (command.json) {
-      print({cat("{\"hosts\":", to_json(host_rows(status.hosts)),
-                 ",\"programs\":", to_json(program_rows(status.programs)), "}")});
+      print_line(cat("{\"hosts\":", to_json(host_rows(status.hosts)),
+                     ",\"programs\":", to_json(program_rows(status.programs)), "}"));
     } else if (screen) {
       Screen::draw(view(status, command, size.columns), size);
     } else {
-      print(view(status, command, size.columns));
+      print_lines(view(status, command, size.columns));
     }
-    if (command.once || std::ferror(stdout) != 0) return 0;
+    if (command.once) return 0;
     wait_for_the_next(command);
   }
 }
@@ -126,7 +126,7 @@ void add_top(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   add_timeout(*command, options->timeout_ms);
   command->add_option("--interval", options->interval_s, "seconds from one view to the next")
-      ->check(CLI::Range(0.05, 86'400.0))
+      ->check(real_number(0.05, 86'400))
       ->capture_default_str();
   command->add_flag("--once", options->once, "one view, and no more");
   command->add_flag("--json", options->json, "a line of JSON for each view");

@@ -7,9 +7,12 @@
 #include "programs/strategies/strategies.h"
 #include "programs/train/train.h"
 #include "protocol/slice_shape.h"
+#include "runtime/base/printable.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/mesh.h"
+#include "tools/commands/number.h"
+#include "tools/commands/output.h"
 #include "tools/commands/resume_command.h"
 #include "tools/commands/sizes_file.h"
 #include "tools/commands/stop_signals.h"
@@ -36,6 +39,8 @@ programs::TrainOptions options_of(const std::string& name) {
   return reference_options(8);
 }
 
+constexpr int64_t kBatchMax = int64_t{1} << 30;
+
 // What the command line changed; the rest is the model's own.
 struct Given {
   std::string name, text, cluster, program, device, out, dtype, mesh, sizes_file, resume_from;
@@ -49,7 +54,7 @@ struct Given {
   double lr = 0, weight = Share().weight;
   int32_t priority = Share().priority;
   int64_t wait_s = 0;
-  bool resume = false, remat = false;
+  bool resume = false, replace = false, remat = false;
 };
 
 // A file says sizes first, so that flags win.
@@ -88,6 +93,25 @@ JsonObject fields_of(const programs::TrainReport& report, const std::string& pag
           {"seconds", rounded(report.seconds, 10)}};
 }
 
+// Without --out a training goes to a folder of its own, and one that goes on to the only one that
+// there is.
+void choose_folder(programs::TrainOptions& options, const Given& given) {
+  options.resume = given.resume;
+  options.replace = given.replace;
+  options.take_next_free = given.out.empty() && !given.resume && !given.replace;
+  if (!given.out.empty()) {
+    options.out = given.out;
+  } else if (given.resume || given.replace) {
+    const std::vector<std::filesystem::path> all = programs::folders_with_checkpoints(options.out);
+    std::string names;
+    for (const std::filesystem::path& out : all)
+      names += cat(names.empty() ? "" : ", ", out.string());
+    GW_REQUIRE(all.size() <= 1, given.resume ? "--resume" : "--replace",
+               ": there are checkpoints in ", names, ": say which of them is meant with --out");
+    if (!all.empty()) options.out = all[0];
+  }
+}
+
 programs::TrainOptions options_of(const Given& given) {
   programs::TrainOptions options = options_of(given.name);
   auto set = [](auto& target, const auto& value, bool is_given) {
@@ -106,7 +130,7 @@ programs::TrainOptions options_of(const Given& given) {
   options.ranks_per_device = given.ranks_per_device;
   options.mesh = parse_mesh(given.mesh);
   options.strategy = given.strategy;
-  set(options.out, std::filesystem::path(given.out), !given.out.empty());
+  choose_folder(options, given);
   set(options.steps, given.steps, given.steps > 0);
   set(config.batch, given.batch, given.batch > 0);
   set(config.accumulate, given.accumulate, given.accumulate > 0);
@@ -119,7 +143,6 @@ programs::TrainOptions options_of(const Given& given) {
   set(config.seed, static_cast<uint64_t>(given.seed), given.seed >= 0);
   set(options.schedule.peak, given.lr, given.lr > 0);
   set(config.model.compute, DType::kBF16, given.dtype == "bf16");
-  options.resume = given.resume;
   options.resume_from = given.resume_from;
   options.keep_every = given.keep_every;
   options.elastic = given.elastic;
@@ -146,14 +169,15 @@ std::string write_pictures(const Given& given, const std::filesystem::path& out,
                                .hosts = hosts_of(given),
                                .points = std::move(points)});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "warning: %s is not written: %s\n", page.c_str(), error.what());
+    std::fprintf(stderr, "warning: %s is not written: %s\n", page.c_str(),
+                 printable_lines(error.what()).c_str());
     return "";
   }
   std::fprintf(stderr, "open %s in a browser: loss curve, timeline, graph\n", page.c_str());
   return page;
 }
 
-// The first Ctrl-C or SIGTERM ends a training with a checkpoint, and with 0.
+// The first Ctrl-C, SIGTERM or SIGHUP ends a training with a checkpoint, and with 0.
 int train(const Given& given, const CommonOptions& common) {
   programs::TrainOptions options = options_of(given);
   const StopSignals signals(
@@ -164,11 +188,14 @@ int train(const Given& given, const CommonOptions& common) {
     points.push_back({done.step, done.loss, done.tokens_per_s});
   };
   bool is_saved = false;
+  std::filesystem::path out;
   try {
     const programs::TrainReport report = programs::train(options);
-    const std::string page = write_pictures(given, options.out, report, std::move(points));
-    std::printf("%s\n", to_json(fields_of(report, page)).c_str());
-    std::fflush(stdout);
+    out = report.out;
+    // A training that had nothing left to do keeps the page that shows how it went.
+    const std::string page =
+        report.trained > 0 ? write_pictures(given, out, report, std::move(points)) : "";
+    print_line(to_json(fields_of(report, page)));
     if (!report.is_stopped) return 0;
     is_saved = true;
   } catch (const Error& error) {
@@ -176,7 +203,10 @@ int train(const Given& given, const CommonOptions& common) {
     std::fprintf(stderr, "%s\n", error.message().c_str());
   }
   std::fprintf(stderr, "to go on: %s\n",
-               resume_command(common.command_line, {.resume = is_saved && !given.resume}).c_str());
+               resume_command(common.command_line,
+                              {.resume = is_saved && !given.resume,
+                               .out = is_saved && given.out.empty() ? out.string() : ""})
+                   .c_str());
   return 0;
 }
 
@@ -190,33 +220,49 @@ void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
       given->sizes.push_back({name, value, flag});
     };
     switch (size.kind) {
-      case programs::SizeKind::kWhole: command.add_option_function<int64_t>(flag, say, help); break;
-      case programs::SizeKind::kReal: command.add_option_function<double>(flag, say, help); break;
+      case programs::SizeKind::kWhole:
+        command.add_option_function<int64_t>(flag, say, help)
+            ->check(whole_number(1, programs::kSizeMax));
+        break;
+      case programs::SizeKind::kReal:
+        command.add_option_function<double>(flag, say, help)
+            ->check(real_number(0, programs::kRealSizeMax));
+        break;
       case programs::SizeKind::kBool:
         command.add_flag_function(
             cat(flag, ",!--no-", flag.substr(2)), [say](int64_t count) { say(count > 0); }, help);
         break;
       case programs::SizeKind::kList:
-        command.add_option_function<std::vector<int64_t>>(flag, say, help)->delimiter(',');
+        command.add_option_function<std::vector<int64_t>>(flag, say, help)
+            ->delimiter(',')
+            ->check(whole_number(0, programs::kExpertsMax));
         break;
     }
   }
 }
 
 void add_checkpoints(CLI::App& command, const std::shared_ptr<Given>& given) {
-  command.add_option("--checkpoint-every", given->checkpoint_every, "steps; 0: only at the end");
+  command.add_option("--checkpoint-every", given->checkpoint_every, "steps; 0: only at the end")
+      ->check(whole_number(0, kCountMax));
   command
       .add_option("--keep-checkpoints", given->keep_every,
                   "have the cluster keep a checkpoint every so many steps by itself, in the "
                   "folder of its controller (--checkpoint-dir); 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, kCountMax));
   command
       .add_option("--elastic", given->elastic,
                   "axes of the mesh that may shrink when a host is lost, with --keep-checkpoints: "
                   "data,expert")
       ->delimiter(',')
       ->needs("--keep-checkpoints");
-  command.add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
+  auto* resume =
+      command.add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
+  command
+      .add_flag(
+          "--replace", given->replace,
+          "remove the checkpoints of another training under --out, once the first of this one "
+          "is written")
+      ->excludes(resume);
   command.add_option("--resume-from", given->resume_from,
                      "go on from the newest checkpoint there, also one that a cluster has kept; "
                      "with --resume, from that under --out");
@@ -239,12 +285,12 @@ void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   command
       ->add_option("--wait", given->wait_s,
                    "seconds, for devices that others hold; it says who holds them meanwhile")
-      ->check(CLI::Range(int64_t{0}, kSliceWaitMsMax / 1000));
+      ->check(whole_number(0, kSliceWaitMsMax / 1000));
   command->add_option("--weight", given->weight, "its part of shared devices' time")
-      ->check(CLI::Range(kWeightMin, kWeightMax))
+      ->check(real_number(kWeightMin, kWeightMax))
       ->capture_default_str();
   command->add_option("--priority", given->priority, "under the policy \"priority\": higher first")
-      ->check(CLI::Range(-kPriorityMax, kPriorityMax))
+      ->check(whole_number(-kPriorityMax, kPriorityMax))
       ->capture_default_str();
   command
       ->add_option("--dispatch", given->dispatch,
@@ -254,11 +300,11 @@ void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   command->add_option("--device", given->device, "of a local cluster; default: cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--devices", given->devices, "to train on; default: all of a local cluster")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMeshDevicesMax));
   command
       ->add_option("--ranks-per-device", given->ranks_per_device,
                    "so many of --devices share each device of the cluster")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMeshDevicesMax))
       ->capture_default_str();
   command->add_option("--mesh", given->mesh,
                       "AXIS=SIZE,...: axes over the devices (data, expert, expert2, model ...); "
@@ -268,26 +314,31 @@ void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
                    "what is cut over them: names joined by +, of " + programs::strategy_names() +
                        "; layers with more experts than others over expert2 too")
       ->capture_default_str();
-  command->add_option("--out", given->out, "where checkpoint, trace and graph go");
-  command->add_option("--steps", given->steps, "training steps")->check(CLI::PositiveNumber);
-  command->add_option("--batch", given->batch, "sequences a step")->check(CLI::PositiveNumber);
+  command->add_option("--out", given->out,
+                      "where checkpoint, trace and graph go; default: out/NAME or, where that has "
+                      "checkpoints, the next of out/NAME-2, out/NAME-3 ... that is free");
+  command->add_option("--steps", given->steps, "training steps")->check(whole_number(1, kCountMax));
+  command->add_option("--batch", given->batch, "sequences a step")
+      ->check(whole_number(1, kBatchMax));
   command->add_option("--accumulate", given->accumulate, "microbatches a step")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--lr", given->lr, "peak learning rate")->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kBatchMax));
+  command->add_option("--lr", given->lr, "peak learning rate")->check(positive_number(1e6));
   command->add_option("--seed", given->seed, "of the parameters and of the order of the data")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, INT64_MAX));
   command->add_option("--config", given->sizes_file,
                       "a JSON file of the model's sizes, as a run leaves model.json; flags win");
   add_sizes(*command, given);
   command->add_option("--dtype", given->dtype, "f32, or bf16 with f32 master weights")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  command->add_option("--heldout-every", given->heldout_every, "steps; 0: only at the end");
-  command->add_option("--sample-bytes", given->sample_bytes, "of generated text; 0: none");
+  command->add_option("--heldout-every", given->heldout_every, "steps; 0: only at the end")
+      ->check(whole_number(0, kCountMax));
+  command->add_option("--sample-bytes", given->sample_bytes, "of generated text; 0: none")
+      ->check(whole_number(0, kBatchMax));
   add_checkpoints(*command, given);
   command->add_flag("--remat", given->remat, "recompute each layer in the backward pass");
   command->footer(
-      "SIGTERM or Ctrl-C stops it with a checkpoint, and it prints the command that goes on from "
-      "there; a second one ends it at once.");
+      "SIGTERM, SIGHUP or Ctrl-C stops it with a checkpoint, and it prints the command that goes "
+      "on from there; a second SIGTERM or Ctrl-C ends it at once.");
   command->callback(
       [&common, &chosen, given] { chosen = [&common, given] { return train(*given, common); }; });
 }
