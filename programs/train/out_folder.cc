@@ -69,6 +69,8 @@ int number_of(const std::string& name, const std::string& usual) {
 }  // namespace
 
 OutFolder::OutFolder(const OutOptions& options) {
+  GW_REQUIRE(!options.resume || !options.replace, "train: ", options.path.string(),
+             ": checkpoints that are gone on from can't be replaced: expected one of the two");
   for (int number = 1; number <= kNumberMax; ++number) {
     path_ = numbered(options.path, number);
     if (options.take_next_free && has_checkpoints(path_)) continue;

@@ -27,6 +27,7 @@
 #include "programs/train/sample.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/paths.h"
 
 namespace gangway::programs {
 namespace {

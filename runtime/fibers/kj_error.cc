@@ -115,7 +115,7 @@ Error current_error() {
   } catch (const kj::Exception& exception) {
     return to_error(exception);
   } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::kOverloaded, "this process gets no more memory", {},
+    return Error(ErrorKind::kOverloaded, "out of memory", {},
                  "end other programs, raise its limit (ulimit -v), or ask for less");
   } catch (const std::exception& exception) {
     return Error(ErrorKind::kBug, cat("unexpected exception: ", exception.what()));

@@ -39,6 +39,7 @@ class TrainTest : public FolderTest {
     TrainOptions first = options(of);
     first.steps = 2;
     first.sample_bytes = 0;
+    first.replace = true;  // Of the case before.
     train(first);
     TrainOptions second = options(resumed);
     second.resume = true;

@@ -96,7 +96,7 @@ TEST_F(LogsTest, ShowsWhatTheProgramSaysAndWhatTheControllerKnowsInTextAndAsJson
   const std::vector<std::string> shown = lines_in(logs({"trainer", "--tail", "5"}));
   ASSERT_THAT(shown, SizeIs(5));
   EXPECT_THAT(shown[0], HasSubstr("  program     step 1"));
-  EXPECT_THAT(shown[2], HasSubstr("evil ?[2J? and ?31m"));
+  EXPECT_THAT(shown[2], HasSubstr("evil \\u001b[2J\\u000d and \\u009b31m"));
   EXPECT_THAT(shown[3], HasSubstr("  controller  the program is suspended by "));
   EXPECT_EQ(logs({"trainer", "--tail", "0"}), "");
 }

@@ -20,6 +20,7 @@ class MeshOfARunTest : public FolderTest {
     options.cluster = "local:2x2";
     options.text = text.string();
     options.out = folder_ / "out";
+    options.replace = true;  // Some tests train twice.
     options.config = tiny_model(text);
     options.mesh = std::move(mesh);
     options.steps = 1;

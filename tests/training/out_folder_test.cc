@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "checkpoint/checkpoint_dir.h"
 #include "programs/train/train.h"
 #include "runtime/base/durable_file.h"

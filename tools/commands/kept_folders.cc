@@ -8,6 +8,7 @@
 #include "controller/recovery/checkpoints.h"
 #include "protocol/checkpoint_files.h"
 #include "runtime/base/durable_file.h"
+#include "runtime/base/error.h"
 #include "runtime/base/paths.h"
 
 namespace gangway::tool {
