@@ -159,11 +159,11 @@ Checkpoint open_checkpoint(const std::filesystem::path& folder) {
 
 // A checkpoint, or the newest one of a folder of them that is not damaged.
 Checkpoint find_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
-  std::error_code error;
-  if (std::filesystem::exists(path / kModelFile, error) ||
-      std::filesystem::exists(path / kIndexFile, error))
+  std::error_code unread;
+  if (std::filesystem::exists(path / kModelFile, unread) ||
+      std::filesystem::exists(path / kIndexFile, unread))
     return open_checkpoint(path);
-  GW_REQUIRE(std::filesystem::is_directory(path, error), "checkpoint: ", path.string(),
+  GW_REQUIRE(std::filesystem::is_directory(path, unread), "checkpoint: ", path.string(),
              " is not a folder");
   const CheckpointDir directory(path);
   const std::optional<std::filesystem::path> latest = directory.latest();
