@@ -6,41 +6,22 @@
 
 namespace gangway {
 
-namespace {
-
-SimClusterOptions with_logs(SimClusterOptions options) {
-  if (options.order_log == nullptr) options.order_log = checked_order_log();
-  if (options.landings == nullptr && landing_log_of_test != nullptr)
-    options.landings = landing_log_of_test();
-  return options;
-}
-
-}  // namespace
-
 SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
     : reactor_(reactor),
-      options_(with_logs(options)),
-      memory_(options.timed_only ? std::make_shared<UnreadMemory>(options.memory_bytes) : nullptr),
+      options_(std::move(options)),
+      order_log_(new_order_log()),
+      landings_(new_landings()),
+      memory_(options_.timed_only ? std::make_shared<UnreadMemory>(options_.memory_bytes)
+                                  : nullptr),
       fabric_(std::make_shared<SimFabric>()),
-      controller_process_(reactor, options.time, options.controller_rates),
+      controller_process_(reactor, options_.time, options_.controller_rates),
       network(reactor,
-              {.delay = options.near.delay, .jitter = options.near.jitter, .replay = &replay_}),
-      controller(reactor, network.endpoint(kController),
-                 {.address = "sim:controller",
-                  .controller = {.host_timeout_ms = options.host_timeout_ms,
-                                 .lease_ms = options.lease_ms,
-                                 .checkpoint_folder = options.checkpoint_folder,
-                                 .policy = options.policy,
-                                 .overlay_memory = options.overlay_memory,
-                                 .owner_bounds = options.owner_bounds,
-                                 .charge_log = options.charge_log,
-                                 .landings = options_.landings,
-                                 .planted = options.planted_in_controller},
-                  .frames = frames_of(controller_process_)}) {
-  GW_REQUIRE(options.hosts >= 1 && options.islands >= 1 && options.islands <= options.hosts,
+              {.delay = options_.near.delay, .jitter = options_.near.jitter, .replay = &replay_}),
+      controller{make_controller()} {
+  GW_REQUIRE(options_.hosts >= 1 && options_.islands >= 1 && options_.islands <= options_.hosts,
              "simulated cluster: expected at least one host, and one for each island, got ",
-             options.hosts, " hosts and ", options.islands, " islands");
-  for (int host = 0; host < options.hosts; ++host) add_host(host);
+             options_.hosts, " hosts and ", options_.islands, " islands");
+  for (int host = 0; host < options_.hosts; ++host) add_host(host);
 }
 
 SimCluster::~SimCluster() {
@@ -61,6 +42,34 @@ FrameOptions SimCluster::frames_of(SimProcess& process) const {
   FrameOptions frames = options_.frames;
   frames.pacer = &process;
   return frames;
+}
+
+std::shared_ptr<OrderLog> SimCluster::new_order_log() const {
+  return options_.order_log == nullptr ? checked_order_log() : options_.order_log;
+}
+
+std::shared_ptr<LandingLog> SimCluster::new_landings() const {
+  if (options_.landings != nullptr || landing_log_of_test == nullptr) return options_.landings;
+  return landing_log_of_test();
+}
+
+std::unique_ptr<ControllerService> SimCluster::make_controller() {
+  return std::make_unique<ControllerService>(
+      reactor_, network.endpoint(kController),
+      ControllerServiceOptions{.address = "sim:controller",
+                               .controller = {.host_timeout_ms = options_.host_timeout_ms,
+                                              .lease_ms = options_.lease_ms,
+                                              .checkpoint_folder = options_.checkpoint_folder,
+                                              .policy = options_.policy,
+                                              .overlay_memory = options_.overlay_memory,
+                                              .owner_bounds = options_.owner_bounds,
+                                              .charge_log = options_.charge_log,
+                                              .landings = landings_,
+                                              .planted = options_.planted_in_controller},
+                               .frames = frames_of(controller_process_),
+                               .state = options_.state_folder.empty()
+                                            ? nullptr
+                                            : std::make_shared<StateDir>(options_.state_folder)});
 }
 
 void SimCluster::add_host(int host) {
@@ -89,8 +98,8 @@ void SimCluster::start_executor(int host) {
                                       .memory_bytes = options_.memory_bytes,
                                       .threads = 1,
                                       .tracer = options_.tracer,
-                                      .order_log = options_.order_log,
-                                      .landings = options_.landings,
+                                      .order_log = order_log_,
+                                      .landings = landings_,
                                       .order_collectives = options_.order_collectives,
                                       .planted_in_transfers = options_.planted_in_transfers,
                                       .fabric = fabric_,
@@ -146,6 +155,20 @@ void SimCluster::stop_controller() {
 void SimCluster::resume_controller() {
   controller_process_.resume();
   network.resume(kController);
+}
+
+void SimCluster::end_controller() {
+  resume_controller();
+  network.break_connections(kController);
+  controller.service.reset();
+}
+
+void SimCluster::start_controller() {
+  GW_REQUIRE(!has_controller(), "simulated cluster: its controller is still there");
+  // It counts runs, tickets and copies from the beginning.
+  order_log_ = new_order_log();
+  landings_ = new_landings();
+  controller.service = make_controller();
 }
 
 void SimCluster::cut_off_client(const std::string& name) {

@@ -53,13 +53,16 @@ struct SimClusterOptions {
   std::string policy = "fair";    // As ControllerOptions.
   bool overlay_memory = false;    // As ControllerOptions.
   std::string checkpoint_folder;  // As ControllerOptions.
+  std::string state_folder;       // Of the controller (StateDir); empty: it has none.
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
   FrameOptions frames;                    // Of the controller's and the executors' streams.
   Tracer* tracer = nullptr;               // Gets a row for each device.
   std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
-  std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: checked_order_log().
-  std::shared_ptr<LandingLog> landings;   // As HostOptions; null: landing_log_of_test().
+  // As HostOptions; null: checked_order_log(), another one for each controller.
+  std::shared_ptr<OrderLog> order_log;
+  // As HostOptions; null: landing_log_of_test(), another one for each controller.
+  std::shared_ptr<LandingLog> landings;
   bool order_collectives = true;          // As HostOptions.
   std::shared_ptr<ChargeLog> charge_log;  // As ControllerOptions.
   // As ControllerOptions.
@@ -75,6 +78,7 @@ class SimCluster {
   SimCluster(const SimCluster&) = delete;
 
   const SimClusterOptions& options() const { return options_; }
+  OrderLog& order_log() { return *order_log_; }
   static std::string host_name(int host) { return "host-" + std::to_string(host); }
   static std::string client_name(int client) { return "client-" + std::to_string(client); }
   static constexpr char kController[] = "controller";  // Its endpoint's name.
@@ -100,6 +104,10 @@ class SimCluster {
 
   void stop_controller();
   void resume_controller();
+  // Its process ends, and what it had is gone but for its state folder; between the two there is
+  // none. Executors end with their connection: see start_again(). Both suspend.
+  void end_controller();
+  void start_controller();
 
   // A client's connections end, and it reaches the controller no more: as if it had been killed
   // where nobody can ask whether it has ended.
@@ -109,6 +117,7 @@ class SimCluster {
   void resume_client(const std::string& name) { network.resume(name); }
 
   bool alive(int host) const { return executors[at(host)] != nullptr; }
+  bool has_controller() const { return controller.service != nullptr; }
   const SimHost& host(int host) const { return *hosts_[at(host)]; }
   const ProcessCounts& controller_counts() const { return controller_process_.counts(); }
   // Of all devices: how long they were busy.
@@ -123,9 +132,14 @@ class SimCluster {
   void add_host(int host);
   void start_executor(int host);
   FrameOptions frames_of(SimProcess& process) const;
+  std::unique_ptr<ControllerService> make_controller();
+  std::shared_ptr<OrderLog> new_order_log() const;
+  std::shared_ptr<LandingLog> new_landings() const;
 
   Reactor& reactor_;
   const SimClusterOptions options_;
+  std::shared_ptr<OrderLog> order_log_;
+  std::shared_ptr<LandingLog> landings_;
   ReplayHash replay_;
   const std::shared_ptr<MemoryBlocks> memory_;
   const std::shared_ptr<SimFabric> fabric_;
@@ -135,7 +149,10 @@ class SimCluster {
 
  public:
   SimNetwork network;
-  ControllerService controller;
+  struct {
+    std::unique_ptr<ControllerService> service;  // Null: it has ended.
+    Controller& controller() const { return service->controller(); }
+  } controller;
   std::vector<std::unique_ptr<ExecutorService>> executors;  // By host.
 };
 

@@ -76,8 +76,7 @@ TEST(OrderTest, WhereDevicesBreakTheOrderTheTestFails) {
         reactor->run([&] {
           SimCluster cluster(*reactor, {.hosts = 1});
           for (const uint64_t ticket : {2, 1})
-            cluster.options().order_log->record(
-                {.device = "host-0/0", .plan = PlanId(1), .ticket = ticket});
+            cluster.order_log().record({.device = "host-0/0", .plan = PlanId(1), .ticket = ticket});
         });
       },
       "ticket 1 came after run 0 node 0 ticket 2");
