@@ -1,0 +1,86 @@
+// History: what clients asked of their programs, and what they were told, in the order in which it
+// happened. model.h says whether one program that runs step after step could have told all of it.
+//
+//   begin(op) -> number      a client asks
+//   told(number, values)     it was done, and this is what was seen
+//   not_done(number, why)    nothing of it was or will be done
+//   unknown(number, why)     nobody told what came of it
+//
+// Times are places in one order: what began behind another's end saw all that the other had seen.
+//
+// Threads: values; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gangway::history {
+
+// Of states and results, by name. "count" is the version of the states, "trace" what hangs on all
+// committed runs and their order.
+using Values = std::map<std::string, int64_t>;
+std::string to_string(const Values& values);  // "count = 3, trace = 99"
+
+enum class OpKind : uint8_t {
+  kCompile,   // An executable with a state of its own begins.
+  kRelease,   // It goes, and its state with it.
+  kRun,       // One run.
+  kRepeat,    // `steps` runs that the controller enqueues; `done` of them were.
+  kStatus,    // How far a repetition is, and what its newest step gave.
+  kRead,      // The states behind all runs that were enqueued before.
+  kSnapshot,  // States of one version, which another client reads.
+};
+
+enum class Outcome : uint8_t { kOpen, kTold, kNotDone, kUnknown };
+
+struct Op {
+  OpKind kind = OpKind::kRun;
+  std::string program;
+  std::string executable;  // Of kCompile, kRelease, kRun and kRepeat.
+  int64_t x = 0;           // The input of a run, or of the first step, which grows by one a step.
+  int64_t steps = 0;       // kRepeat.
+  int64_t version = -1;    // kSnapshot: that was asked for; -1: the latest.
+
+  // By History.
+  size_t number = 0;
+  size_t begun = 0, ended = 0;  // Places in the order of all beginnings and ends.
+  int controller = 0;           // Which one, of those that followed one another, when it began.
+  int64_t done = 0;             // kRepeat, kStatus: steps that have committed.
+  Outcome outcome = Outcome::kOpen;
+  Values seen;
+  std::string why;  // kNotDone, kUnknown.
+};
+
+// "#12 trainer: run of step with x = 7: count = 3, trace = 99".
+std::string to_string(const Op& op);
+
+class History {
+ public:
+  size_t begin(Op op);
+  void told(size_t number, Values seen, int64_t done = 0);
+  void not_done(size_t number, const std::string& why);
+  void unknown(size_t number, const std::string& why);
+  // Of this program's operations that have not ended.
+  void all_unknown(const std::string& program, const std::string& why);
+
+  // What it is told from now on comes from another controller, which may begin at an older
+  // checkpoint.
+  void controller_ended() { ++controller_; }
+  int controller() const { return controller_; }
+
+  const std::vector<Op>& ops() const { return ops_; }
+  // The operations of this program before and at this one, a line each, the newest ones at most.
+  std::string print(const std::string& program, size_t last, size_t lines = 25) const;
+
+ private:
+  Op& end(size_t number, Outcome outcome);
+
+  std::vector<Op> ops_;
+  size_t clock_ = 0;
+  int controller_ = 0;
+};
+
+}  // namespace gangway::history

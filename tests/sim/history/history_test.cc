@@ -1,0 +1,33 @@
+// Whatever happens to a cluster, what clients were told of their programs is never taken back: from
+// a number of seeds (scene.h), what they were told is held against a sequential model (model.h).
+#include <gtest/gtest.h>
+
+#include "tests/sim/history/scene.h"
+#include "tests/support/seed.h"
+
+namespace gangway::history {
+namespace {
+
+TEST(HistoryTest, WhatWasToldIsNotTakenBackWhateverHappens) {
+  const uint64_t first = tests::test_seed();
+  size_t told = 0;
+  for (uint64_t seed = first; seed < first + GW_HISTORY_SEEDS; ++seed) {
+    const SceneReport report = play(seed, drawn_today());
+    told += report.told;
+    EXPECT_TRUE(report.problems.empty()) << "seed " << seed << ": " << to_string(report);
+    if (!report.problems.empty()) return;
+  }
+  EXPECT_GT(told, size_t{20} * GW_HISTORY_SEEDS);
+}
+
+TEST(HistoryTest, ASeedHasOneHistory) {
+  for (uint64_t seed = tests::test_seed(), last = seed + 3; seed < last; ++seed) {
+    const SceneReport report = play(seed, drawn_today());
+    const SceneReport again = play(seed, drawn_today());
+    EXPECT_EQ(report.history, again.history) << "seed " << seed;
+    EXPECT_EQ(report.replay_hash, again.replay_hash) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace gangway::history

@@ -1,0 +1,101 @@
+#include "tests/sim/history/onlookers.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tests/sim/sim_time.h"
+
+namespace gangway::history {
+namespace {
+
+// Of who finds nothing to look at: longer from time to time, since that may last.
+class Pauses {
+ public:
+  void begin_again() { longest_ns_ = kFirstNs; }
+  void pass(Stage& stage, Rng& rng) {
+    stage.pass_up_to(rng, longest_ns_);
+    longest_ns_ = std::min(2 * longest_ns_, kMostNs);
+  }
+
+ private:
+  static constexpr int64_t kFirstNs = 5 * kMillisecond, kMostNs = kSecond;
+  int64_t longest_ns_ = kFirstNs;
+};
+
+std::string any_program(const Stage& stage, Rng& rng) {
+  return std::next(stage.programs.begin(),
+                   static_cast<std::ptrdiff_t>(rng.below(stage.programs.size())))
+      ->first;
+}
+
+// A version that comes soon, or the latest.
+void read_once(Stage& stage, Rng& rng, const SharedStates& states, const std::string& program,
+               int64_t& newest) {
+  const bool is_latest = rng.chance(0.6);
+  const int64_t version = is_latest ? -1 : newest + 1 + static_cast<int64_t>(rng.below(8));
+  const size_t op =
+      stage.history.begin({.kind = OpKind::kSnapshot, .program = program, .version = version});
+  try {
+    const std::vector<std::string> names = {"count", "trace"};
+    const Snapshot snapshot =
+        is_latest ? states.latest(names) : states.at(static_cast<uint64_t>(version), names);
+    newest = static_cast<int64_t>(snapshot.version());
+    const int64_t count = value_of(snapshot.read("count"));
+    stage.history.told(op, {{"count", count}, {"trace", value_of(snapshot.read("trace"))}});
+    // What it is called is what it is.
+    if (count != newest)
+      stage.problems.push_back(cat(program, ": #", op, " is called version ", newest));
+  } catch (const Error& why) {
+    stage.history.unknown(op, why.message());
+    if (why.kind() != ErrorKind::kInvalid) throw;
+    ++newest;  // It was past.
+  }
+}
+
+}  // namespace
+
+void read_along(Stage& stage, Rng rng) {
+  Pauses pauses;
+  while (!stage.is_over()) {
+    try {
+      const std::string program = any_program(stage, rng);
+      const Client client = stage.connect("reader");
+      const SharedStates states = client.open_states(program);
+      int64_t newest = 0;
+      const int times = 1 + static_cast<int>(rng.below(8));
+      for (int i = 0; i < times && !stage.is_over(); ++i) {
+        read_once(stage, rng, states, program, newest);
+        pauses.begin_again();
+        stage.pass_up_to(rng, 3 * kMillisecond);
+      }
+    } catch (const Error&) {  // There is no such program yet, or no more.
+    }
+    pauses.pass(stage, rng);
+  }
+}
+
+void suspend_at_random(Stage& stage, Rng rng) {
+  Pauses pauses;
+  while (!stage.is_over()) {
+    pauses.pass(stage, rng);
+    try {
+      const std::string program = any_program(stage, rng);
+      const Client client = stage.connect("suspender");
+      client.suspend_program(program);
+      pauses.begin_again();
+      Pauses tries;
+      while (true) {
+        tries.pass(stage, rng);
+        try {
+          client.resume_program(program);
+          break;
+        } catch (const Error& why) {
+          if (why.kind() != ErrorKind::kOverloaded) throw;
+        }
+      }
+    } catch (const Error&) {  // There is no such program yet, or no more.
+    }
+  }
+}
+
+}  // namespace gangway::history

@@ -1,0 +1,14 @@
+// Clients that look at other clients' programs, and write down what they see: one reads their
+// states, one has them leave their devices for a while.
+//
+// Threads: in fibers of the stage's reactor, until the stage is over; both suspend.
+#pragma once
+
+#include "tests/sim/history/stage.h"
+
+namespace gangway::history {
+
+void read_along(Stage& stage, Rng rng);
+void suspend_at_random(Stage& stage, Rng rng);
+
+}  // namespace gangway::history
