@@ -8,7 +8,7 @@
 namespace gangway {
 namespace {
 
-size_t bytes_of(const RepeatRequest& request) {
+size_t held_bytes(const RepeatRequest& request) {
   size_t bytes = 0;
   for (const ScheduledInput& input : request.inputs) {
     bytes += sizeof(input);
@@ -166,7 +166,7 @@ void Controller::repeat(SessionId session, RepeatRequest request) {
   const uint64_t number = request.number;
   const int64_t begin = request.begin;
   const bool is_asked_again = repeats_.progress(plan.id).number == number;
-  OwnerUse::Hold held = take_memory(session, bytes_of(request), "repeat");
+  OwnerUse::Hold held = take_memory(session, held_bytes(request), "repeat");
   const uint64_t last = repeats_.begin(plan, std::move(request));
   if (!is_asked_again) note_repetition(session, plan, begin);
   Session& of = sessions_.at(session);

@@ -33,15 +33,14 @@ void fail_file(std::string_view action, const std::filesystem::path& path, int n
     case EROFS:
     case ENAMETOOLONG:
     case ELOOP:
-    case EINVAL: kind = ErrorKind::kInvalid; break;
-    case EEXIST:
-      kind = ErrorKind::kInvalid;
-      hint = "nothing is written over what is there: remove it, or choose another name";
-      break;
+    case EINVAL:
+    case EEXIST: kind = ErrorKind::kInvalid; break;
     default: break;
   }
   throw Error(kind, cat("cannot ", action, " ", path.string(), ": ", std::strerror(number)), {},
-              limit_hint(number));
+              number == EEXIST
+                  ? "nothing is written over what is there: remove it, or choose another name"
+                  : limit_hint(number));
 }
 
 void get_errors_for_files_beyond_the_limit() {

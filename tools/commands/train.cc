@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "programs/strategies/strategies.h"
+#include "programs/train/out_folder.h"
 #include "programs/train/train.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/printable.h"
