@@ -471,8 +471,8 @@ ExecutorPeer& PlanTable::peer(HostId host) {
   return *hosts_.at(host).peer;
 }
 
-void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
-  std::vector<Reservation> states, others, overlaid, initialisers;
+PlanTable::Wanted PlanTable::wanted(const PlanRecord& record) {
+  Wanted all;
   for (size_t i = 0; i < record.needs.size(); ++i) {
     for (const DeviceNeed& need : record.needs[i]) {
       const DeviceRef at{record.hosts[i], need.device};
@@ -480,19 +480,58 @@ void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
                      std::min({need.arena, need.state, need.slots, need.overlaid}) >= 0,
                  "host \"", record.plan->hosts[i],
                  "\": says what a device needs that it does not have");
-      add_reservation(states, at, need.state);
-      add_reservation(others, at, need.slots + (need.overlaid > 0 ? 0 : need.arena));
-      add_reservation(initialisers, at, need.overlaid > 0 ? need.arena : 0);
-      add_reservation(overlaid, at, need.overlaid);
+      add_reservation(all.states, at, need.state);
+      add_reservation(all.others, at, need.slots + (need.overlaid > 0 ? 0 : need.arena));
+      add_reservation(all.initialisers, at, need.overlaid > 0 ? need.arena : 0);
+      add_reservation(all.overlaid, at, need.overlaid);
     }
   }
-  std::vector<Reservation> wanted = others;
-  wanted.insert(wanted.end(), states.begin(), states.end());
-  wanted.insert(wanted.end(), initialisers.begin(), initialisers.end());
-  auto short_of = hosts_.reserve(holder_name, wanted);
+  return all;
+}
+
+std::vector<Reservation> PlanTable::Wanted::its_own() const {
+  std::vector<Reservation> own = others;
+  own.insert(own.end(), states.begin(), states.end());
+  own.insert(own.end(), initialisers.begin(), initialisers.end());
+  return own;
+}
+
+PlanTable::Room PlanTable::room_for(const std::vector<const PlanRecord*>& plans,
+                                    const std::string& holder_name) {
+  std::map<DeviceRef, int64_t> totals;
+  std::vector<Reservation> overlaid;
+  for (const PlanRecord* plan : plans) {
+    for (const HostId host : plan->hosts) {
+      const HostRecord* const there = hosts_.find(host);
+      if (there == nullptr || there->lost) return {};
+    }
+    const Wanted all = wanted(*plan);
+    overlaid.insert(overlaid.end(), all.overlaid.begin(), all.overlaid.end());
+    for (const auto* list : {&all.states, &all.others}) {
+      for (const Reservation& item : *list) {
+        for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d)
+          totals[{item.at.host, d}] += item.bytes;
+      }
+    }
+  }
+  std::vector<Reservation> own;
+  Room room;
+  for (const auto& [at, bytes] : totals) {
+    add_reservation(own, at, bytes);
+    room.sizes.insert(bytes);
+  }
+  for (const Reservation& item : overlaid) room.sizes.insert(item.bytes);
+  room.fits = !hosts_.lacks(holder_name, own, overlaid);
+  return room;
+}
+
+void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
+  Wanted all = wanted(record);
+  const std::vector<Reservation> own = all.its_own();
+  auto short_of = hosts_.reserve(holder_name, own);
   if (!short_of) {
-    short_of = hosts_.reserve_overlaid(holder_name, overlaid);
-    if (short_of) hosts_.release(holder_name, wanted);
+    short_of = hosts_.reserve_overlaid(holder_name, all.overlaid);
+    if (short_of) hosts_.release(holder_name, own);
   }
   if (short_of) {
     if (!short_of->over_quota.empty()) {
@@ -505,11 +544,11 @@ void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
   const auto holding = [&](std::vector<Reservation>& held) {
     return std::make_shared<Holding>(hosts_, holder_name, shared_reservations(std::move(held)));
   };
-  record.memory = holding(others);
-  record.states = holding(states);
-  record.initialisers = holding(initialisers);
-  if (overlaid.empty()) return;
-  record.overlaid = std::make_shared<OverlaidHolding>(hosts_, holder_name, std::move(overlaid));
+  record.memory = holding(all.others);
+  record.states = holding(all.states);
+  record.initialisers = holding(all.initialisers);
+  if (all.overlaid.empty()) return;
+  record.overlaid = std::make_shared<OverlaidHolding>(hosts_, holder_name, std::move(all.overlaid));
 }
 
 std::map<DeviceRef, OwnArenas> PlanTable::own_arenas() const {

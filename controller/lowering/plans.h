@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,14 @@ class PlanTable {
   void install_again(PlanRecord& plan, std::shared_ptr<const Program> program,
                      const std::string& holder_name);
   void give_up(PlanRecord& plan, const Error& why);  // From now on it is broken.
+  // Whether there is room for what hosts said last that these plans need together, without what
+  // they need only while they are installed; also where one of the hosts is lost. `sizes`: what
+  // devices must have free for it.
+  struct Room {
+    bool fits = true;
+    std::set<int64_t> sizes;
+  };
+  Room room_for(const std::vector<const PlanRecord*>& plans, const std::string& holder_name);
   // Also one that is being installed, or is released; null: it is not this session's.
   PlanRecord* find(PlanId id, SessionId owner);
   // Throws kInvalid when it is not this session's, or still being installed.
@@ -164,6 +173,11 @@ class PlanTable {
   std::vector<Installed> ask_hosts(PlanRecord& plan, const std::vector<std::byte>& bytes);
   void announce(PlanRecord& plan);
   StateVersion last_ahead(const PlanRecord& plan) const;
+  struct Wanted {
+    std::vector<Reservation> states, others, overlaid, initialisers;
+    std::vector<Reservation> its_own() const;  // All but what is overlaid.
+  };
+  Wanted wanted(const PlanRecord& plan);
   void reserve(PlanRecord& plan, const std::string& holder_name);
   std::map<DeviceRef, OwnArenas> own_arenas() const;
   // One step of the installation on every host. Suspends until all have done it or one can't.

@@ -1,14 +1,18 @@
 // How a program that lost a host is brought back.
 #include <algorithm>
 
+#include "controller/recovery/elastic.h"
 #include "controller/recovery/recovery.h"
-#include "ir/transforms/axis_size.h"
 
 namespace gangway {
 namespace {
 
 // Of a program whose runs fail, when they are run again, as they do where a host is lost.
 constexpr int kTriesMax = 5;
+// Between two installations of a program that has found no room, and between two looks whether
+// there is some: what its owner's quota lacks is not told.
+constexpr int64_t kTryAgainFirstNs = 10'000'000, kTryAgainMaxNs = 10'000'000'000;
+constexpr int64_t kLookAgainNs = 1'000'000'000;
 
 Error cannot(const std::string& why) {
   return {ErrorKind::kUnavailable,
@@ -57,6 +61,7 @@ void Recovery::host_lost(HostId host) {
       begin(program);
     } else {
       program->was_hit = true;
+      program->room.wake_all();
       leaves(*program);
     }
   }
@@ -110,17 +115,46 @@ void Recovery::bring_back(const ProgramPtr& program) {
       give_up(*program, tried.error());
       break;
     }
-    callbacks_.warn(program->session,
-                    cat("the program that lost a host waits for room: ", tried.error().message()));
-    const Result<bool> waited = result_of([&] {
-      ++tables_.hosts.freed().wants_memory;
-      tables_.hosts.freed().waiting.wait("for room for a program that lost a host");
-      return true;
-    });
-    --tables_.hosts.freed().wants_memory;
-    if (!waited.ok()) return;
+    if (!std::exchange(program->has_said_that_it_lacks_room, true)) {
+      callbacks_.warn(program->session, cat("the program that lost a host waits for room: ",
+                                            tried.error().message()));
+    }
+    if (!result_of([&] { wait_for_room(*program); }).ok()) return;  // With the controller.
   }
   end(*program);
+}
+
+// Suspends until what could not be installed would fit, and for a while in any case, which grows:
+// an installation keeps all hosts of the program busy, and one of them may be what refuses. Another
+// program may wait for what this one has got so far, so it holds nothing meanwhile.
+void Recovery::wait_for_room(Program& program) {
+  while (!program.is_gone && !is_quiet(program))
+    changed_.wait("for copies of a program that lost a host to end");
+  if (program.is_gone) return;
+  for (PlanRecord* plan : plans_of(program)) tables_.plans.take_down(*plan);
+  tables_.slices.forget_states(program.slice);
+  const int64_t pause_ns =
+      std::clamp(2 * program.waited_for_room_ns, kTryAgainFirstNs, kTryAgainMaxNs);
+  program.waited_for_room_ns = pause_ns;
+  const int64_t not_before_ns = tables_.reactor.clock().now_ns() + pause_ns;
+  while (!program.is_gone && !program.was_hit) {
+    const int64_t now_ns = tables_.reactor.clock().now_ns();
+    if (now_ns < not_before_ns) {
+      program.room.wait_until_ns("before a program is installed again", not_before_ns);
+      continue;
+    }
+    std::vector<const PlanRecord*> tried;
+    for (const PlanId id : program.tried) {
+      if (const PlanRecord* const plan = tables_.plans.find(id, program.session))
+        tried.push_back(plan);
+    }
+    const PlanTable::Room room =
+        tables_.plans.room_for(tried, callbacks_.holder_name(program.session));
+    if (room.fits) return;
+    const FreedMemory::Watch watch(tables_.hosts.freed().memory, room.sizes,
+                                   [&program] { program.room.wake_all(); });
+    program.room.wait_until_ns("for room for a program that lost a host", now_ns + kLookAgainNs);
+  }
 }
 
 // Nothing of it is at its devices or will be, and nothing refers to what its runs have made.
@@ -152,6 +186,7 @@ bool Recovery::try_once(Program& program) {
   }
   lose_states(program, placed, program.lost);
   Programs programs;
+  program.tried.clear();
   for (PlanRecord* plan : plans_of(program)) {
     programs[plan->id] = plan->program;
     if (const auto found = program.resized.find(plan->id); found != program.resized.end())
@@ -175,6 +210,7 @@ bool Recovery::install_again(Program& program, PlanId id,
                              const std::shared_ptr<const gangway::Program>& graph) {
   PlanRecord* plan = tables_.plans.find(id, program.session);
   if (plan == nullptr || plan->released) return true;
+  program.tried.push_back(id);
   const Result<void> installed = result_of(
       [&] { tables_.plans.install_again(*plan, graph, callbacks_.holder_name(program.session)); });
   if (installed.ok()) return true;
@@ -272,65 +308,27 @@ void Recovery::move_slices(Program& program, Programs& programs) {
   }
 }
 
-// As it was, or along elastic axes smaller: the first ones first, halved again and again.
+// As it was, or along elastic axes smaller.
 bool Recovery::place(Program& program, SliceId id, Programs& programs) {
-  SliceRecord& slice = *tables_.slices.find(id);
-  SliceShape shape = slice.shape;
-  std::vector<DeviceRef> devices = tables_.slices.find_place(shape, avoided(program));
-  std::map<std::string, int64_t> sizes;
-  const std::vector<std::string>& elastic = tables_.slices.find(program.slice)->recovery->elastic;
-  for (auto axis = elastic.begin(); devices.empty() && axis != elastic.end();) {
-    const std::optional<int64_t> size = halve(program, id, programs, *axis, sizes, shape);
-    if (!size) {
-      ++axis;
-      continue;
-    }
-    sizes[*axis] = *size;
-    devices = tables_.slices.find_place(shape, avoided(program));
-  }
-  if (devices.empty()) return false;
-  for (const auto& [axis, size] : sizes) {
-    for (const PlanRecord* plan : plans_of(program)) {
-      const auto index = index_of(*plan, id);
-      if (!index || !programs.contains(plan->id)) continue;
-      auto& graph = programs.at(plan->id);
-      graph = std::make_shared<const gangway::Program>(with_axis_size(*graph, *index, axis, size));
-    }
-    program.shrunk[axis] = size;
-  }
-  tables_.slices.occupy(id, shape, std::move(devices));
-  return true;
-}
-
-// The half of what the axis has in all of the slice's programs; none: it has no half there.
-std::optional<int64_t> Recovery::halve(const Program& program, SliceId id, const Programs& programs,
-                                       const std::string& axis,
-                                       const std::map<std::string, int64_t>& sizes,
-                                       SliceShape& shape) const {
-  std::optional<int64_t> half;
-  std::vector<uint32_t> axes;
+  const SliceRecord& slice = *tables_.slices.find(id);
+  std::map<PlanId, ProgramOnSlice> on;
   for (const PlanRecord* plan : plans_of(program)) {
     const auto index = index_of(*plan, id);
-    if (!index || !programs.contains(plan->id)) continue;
-    const Mesh& mesh = programs.at(plan->id)->slices[*index].mesh;
-    const int at = mesh.axis(axis);
-    if (at < 0) return std::nullopt;
-    const auto changed = sizes.find(axis);
-    const int64_t size =
-        changed == sizes.end() ? mesh.axes[static_cast<size_t>(at)].size : changed->second;
-    if (size % 2 != 0 || (half && *half != size / 2)) return std::nullopt;
-    half = size / 2;
-    axes.clear();
-    for (const MeshAxis& other : mesh.axes) {
-      const auto other_size = sizes.find(other.name);
-      const int64_t now = other_size == sizes.end() ? other.size : other_size->second;
-      axes.push_back(static_cast<uint32_t>(other.name == axis ? *half : now));
-    }
+    if (index && programs.contains(plan->id)) on[plan->id] = {programs.at(plan->id), *index};
   }
-  if (!half || (shape.devices / 2) % shape.ranks_per_device != 0) return std::nullopt;
-  shape.devices /= 2;
-  if (!shape.axes.empty()) shape.axes = std::move(axes);
-  return half;
+  std::vector<ProgramOnSlice> all;
+  for (const auto& [plan, one] : on) all.push_back(one);
+  Shrinking shrinking(std::move(all), slice.shape,
+                      tables_.slices.find(program.slice)->recovery->elastic);
+  const std::set<DeviceRef> others = avoided(program);
+  std::vector<DeviceRef> devices = tables_.slices.find_place(shrinking.shape(), others);
+  while (devices.empty() && shrinking.next())
+    devices = tables_.slices.find_place(shrinking.shape(), others);
+  if (devices.empty()) return false;
+  for (const auto& [plan, one] : on) programs[plan] = shrinking.shrunk(one);
+  for (const auto& [axis, size] : shrinking.sizes()) program.shrunk[axis] = size;
+  tables_.slices.occupy(id, shrinking.shape(), std::move(devices));
+  return true;
 }
 
 // Until all that were told and have been submitted again have ended. False: it is over, or begins
@@ -401,7 +399,8 @@ std::string Recovery::hosts_of(const Program& program) const {
 void Recovery::end(Program& program) {
   --moving_;
   program.phase = Phase::kRuns;
-  program.was_hit = program.has_said_that_it_waits = false;
+  program.was_hit = program.has_said_that_it_waits = program.has_said_that_it_lacks_room = false;
+  program.waited_for_room_ns = 0;
   program.waits_for = 0;
   program.again.clear();
   program.resized.clear();

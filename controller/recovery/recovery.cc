@@ -33,7 +33,7 @@ StateVersion Recovery::reached(const Program& program) const {
                       tables_.runs.not_ended(program.session, {program.slice.value}));
 }
 
-void Recovery::keep(SessionId session, SliceId slice) {
+void Recovery::keep(SessionId session, SliceId slice, StateVersion base) {
   const SliceRecord* const record = tables_.slices.find(slice);
   if (record == nullptr || programs_.contains(session)) return;
   const auto program = std::make_shared<Program>();
@@ -41,10 +41,11 @@ void Recovery::keep(SessionId session, SliceId slice) {
   program->slice = slice;
   program->log = RunLog(callbacks_.memory_of(session));
   programs_[session] = program;
+  program->log.written(base);
   const StateVersion now = reached(*program);
   if (record->was_written) {
     program->log.spoil(now.next(), "its client has written states, and no checkpoint holds them");
-  } else if (now != StateVersion()) {
+  } else if (now != base) {
     program->log.spoil(now, "runs came before it kept checkpoints, and no checkpoint holds them");
   }
 }
@@ -210,6 +211,7 @@ void Recovery::session_closed(SessionId session) {
   const auto found = programs_.find(session);
   if (found == programs_.end()) return;
   found->second->is_gone = true;
+  found->second->room.wake_all();
   programs_.erase(found);
   changed_.wake_all();
 }

@@ -80,8 +80,9 @@ class Recovery {
   Recovery(const Tables& tables, Callbacks callbacks)
       : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
 
-  // Checkpoints of this slice are kept from now on.
-  void keep(SessionId session, SliceId slice);
+  // Checkpoints of this slice are kept from now on. `base`: it has just been given the states of
+  // this version's checkpoint; 0: it has the first values of its states, and what was done since.
+  void keep(SessionId session, SliceId slice, StateVersion base = {});
   // Of every client: its run, which is submitted.
   void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {}) {
     if (!programs_.empty() && !refused) log(session, frame);
@@ -129,7 +130,10 @@ class Recovery {
     size_t deferred = 0;                  // Counted against kDeferredMax.
     std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
     uint32_t waits_for = 0;               // Devices.
-    bool has_said_that_it_waits = false;
+    bool has_said_that_it_waits = false, has_said_that_it_lacks_room = false;
+    std::vector<PlanId> tried;       // Those that the last try has installed, or failed to.
+    int64_t waited_for_room_ns = 0;  // Before it.
+    WaitQueue room;                  // May have come.
     Programs resized;  // For its slices as they lie now; not all are installed so yet.
     std::map<std::string, int64_t> shrunk;  // Axes.
     // Hosts that could not install it, and why the first one could not.
@@ -147,6 +151,7 @@ class Recovery {
   void begin(const ProgramPtr& program);
   void bring_back(const ProgramPtr& program);
   bool try_once(Program& program);
+  void wait_for_room(Program& program);
   bool is_quiet(const Program& program) const;
   std::optional<std::string> why_not(const Program& program) const;
   void lose_states(const Program& program, const std::set<std::string>& all_but,
@@ -159,9 +164,6 @@ class Recovery {
   bool is_left(const Program& program, const SliceRecord& slice) const;
   std::set<DeviceRef> avoided(const Program& program) const;
   bool place(Program& program, SliceId slice, Programs& programs);
-  std::optional<int64_t> halve(const Program& program, SliceId slice, const Programs& programs,
-                               const std::string& axis, const std::map<std::string, int64_t>& sizes,
-                               SliceShape& shape) const;
   bool run_again(Program& program);
   bool wait_for_told(Program& program);
   void submit_again(Program& program, RunFrame frame);

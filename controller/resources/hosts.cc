@@ -97,14 +97,8 @@ std::optional<uint32_t> HostTable::short_of(const Reservation& wanted) {
                                    host.info.memory_bytes - wanted.bytes);
 }
 
-std::optional<Shortage> HostTable::reserve(const std::string& owner,
-                                           const std::vector<Reservation>& wanted) {
-  const int64_t bytes = memory_limit_ ? total_of(wanted) : 0;
-  if (bytes > 0) {
-    std::string over = memory_limit_(owner, bytes);
-    if (!over.empty())
-      return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
-  }
+// All of it or nothing.
+std::optional<Shortage> HostTable::add_all(const std::vector<Reservation>& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (const auto device = short_of(wanted[i])) {
       for (size_t back = 0; back < i; ++back) add_reserved(wanted[back].at, -wanted[back].bytes);
@@ -112,9 +106,43 @@ std::optional<Shortage> HostTable::reserve(const std::string& owner,
     }
     add_reserved(wanted[i].at, wanted[i].bytes);
   }
+  return std::nullopt;
+}
+
+void HostTable::remove_all(const std::vector<Reservation>& added) {
+  for (const Reservation& item : added) add_reserved(item.at, -item.bytes);
+}
+
+std::optional<Shortage> HostTable::over_limit(const std::string& owner,
+                                              const std::vector<Reservation>& wanted,
+                                              int64_t bytes) const {
+  if (bytes <= 0 || !memory_limit_) return std::nullopt;
+  std::string over = memory_limit_(owner, bytes);
+  if (over.empty()) return std::nullopt;
+  return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
+}
+
+std::optional<Shortage> HostTable::reserve(const std::string& owner,
+                                           const std::vector<Reservation>& wanted) {
+  const int64_t bytes = memory_limit_ ? total_of(wanted) : 0;
+  if (auto over = over_limit(owner, wanted, bytes)) return over;
+  if (auto lacking = add_all(wanted)) return lacking;
   for (const Reservation& item : wanted) held_[item.at][owner] += item.bytes;
   count_held(owner, bytes);
   return std::nullopt;
+}
+
+std::optional<Shortage> HostTable::lacks(const std::string& owner,
+                                         const std::vector<Reservation>& wanted,
+                                         const std::vector<Reservation>& overlaid) {
+  const int64_t bytes = total_of(wanted) + total_of(overlaid);
+  if (auto over = over_limit(owner, wanted.empty() ? overlaid : wanted, bytes)) return over;
+  std::vector<Reservation> all = wanted;
+  const std::vector<Reservation> more = growth(overlaid);
+  all.insert(all.end(), more.begin(), more.end());
+  auto lacking = add_all(all);
+  if (!lacking) remove_all(all);
+  return lacking;
 }
 
 void HostTable::count_held(const std::string& owner, int64_t bytes) {
@@ -124,22 +152,23 @@ void HostTable::count_held(const std::string& owner, int64_t bytes) {
   if (held == 0) held_bytes_.erase(owner);
 }
 
-std::optional<Shortage> HostTable::reserve_overlaid(const std::string& owner,
-                                                    const std::vector<Reservation>& wanted) {
-  const int64_t bytes = total_of(wanted);
-  if (bytes > 0 && memory_limit_) {
-    std::string over = memory_limit_(owner, bytes);
-    if (!over.empty())
-      return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
-  }
-  std::vector<Reservation> more;  // By device, as it is released.
-  for (const Reservation& item : wanted) {
+// By device, as it is released.
+std::vector<Reservation> HostTable::growth(const std::vector<Reservation>& overlaid) const {
+  std::vector<Reservation> more;
+  for (const Reservation& item : overlaid) {
     for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d) {
       const int64_t grows = item.bytes - overlaid_.region({item.at.host, d});
       if (grows > 0) more.push_back({{item.at.host, d, 1}, grows});
     }
   }
-  if (auto short_of = reserve(kOverlaidPrograms, more)) return short_of;
+  return more;
+}
+
+std::optional<Shortage> HostTable::reserve_overlaid(const std::string& owner,
+                                                    const std::vector<Reservation>& wanted) {
+  const int64_t bytes = total_of(wanted);
+  if (auto over = over_limit(owner, wanted, bytes)) return over;
+  if (auto lacking = reserve(kOverlaidPrograms, growth(wanted))) return lacking;
   for (const Reservation& item : wanted) {
     for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d)
       overlaid_.add(owner, {item.at.host, d}, item.bytes);
@@ -163,13 +192,24 @@ void HostTable::release_overlaid(const std::string& owner, const std::vector<Res
 void HostTable::release(const std::string& owner, const std::vector<Reservation>& held) {
   for (const Reservation& item : held) {
     add_reserved(item.at, -item.bytes);
+    if (freed_.memory.is_watched()) tell_freed(item);
     auto& holders = held_[item.at];
     holders[owner] -= item.bytes;
     if (holders[owner] == 0) holders.erase(owner);
     if (holders.empty()) held_.erase(item.at);
   }
   if (memory_limit_) count_held(owner, -total_of(held));
-  if (freed_.wants_memory > 0) freed_.raise();
+}
+
+// Those who wait until devices have so much free. `item` was given back.
+void HostTable::tell_freed(const Reservation& item) {
+  const HostRecord& host = at(item.at.host);
+  if (host.info.memory_bytes == 0) return;
+  for (const int64_t reserved :
+       host.reserved.of_pieces(item.at.first, item.at.first + item.at.count)) {
+    const int64_t now = host.info.memory_bytes - reserved;
+    freed_.memory.grew(now - item.bytes, now);
+  }
 }
 
 int64_t HostTable::held_bytes(const std::string& holder) const {

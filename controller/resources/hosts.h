@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "controller/resources/device_ref.h"
+#include "controller/resources/freed_memory.h"
 #include "controller/resources/host_names.h"
 #include "controller/resources/overlaid_bytes.h"
 #include "controller/resources/peers.h"
@@ -100,11 +101,11 @@ struct Shortage {
   std::string over_quota = {};  // Not empty: it would fit, but for the quota of its owner.
 };
 
-// Tells those who wait for devices or memory that some were given back, or came.
+// Tells those who wait for devices that some were given back, or came.
 struct Freed {
   WaitQueue waiting;
-  bool is_new = false;   // Nobody has looked since.
-  int wants_memory = 0;  // Of those who wait; 0: memory that is given back wakes nobody.
+  bool is_new = false;  // Nobody has looked since.
+  FreedMemory memory;
 
   void raise() {
     is_new = true;
@@ -159,6 +160,9 @@ class HostTable {
                                            const std::vector<Reservation>& wanted);
   void release_overlaid(const std::string& owner, const std::vector<Reservation>& held);
   int64_t region_bytes(DeviceRef at) const { return overlaid_.region(at); }
+  // What both together would lack now; none: they fit. Nothing is reserved.
+  std::optional<Shortage> lacks(const std::string& owner, const std::vector<Reservation>& wanted,
+                                const std::vector<Reservation>& overlaid = {});
 
   int64_t free_bytes(DeviceRef at) const;
   std::string name_of(DeviceRef at) const;  // "host-0/device 1"
@@ -177,7 +181,13 @@ class HostTable {
  private:
   void add_reserved(const DeviceRange& range, int64_t bytes);
   void count_held(const std::string& owner, int64_t bytes);
+  void tell_freed(const Reservation& item);
   std::optional<uint32_t> short_of(const Reservation& wanted);  // A device.
+  std::optional<Shortage> add_all(const std::vector<Reservation>& wanted);
+  void remove_all(const std::vector<Reservation>& added);
+  std::optional<Shortage> over_limit(const std::string& owner,
+                                     const std::vector<Reservation>& wanted, int64_t bytes) const;
+  std::vector<Reservation> growth(const std::vector<Reservation>& overlaid) const;
 
   Freed freed_;
   MemoryLimit memory_limit_;

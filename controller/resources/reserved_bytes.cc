@@ -51,4 +51,14 @@ std::optional<uint32_t> ReservedBytes::first_above(uint32_t first, uint32_t end,
   return std::nullopt;
 }
 
+std::vector<int64_t> ReservedBytes::of_pieces(uint32_t first, uint32_t end) const {
+  std::vector<int64_t> bytes;
+  uint32_t begin = first;
+  for (size_t i = piece_of(first); begin < end; ++i) {
+    bytes.push_back(pieces_.at(i).bytes);
+    begin = pieces_[i].end;
+  }
+  return bytes;
+}
+
 }  // namespace gangway

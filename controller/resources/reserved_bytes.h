@@ -27,6 +27,8 @@ class ReservedBytes {
   void add(uint32_t first, uint32_t end, int64_t bytes);
   // The first of these devices of which more than `limit` is reserved.
   std::optional<uint32_t> first_above(uint32_t first, uint32_t end, int64_t limit) const;
+  // What is reserved of these devices: once for each piece.
+  std::vector<int64_t> of_pieces(uint32_t first, uint32_t end) const;
 
  private:
   struct Piece {

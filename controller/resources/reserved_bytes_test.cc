@@ -20,6 +20,8 @@ TEST(ReservedBytesTest, WhatIsReservedOnAllDevicesIsOnePiece) {
   EXPECT_EQ(reserved.pieces(), 3u);
   EXPECT_EQ(reserved.max(), 1005);
   EXPECT_EQ(reserved.first_above(0, 4096, 1000), 1u);
+  EXPECT_EQ(reserved.of_pieces(0, 4096), (std::vector<int64_t>{1000, 1005, 1000}));
+  EXPECT_EQ(reserved.of_pieces(2, 4), (std::vector<int64_t>{1005, 1000}));
   EXPECT_EQ(reserved.first_above(3, 4096, 1000), std::nullopt);
   reserved.add(1, 3, -5);
   EXPECT_EQ(reserved.pieces(), 1u);

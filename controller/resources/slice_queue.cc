@@ -14,14 +14,13 @@ class SliceQueue::Place {
       : queue_(queue),
         at_(queue.waits_.insert(queue.waits_.end(),
                                 Wait{session, shape, queue.clock_.now_ns(), {}, {}})) {
-    if (shape.memory_bytes > 0) ++queue_.hosts_.freed().wants_memory;
     queue_.hosts_.freed().is_new = true;
   }
   ~Place() {
-    if (at_->shape.memory_bytes > 0) --queue_.hosts_.freed().wants_memory;
     if (at_->got) queue_.slices_.release(*at_->got);  // Its fiber ended without it.
     if (queue_.first_ == &*at_) queue_.first_ = nullptr;
     queue_.waits_.erase(at_);
+    if (queue_.waits_.empty()) queue_.memory_.reset();
     queue_.hosts_.freed().raise();  // What was kept for it, others may have.
   }
   Place(const Place&) = delete;
@@ -40,6 +39,7 @@ SliceRecord& SliceQueue::allocate(SessionId session, const SliceShape& shape,
   const std::optional<OverQuota> over = over_quota(session, shape);
   if (over && (over->for_ever || shape.wait_ms == 0)) throw refusal(session, shape);
   if (shape.wait_ms == 0) {
+    may_look_ns_ = 0;  // What has come is theirs who waited for it.
     serve();
     std::vector<DeviceRef> devices = slices_.find_place(shape, kept_);
     if (devices.empty()) throw refusal(session, shape);
@@ -72,13 +72,15 @@ SliceRecord& SliceQueue::wait_in_line(Wait& wait, const StopToken& stop) {
                       format_duration_ns(wait.shape.wait_ms * 1'000'000)),
                   why.where(), "ask for less, or wait longer");
     }
-    hosts_.freed().waiting.wait_until_ns("for devices of a slice", until_ns);
+    const int64_t look_ns = has_memory_come_ ? std::min(may_look_ns_, until_ns) : until_ns;
+    hosts_.freed().waiting.wait_until_ns("for devices of a slice", look_ns);
   }
 }
 
 // In order, and once for all fibers that one change wakes.
 void SliceQueue::serve() {
-  if (!std::exchange(hosts_.freed().is_new, false)) return;
+  const bool is_memory_due = has_memory_come_ && clock_.now_ns() >= may_look_ns_;
+  if (!std::exchange(hosts_.freed().is_new, false) && !is_memory_due) return;
   kept_.clear();
   first_ = nullptr;
   for (Wait& wait : waits_) {
@@ -94,6 +96,21 @@ void SliceQueue::serve() {
       kept_.insert(keep.begin(), keep.end());
     }
   }
+  watch_memory();
+}
+
+void SliceQueue::watch_memory() {
+  std::set<int64_t> sizes;
+  for (const Wait& wait : waits_) {
+    if (!wait.got && !wait.ended && wait.shape.memory_bytes > 0)
+      sizes.insert(wait.shape.memory_bytes);
+  }
+  has_memory_come_ = false;
+  may_look_ns_ = clock_.now_ns() + kMemoryPauseNs;
+  memory_.emplace(hosts_.freed().memory, sizes, [this] {
+    has_memory_come_ = true;
+    hosts_.freed().waiting.wake_all();
+  });
 }
 
 Error SliceQueue::refusal(SessionId session, const SliceShape& shape) const {

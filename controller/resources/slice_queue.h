@@ -9,6 +9,9 @@
 // anything for whoever waits until its owner holds less than its quota (quotas.h); who wants more
 // than the quota is refused at once.
 //
+// Memory comes and goes with every run. Those who wait for some are served when a device has as
+// much free as one of them wants, and had less before, and every kMemoryPauseNs at most.
+//
 // Threads: the reactor's thread. allocate() suspends where the shape says that the client waits.
 // Ownership: the fiber that waits owns its place: where that fiber ends, in whatever way, the place
 // is gone.
@@ -36,6 +39,7 @@ namespace gangway {
 class SliceQueue {
  public:
   static constexpr size_t kWaitsMax = 16;  // Of one client.
+  static constexpr int64_t kMemoryPauseNs = 10'000'000;
 
   // What a client wants beyond its owner's quota.
   using QuotaCheck = std::function<std::optional<OverQuota>(SessionId, const SliceShape&)>;
@@ -59,6 +63,7 @@ class SliceQueue {
   class Place;
   SliceRecord& wait_in_line(Wait& wait, const StopToken& stop);
   void serve();
+  void watch_memory();
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const {
     return over_quota_ ? over_quota_(session, shape) : std::nullopt;
   }
@@ -72,6 +77,9 @@ class SliceQueue {
   std::list<Wait> waits_;
   std::set<DeviceRef> kept_;  // For `first_`.
   const Wait* first_ = nullptr;
+  std::optional<FreedMemory::Watch> memory_;  // For all who wait.
+  bool has_memory_come_ = false;              // Nobody has looked since.
+  int64_t may_look_ns_ = 0;                   // For memory.
 };
 
 }  // namespace gangway

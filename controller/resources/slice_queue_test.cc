@@ -19,6 +19,21 @@ SliceShape alone(uint32_t devices, int64_t wait_ms) {
   return shape;
 }
 
+// Counts how often it was asked for a place.
+class CountingPlacement final : public PlacementPolicy {
+ public:
+  explicit CountingPlacement(std::shared_ptr<int> count) : count_(std::move(count)) {}
+  std::vector<DeviceRef> place(const std::vector<OfferedHost>& hosts,
+                               const PlacementRequest& request) const override {
+    ++*count_;
+    return best_fit_->place(hosts, request);
+  }
+
+ private:
+  const std::shared_ptr<int> count_;
+  const std::unique_ptr<const PlacementPolicy> best_fit_ = best_fit_placement();
+};
+
 // Two hosts of two devices; clients that wait write down what they got, or why they did not.
 class SliceQueueTest : public ::testing::Test {
  protected:
@@ -76,7 +91,8 @@ class SliceQueueTest : public ::testing::Test {
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   FakeExecutor peer_;
   HostTable hosts_;
-  SliceTable slices_{hosts_};
+  std::shared_ptr<int> placements_ = std::make_shared<int>(0);
+  SliceTable slices_{hosts_, {}, std::make_unique<CountingPlacement>(placements_)};
   SliceQueue queue_{reactor_->clock(), hosts_, slices_};
   std::vector<std::string> told_;
   std::map<uint64_t, SliceId> got_;
@@ -177,6 +193,63 @@ TEST_F(SliceQueueTest, MemoryThatIsGivenBackIsWaitedFor) {
   shape.wait_ms = 0;
   EXPECT_THAT(refused(2, shape).message(),
               HasSubstr("expected at most 0, got 1, each with 1001 B; host-0 has 1 of 1000 B"));
+}
+
+TEST_F(SliceQueueTest, RunsThatGiveLittleMemoryBackCostWhoWaitsForMoreNothing) {
+  const HostId a = host(4);
+  const std::vector<Reservation> state{{{a, 0, 4}, 850}}, of_a_run{{{a, 0, 4}, 50}};
+  ASSERT_FALSE(hosts_.reserve("client 1", state));
+  SliceShape shape(4);
+  shape.memory_bytes = 200;
+  shape.wait_ms = 60'000;
+  for (uint64_t session = 2; session < 12; ++session) wait(session, shape);
+  const int before = *placements_;
+  for (int run = 0; run < 1000; ++run) {
+    ASSERT_FALSE(hosts_.reserve("client 1", of_a_run));
+    hosts_.release("client 1", of_a_run);
+    reactor_->run_ready();
+  }
+  EXPECT_EQ(*placements_, before);
+  hosts_.release("client 1", state);
+  reactor_->run_ready();
+  EXPECT_EQ(told_.size(), 10u);
+}
+
+// Each run leaves room on one device, and they want two.
+TEST_F(SliceQueueTest, WhoWaitsForMemoryThatComesAndGoesIsServedSoOftenAtMost) {
+  const HostId a = host(2);
+  const std::vector<Reservation> state{{{a, 1, 1}, 900}}, of_a_run{{{a, 0, 1}, 900}};
+  ASSERT_FALSE(hosts_.reserve("client 1", state));
+  SliceShape shape(2);
+  shape.memory_bytes = 200;
+  shape.wait_ms = 60'000;
+  for (uint64_t session = 2; session < 12; ++session) wait(session, shape);
+  const int before = *placements_;
+  for (int run = 0; run < 100; ++run) {
+    ASSERT_FALSE(hosts_.reserve("client 1", of_a_run));
+    pass(1);
+    hosts_.release("client 1", of_a_run);
+    pass(1);
+  }
+  const int looks = 2 * 100 / static_cast<int>(SliceQueue::kMemoryPauseNs / 1'000'000);
+  EXPECT_LE(*placements_ - before, (looks + 1) * 11) << "ten that wait, and what is kept for one";
+  hosts_.release("client 1", state);
+  pass(20);
+  EXPECT_EQ(told_.size(), 10u);
+}
+
+TEST_F(SliceQueueTest, MemoryThatHasComeIsTheirsWhoWaitAheadOfWhoeverAsksNext) {
+  const HostId a = host(1);
+  const std::vector<Reservation> most{{{a, 0, 1}, 900}};
+  ASSERT_FALSE(hosts_.reserve("client 1", most));
+  SliceShape shape = alone(1, 60'000);
+  shape.memory_bytes = 200;
+  wait(2, shape);
+  hosts_.release("client 1", most);
+  shape.wait_ms = 0;
+  EXPECT_EQ(refused(3, shape).kind(), ErrorKind::kOverloaded);
+  reactor_->run_ready();
+  EXPECT_THAT(told_, ElementsAre("2: 1"));
 }
 
 TEST_F(SliceQueueTest, AClientThatGoesAwayIsForgotten) {

@@ -192,6 +192,7 @@ SliceRecord& SliceTable::add(SessionId owner, const SliceShape& shape,
   slice.id = id;
   slice.owner = owner;
   slice.host_scope = {id.value};
+  slice.asked = shape;
   take_devices(slice, shape, std::move(devices));
   return slice;
 }
@@ -202,7 +203,6 @@ void SliceTable::take_devices(SliceRecord& slice, const SliceShape& shape,
   slice.placed_because = moved + placement_reason(offered(shape, Holders::kCount, {}), devices);
   slice.shape = shape;
   slice.ranks_per_device = shape.ranks_per_device;
-  slice.asked = shape;
   slice.exclusive = shape.exclusive;
   slice.devices = std::move(devices);
   // Neighbours in the mesh are neighbours in an island, and on a host. Where groups of them are,

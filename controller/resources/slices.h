@@ -51,7 +51,7 @@ struct SliceRecord {
   std::vector<DeviceRef> devices;  // Physical, each once: of virtual devices that are neighbours.
   std::string placed_because;      // As placement_reason.h says it; kept while it lies nowhere.
   uint32_t ranks_per_device = 1;
-  SliceShape asked = SliceShape(1);
+  SliceShape asked{1};  // By its client: larger, where it has shrunk since (recovery/elastic.h).
   bool exclusive = false;
   int plans = 0;  // That use it; the devices are given back after the last.
   bool released = false;

@@ -247,6 +247,14 @@ class Controller {
 
   // See checkpoints.h and recovery.h. Suspends.
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options);
+  // The two for a program that an earlier controller had: its slice lies on fewer devices than its
+  // client asked for; its states are those of this version's checkpoint.
+  void note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
+    slices_.at(slice, session).asked = asked;
+  }
+  void note_restored(SessionId session, SliceId slice, StateVersion version) {
+    recovery_.keep(session, slice, version);
+  }
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);

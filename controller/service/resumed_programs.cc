@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/recovery/elastic.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/fibers/kj_error.h"
@@ -11,6 +12,7 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kBeginAgainFirstNs = 1'000'000'000, kBeginAgainMaxNs = 60'000'000'000;
+constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int kNamesOfSession = 40;  // Bits of what a client names, behind its session's number.
 
 // Of a program that has no client yet.
@@ -18,6 +20,22 @@ class NoClient final : public ClientPeer {
  public:
   void send(const Frame&) override {}
 };
+
+// That hosts do not have so many now, or that others have them.
+bool lacks_devices(const Error& why) {
+  return why.kind() == ErrorKind::kOverloaded || why.kind() == ErrorKind::kInvalid;
+}
+
+// Who holds what it needs may let it go: then it is brought back anew.
+template <class Body>
+auto or_begin_again(const Body& body) {
+  auto made = result_of(body);
+  if (!made.ok() && made.error().kind() == ErrorKind::kOverloaded) {
+    const Error& why = made.error();
+    throw Error(ErrorKind::kUnavailable, why.message(), why.where(), why.hint());
+  }
+  return made.take();
+}
 
 // Those from which the states at `from` or later follow, the best first. Of the last one nobody
 // would know what its step gave.
@@ -114,22 +132,27 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
 // Calls are numbered as those of a client are, which who attaches goes on counting.
 StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id) {
   uint64_t calls = 0;
+  Graphs graphs;
+  for (const ProgramRecord::Executable& executable : program.executables) {
+    auto [read, held] =
+        or_begin_again([&] { return controller_.read_program(id, *executable.program); });
+    graphs.push_back({std::make_shared<const Program>(std::move(read)), std::move(held)});
+  }
   std::vector<SliceId> slices;
-  for (const ProgramRecord::Slice& slice : program.slices) {
-    SliceShape shape = slice.shape;
-    shape.wait_ms = kSliceWaitMsMax;
+  for (uint32_t slice = 0; slice < program.slices.size(); ++slice) {
     slices.push_back(
         std::get<SliceId>(controller_.once(id, {.number = ++calls}, [&](const StopToken& stop) {
-          return controller_.allocate(id, shape, stop).id;
+          return allocate(program, slice, id, graphs, stop);
         })));
-    for (const std::string& reader : slice.readers)
+    for (const std::string& reader : program.slices[slice].readers)
       controller_.shared_states(id).allow_read(id, slices.back(), reader);
   }
   std::vector<PlanId> plans;
-  for (const ProgramRecord::Executable& executable : program.executables) {
+  for (size_t i = 0; i < program.executables.size(); ++i) {
+    const ProgramRecord::Executable& executable = program.executables[i];
     std::vector<SliceId> on;
     for (const uint32_t slice : executable.slices) on.push_back(slices.at(slice));
-    plans.push_back(compile(executable, id, on, ++calls));
+    plans.push_back(compile(executable, graphs[i], id, on, ++calls));
     const size_t bytes = executable.program->size();
     controller_.name_executable(
         id, plans.back(),
@@ -139,6 +162,7 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
   const SliceId kept = slices.at(program.kept_slice);
   controller_.checkpoints().keep(id, kept, program.recovery);
   const StateVersion version = restore(program, id, kept);
+  controller_.note_restored(id, kept, version);
   const ProgramRecord::Repetition& repetition = program.repetition;
   controller_.repeat(id, {.number = ++calls,
                           .plan = plans.at(repetition.executable),
@@ -150,28 +174,65 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
   return version;
 }
 
-PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, SessionId id,
-                                const std::vector<SliceId>& slices, uint64_t call) {
-  const Result<CallTable::Made> compiled = result_of([&] {
+SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, SessionId id,
+                                  Graphs& graphs, const StopToken& stop) {
+  const SliceShape& asked = program.slices[slice].shape;
+  const std::vector<std::string>& elastic = program.recovery.elastic;
+  std::map<size_t, ProgramOnSlice> on;
+  std::vector<ProgramOnSlice> all;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const std::vector<uint32_t>& slices = program.executables[i].slices;
+    const auto at = std::ranges::find(slices, slice);
+    if (at == slices.end()) continue;
+    on[i] = {graphs[i].program, static_cast<uint32_t>(at - slices.begin())};
+    all.push_back(on[i]);
+  }
+  const auto try_shape = [&](SliceShape shape, int64_t wait_ms) {
+    shape.wait_ms = wait_ms;
+    return result_of([&] { return controller_.allocate(id, shape, stop).id; });
+  };
+  const int64_t until_ns = reactor_.clock().now_ns() + kSliceWaitMsMax * kNsPerMs;
+  for (int64_t wait_ms = elastic.empty() ? kSliceWaitMsMax : kWholeWaitMs;;
+       wait_ms = std::min(2 * wait_ms, kSliceWaitMsMax)) {
+    const int64_t whole_until_ns = reactor_.clock().now_ns() + wait_ms * kNsPerMs;
+    Result<SliceId> got = try_shape(asked, wait_ms);
+    if (got.ok()) return got.value();
+    const Error whole = got.error();
+    Shrinking shrinking(all, asked, elastic);
+    while (!got.ok() && lacks_devices(got.error()) && shrinking.next())
+      got = try_shape(shrinking.shape(), 0);
+    if (got.ok()) {
+      controller_.note_asked(id, got.value(), asked);
+      for (const auto& [i, one] : on) graphs[i].program = shrinking.shrunk(one);
+      options_.log.warn("a program goes on on fewer devices than it had",
+                        {{"program", program.name},
+                         {"owner", program.owner},
+                         {"devices", shrinking.shape().devices}});
+      return got.value();
+    }
+    if (!lacks_devices(got.error())) throw Error(got.error());
+    // Where it was refused at once, waiting does not help.
+    const int64_t now_ns = reactor_.clock().now_ns();
+    if (now_ns < whole_until_ns || now_ns >= until_ns) throw Error(whole);
+  }
+}
+
+PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Graph& graph,
+                                SessionId id, const std::vector<SliceId>& slices, uint64_t call) {
+  const CallTable::Made compiled = or_begin_again([&] {
     return controller_.once(id, {.number = call}, [&](const StopToken&) {
-      auto [read, held] = controller_.read_program(id, *executable.program);
       return controller_
-          .compile(id, std::move(read), slices,
+          .compile(id, *graph.program, slices,
                    {.runs_in_flight_max = executable.runs_in_flight_max,
                     .dispatch = executable.dispatch,
                     .pacer = options_.pacer,
-                    .held = std::move(held),
+                    .held = std::move(graph.held),
                     .states_since = StateVersion(executable.states_since),
                     .texts = executable.texts})
           .id;
     });
   });
-  if (compiled.ok()) return std::get<PlanId>(compiled.value());
-  const Error& why = compiled.error();
-  // Who holds what it needs may let it go.
-  if (why.kind() == ErrorKind::kOverloaded)
-    throw Error(ErrorKind::kUnavailable, why.message(), why.where(), why.hint());
-  throw Error(why);
+  return std::get<PlanId>(compiled);
 }
 
 StateVersion ResumedPrograms::restore(const ProgramRecord& program, SessionId id, SliceId slice) {

@@ -7,7 +7,9 @@
 // Its names are taken, and "gangway ps" shows it, from the beginning; nobody attaches to it before
 // its steps go on. Inputs, sources and versions of its states are those that they would have been,
 // and so are all values behind that version. Where a host is lost meanwhile, or others hold memory
-// that it needs, it begins again. One that can't go on is ended, and the log says why.
+// that it needs, it begins again; once its steps go on, recovery (controller/recovery/recovery.h)
+// brings it back from lost hosts. One whose mesh may shrink waits kWholeWaitMs for all its devices,
+// then it takes fewer. One that can't go on is ended, and the log says why.
 //
 // Threads: the reactor's. A fiber for each, until its steps go on.
 // Ownership: what it is given outlives it.
@@ -27,6 +29,9 @@ namespace gangway {
 
 class ResumedPrograms {
  public:
+  // Executors look for their controller every few seconds: by then those are back that come.
+  static constexpr int64_t kWholeWaitMs = 30'000;
+
   struct Options {
     std::function<uint64_t()> new_key;  // Of a session.
     Pacer* pacer = nullptr;             // In a simulation: what gives lowering its time.
@@ -48,7 +53,16 @@ class ResumedPrograms {
   void serve(const RecordPtr& program, SessionPtr session);
   // Suspends. From where it goes on.
   StateVersion resume(const ProgramRecord& program, SessionId id);
-  PlanId compile(const ProgramRecord::Executable& executable, SessionId id,
+  // An executable's program, and what that takes of the controller's memory until it is compiled.
+  struct Graph {
+    std::shared_ptr<const Program> program;
+    OwnerUse::Hold held;
+  };
+  using Graphs = std::vector<Graph>;
+  // Suspends. Where the slice is to be smaller, the programs are then for that.
+  SliceId allocate(const ProgramRecord& program, uint32_t slice, SessionId id, Graphs& graphs,
+                   const StopToken& stop);
+  PlanId compile(const ProgramRecord::Executable& executable, Graph& graph, SessionId id,
                  const std::vector<SliceId>& slices, uint64_t call);
   StateVersion restore(const ProgramRecord& program, SessionId id, SliceId slice);
 

@@ -12,6 +12,7 @@
 #include "checkpoint/tensor_files.h"
 #include "client/client_impl.h"
 #include "controller/recovery/checkpoints.h"
+#include "controller/service/resumed_programs.h"
 #include "controller/service/service.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/links/sim_fabric.h"
@@ -332,16 +333,22 @@ class ResumedTest : public StateDirRestartTest {
     cluster.pass(8s);
   }
   // A trainer that is detached as soon as it is repeated; `own` steps its client runs itself.
-  void begin(Restarts& cluster, int own = 0, const std::string& name = "trainer") const {
+  void begin(Restarts& cluster, int own = 0, const std::string& name = "trainer",
+             const std::vector<std::string>& elastic = {}) const {
     const Client client = cluster.connect(name);
     const Slice slice = client.allocate({.devices = 4});
     const Executable step = slice.compile(walking(text_));
-    slice.keep_checkpoints({.every = 10, .keep = 2, .metadata = {{"by", "a test"}}});
+    slice.keep_checkpoints(
+        {.every = 10, .keep = 2, .elastic = elastic, .metadata = {{"by", "a test"}}});
     for (int i = 0; i < own; ++i)
       step.run({{"lr", rate(i)}, {"step", static_cast<float>(i)}}).wait();
     step.repeat(kSteps - own, {{"lr", Schedule::linear(value_at(rates(), own), -1.0 / 4096)},
                                {"step", Schedule::linear(own, 1)}});
     client.detach();
+  }
+  // Until this controller has done so many of its steps.
+  static void wait_for_steps(Restarts& cluster, uint64_t steps) {
+    while (cluster.controller().programs().at(0).runs_done < steps) cluster.pass(1ms);
   }
   // Attaches, has the rest of the losses and the states that come of them, and ends it. Adds how
   // many steps this controller has done of it.
@@ -597,8 +604,8 @@ TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
   }
 }
 
-TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedFor) {
-  for (uint64_t round = 0; round < 6; ++round) {
+TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedForAndOneThatIsLostLaterToo) {
+  for (uint64_t round = 0; round < 12; ++round) {
     Rng rng(gangway::tests::test_seed() + round, 0x4057);
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed() + round});
     reactor->run([&] {
@@ -610,13 +617,63 @@ TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedFor) {
       cluster.start_controller(state(), options());
       while (cluster.names().size() < 2) cluster.pass(100us);
       cluster.pass(std::chrono::microseconds(rng.below(400)));
-      const bool is_resumed = cluster.is_resumed("trainer");
       cluster.end_executor(1);
       cluster.start_executor(1);
       cluster.pass(10s);
-      if (!is_resumed) return expect_the_rest(cluster);
-      // Too late: it ended as any program does whose host is lost.
-      cluster.attach("visitor", "trainer").close();
+      expect_the_rest(cluster);
+    });
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+}
+
+TEST_F(ResumedTest, AHostThatIsLostBehindARestartDoesNotEndTheProgram) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    begin(cluster);
+    cluster.pass(40ms);
+    for (int round = 0; round < 2; ++round) {
+      cluster.kill_controller();
+      start(cluster);
+      wait_for_steps(cluster, 15);
+      cluster.end_executor(1);
+      cluster.pass(100ms);
+      EXPECT_THAT(cluster.controller().programs().at(0).waits_for, HasSubstr("4 devices"));
+      cluster.start_executor(1);
+      cluster.pass(100ms);
+    }
+    expect_the_rest(cluster);
+  });
+}
+
+// On the devices that are left it takes fewer, with or without the lost host behind a restart.
+TEST_F(ResumedTest, AProgramThatHasShrunkGoesOnBehindARestart) {
+  for (const bool comes_back : {false, true}) {
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      start(cluster);
+      begin(cluster, 0, "trainer", {"data"});
+      cluster.pass(40ms);
+      cluster.end_executor(1);
+      const auto devices = [&] { return cluster.controller().programs().at(0).devices; };
+      while (devices() != 2) cluster.pass(1ms);
+      cluster.attach("visitor", "trainer").detach();  // Its record is written again.
+      cluster.pass(1ms);
+      EXPECT_EQ(state_of_record().slices.at(0).shape.devices, 4u);
+      cluster.kill_controller();
+      if (comes_back) cluster.start_executor(1);
+      start(cluster);
+      cluster.pass(std::chrono::milliseconds(ResumedPrograms::kWholeWaitMs));
+      EXPECT_EQ(devices(), comes_back ? 4u : 2u);
+      const Client client = cluster.attach("visitor", "trainer");
+      const RepeatStatus status = client.executable("walking").repetition()->wait();
+      EXPECT_EQ(status.done, kSteps);
+      ASSERT_FALSE(status.outputs.empty());
+      EXPECT_NEAR(status.outputs[0].value, alone_.back(), 1e-4);
+      client.close();
     });
     std::filesystem::remove_all(folder_ / "state");
     std::filesystem::remove_all(folder_ / "kept");
