@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kIndexBytesMax = 100'000'000;
+constexpr uint64_t kIndexBytesMax = TensorIndex::kBytesMax;
 
 // Reads one file from its beginning to its end, piece after piece, and hashes it.
 class WholeFile {

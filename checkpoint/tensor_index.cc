@@ -47,8 +47,14 @@ std::string print_tensor_index(const TensorIndex& index, const std::string& subj
   if (index.total_bytes) json["metadata"]["total_size"] = *index.total_bytes;
   json["weight_map"] = index.file_of;
   if (index.file_of.empty()) json["weight_map"] = nlohmann::ordered_json::object();
+  for (const auto& [tensor, file] : index.file_of)
+    GW_REQUIRE(is_plain_file_name(file), subject, ": tensor ", tensor,
+               ": expected the name of a .safetensors file of the same folder, got ", file);
   try {
-    return json.dump(2) + "\n";
+    std::string text = json.dump(2) + "\n";
+    GW_REQUIRE(text.size() <= TensorIndex::kBytesMax, subject, ": the index of ", text.size(),
+               " bytes is above the limit of ", TensorIndex::kBytesMax);
+    return text;
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::kInvalid, cat(subject, ": a name is not UTF-8: ", error.what()));
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "protocol/text_limits.h"
 #include "runtime/base/rng.h"
@@ -182,6 +183,54 @@ TEST(FramesTest, APartOfMoreDimensionsThanATensorHasIsRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr("more dimensions than a tensor has"));
+  }
+}
+
+struct FrameBound {
+  const char* what;
+  uint64_t max;
+  std::function<Message(uint64_t)> frame;
+};
+
+// As many or as large as there may be.
+const FrameBound kFrameBounds[] = {
+    {"inline arguments", kInlineBytesMax,
+     [](uint64_t n) {
+       return RunFrame{.arguments = {{.input = 0, .bytes = std::vector<std::byte>(1)},
+                                     {.input = 1, .bytes = std::vector<std::byte>(n - 1)}}};
+     }},
+    {"a small output", kSmallBytesMax,
+     [](uint64_t n) { return RunDoneFrame{.outputs = {{0, std::vector<std::byte>(n)}}}; }},
+    {"dimensions of a part", static_cast<uint64_t>(kRankMax),
+     [](uint64_t n) {
+       const auto rank = static_cast<size_t>(n);
+       return CopyFrame{.at = {{.bytes = 8}, 0, 8}, .part = {Dims(rank, 0), Dims(rank, 1)}};
+     }},
+    {"bytes of a copy", 4096,
+     [](uint64_t n) { return CopyFrame{.at = {{.bytes = 5000}, 904, static_cast<int64_t>(n)}}; }},
+    {"a copy's ticket", uint64_t{1} << 62,
+     [](uint64_t n) { return CopyFrame{.at = {{.bytes = 8}, 0, 8}, .ticket = Ticket(n)}; }},
+    {"a grant's ticket", uint64_t{1} << 62,
+     [](uint64_t n) { return GrantFrame{{{.run = RunId(1), .count = 1, .ticket = Ticket(n)}}}; }},
+    {"positions of a grant", ~uint32_t{0} - 7,
+     [](uint64_t n) {
+       return GrantFrame{
+           {{.run = RunId(1), .first = 7, .count = static_cast<uint32_t>(n), .ticket = Ticket(1)}}};
+     }},
+};
+
+TEST(FramesTest, WhatIsAtABoundReadsBackAndWhatIsBeyondItIsRefused) {
+  for (const FrameBound& bound : kFrameBounds) {
+    const Frame at = encode(bound.frame(bound.max));
+    const Frame again = encode(decode(at));
+    EXPECT_TRUE(at->asBytes() == again->asBytes()) << bound.what;
+    const Frame past = encode(bound.frame(bound.max + 1));
+    try {
+      static_cast<void>(decode(past));
+      ADD_FAILURE() << bound.what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << bound.what;
+    }
   }
 }
 

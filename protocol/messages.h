@@ -28,6 +28,8 @@ namespace gangway {
 inline constexpr size_t kSmallBytesMax = 64;
 // And the arguments of a run, together, with its request.
 inline constexpr size_t kInlineBytesMax = 16 << 10;
+// Positions of sources are smaller.
+inline constexpr uint64_t kSourcePositionMax = uint64_t{1} << 62;
 
 // What a session's state names mean: two plans of one scope share the states of equal name.
 struct StateScope {

@@ -15,6 +15,7 @@
 
 #include "protocol/text_limits.h"
 #include "runtime/base/error.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
 
@@ -33,13 +34,16 @@ struct RecoveryOptions {
   friend bool operator==(const RecoveryOptions&, const RecoveryOptions&) = default;
 };
 
+inline constexpr uint64_t kCheckpointEveryMax = uint64_t{1} << 62;
 inline constexpr int kCheckpointsKeptMax = 1000;
 inline constexpr size_t kElasticAxesMax = 16;
 inline constexpr size_t kMetadataMax = 32;
 inline constexpr uint64_t kFirstVersionMax = uint64_t{1} << 61;
 
 inline void require_recovery(const RecoveryOptions& options) {
-  GW_REQUIRE(options.every >= 1, "keep_checkpoints: expected one every 1 or more versions, got 0");
+  GW_REQUIRE(options.every >= 1 && options.every <= kCheckpointEveryMax,
+             "keep_checkpoints: expected one every 1 or more versions, up to ", kCheckpointEveryMax,
+             ", got ", options.every);
   GW_REQUIRE(options.keep >= 1 && options.keep <= kCheckpointsKeptMax,
              "keep_checkpoints: expected to keep 1 to ", kCheckpointsKeptMax, " checkpoints, got ",
              options.keep);
@@ -52,13 +56,15 @@ inline void require_recovery(const RecoveryOptions& options) {
   GW_REQUIRE(options.metadata.size() <= kMetadataMax, "keep_checkpoints: expected at most ",
              kMetadataMax, " texts of metadata, got ", options.metadata.size());
   for (const std::string& axis : options.elastic)
-    GW_REQUIRE(axis.size() <= kQuotedBytesMax, "keep_checkpoints: an elastic axis of ", axis.size(),
-               " bytes: expected at most ", kQuotedBytesMax);
+    GW_REQUIRE(axis.size() <= kQuotedBytesMax && internal::is_utf8(axis),
+               "keep_checkpoints: an elastic axis of ", axis.size(), " bytes: expected at most ",
+               kQuotedBytesMax, ", of UTF-8");
   for (const auto& [key, text] : options.metadata)
-    GW_REQUIRE(key.size() <= kQuotedBytesMax && text.size() <= kTextBytesMax,
+    GW_REQUIRE(key.size() <= kQuotedBytesMax && text.size() <= kTextBytesMax &&
+                   internal::is_utf8(key) && internal::is_utf8(text),
                "keep_checkpoints: metadata \"", std::string_view(key).substr(0, kQuotedBytesMax),
                "\": expected a key of at most ", kQuotedBytesMax, " bytes and a text of at most ",
-               kTextBytesMax);
+               kTextBytesMax, ", both of UTF-8");
 }
 
 }  // namespace gangway

@@ -31,7 +31,8 @@ void require_possible(const SliceShape& shape) {
                " devices in all, got ",
                product > kPlanDevicesMax ? cat("more than ", kPlanDevicesMax) : cat(product));
   }
-  GW_REQUIRE(shape.memory_bytes >= 0, "allocate: memory_bytes: expected 0 or more, got ",
+  GW_REQUIRE(shape.memory_bytes >= 0 && shape.memory_bytes <= kSliceMemoryBytesMax,
+             "allocate: memory_bytes: expected 0 or more, up to ", kSliceMemoryBytesMax, ", got ",
              shape.memory_bytes);
   GW_REQUIRE(shape.wait_ms >= 0 && shape.wait_ms <= kSliceWaitMsMax,
              "allocate: wait_ms: expected 0 to ", kSliceWaitMsMax, " (a week), got ",

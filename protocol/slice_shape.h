@@ -12,6 +12,7 @@ namespace gangway {
 
 inline constexpr int64_t kSliceWaitMsMax = int64_t{7} * 24 * 3600 * 1000;
 inline constexpr size_t kSliceAxesMax = 16;
+inline constexpr int64_t kSliceMemoryBytesMax = int64_t{1} << 62;
 
 // `devices` virtual ones, so many of them on each physical one.
 struct SliceShape {

@@ -199,6 +199,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   }
   record.scope = slices[0].value;
   record.version = slices_.find(slices[0])->version;
+  record.scope_runs = slices_.find(slices[0])->runs;
   return record;
 }
 

@@ -66,6 +66,7 @@ struct PlanRecord {
   std::map<uint32_t, Reservations> input_bytes;  // Of an array for this input that was put.
   bool has_commit = false;
   std::shared_ptr<StateVersion> version;  // Of the states of its scope.
+  std::shared_ptr<ScopeRuns> scope_runs;
   // States that are new with it have their first values in this version (PlacedState). None: it is
   // not installed yet.
   std::optional<StateVersion> states_since;

@@ -6,9 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "controller/scheduler/repeats.h"
 #include "protocol/messages.h"
-#include "protocol/owner.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/hash.h"
 
@@ -18,9 +16,7 @@ namespace {
 using RecordJson = nlohmann::ordered_json;
 
 constexpr const char* kRecordHint =
-    "put a copy of the file back, or remove it: its program is then forgotten";
-constexpr uint64_t kCountMax = uint64_t{1} << 62;
-constexpr size_t kReadersMax = 64, kInputsMax = 4096;
+    "put a copy of the file back before the controller is started again";
 constexpr char kHexDigits[] = "0123456789abcdef";
 
 std::string hex_of(const std::vector<std::byte>& bytes) {
@@ -77,13 +73,14 @@ const RecordJson& list_at(const RecordJson& object, const char* key, size_t max)
   return list;
 }
 
-uint64_t whole(const RecordJson& value, const char* key, uint64_t max = kCountMax) {
+uint64_t whole(const RecordJson& value, const char* key, uint64_t max = ProgramRecord::kCountMax) {
   GW_REQUIRE(value.is_number_unsigned() && value.get<uint64_t>() <= max, "expected \"", key,
              "\" to be a whole number of at most ", max);
   return value.get<uint64_t>();
 }
 
-uint64_t whole_at(const RecordJson& object, const char* key, uint64_t max = kCountMax) {
+uint64_t whole_at(const RecordJson& object, const char* key,
+                  uint64_t max = ProgramRecord::kCountMax) {
   return whole(at(object, key), key, max);
 }
 
@@ -131,12 +128,8 @@ ProgramRecord::Slice slice_of(const RecordJson& from) {
   shape.per_host_max = word_at(from, "per_host_max");
   shape.memory_bytes = count_at(from, "memory_bytes");
   shape.exclusive = flag_at(from, "exclusive");
-  require_possible(shape);
-  for (const RecordJson& owner : list_at(from, "readers", kReadersMax)) {
-    const std::string name = text_of(owner, "readers", kOwnerBytesMax);
-    GW_REQUIRE(name == "*" || is_owner_name(name), "expected \"readers\" to be owners' names");
-    slice.readers.insert(name);
-  }
+  for (const RecordJson& owner : list_at(from, "readers", ProgramRecord::kReadersMax))
+    slice.readers.insert(text_of(owner, "readers"));
   return slice;
 }
 
@@ -169,18 +162,17 @@ RecordJson json_of(const ProgramRecord::Executable& executable) {
 }
 
 // `bytes`: those that are left; its own are taken from them.
-ProgramRecord::Executable executable_of(const RecordJson& from, size_t slices,
-                                        std::string_view& bytes) {
+ProgramRecord::Executable executable_of(const RecordJson& from, std::string_view& bytes) {
   ProgramRecord::Executable executable;
-  executable.name = text_of(at(from, "name"), "name", kQuotedBytesMax);
+  executable.name = text_of(at(from, "name"), "name");
   const uint64_t size = whole_at(from, "bytes");
-  GW_REQUIRE(!executable.name.empty() && size <= bytes.size(),
-             "the bytes of an executable are missing");
+  GW_REQUIRE(size <= bytes.size(), "the bytes of an executable are missing");
   const auto* const first = reinterpret_cast<const std::byte*>(bytes.data());
   executable.program = std::make_shared<const std::vector<std::byte>>(first, first + size);
   bytes.remove_prefix(size);
   for (const RecordJson& slice : list_at(from, "slices", ProgramRecord::kSlicesMax))
-    executable.slices.push_back(static_cast<uint32_t>(whole(slice, "slices", slices - 1)));
+    executable.slices.push_back(
+        static_cast<uint32_t>(whole(slice, "slices", ProgramRecord::kSlicesMax)));
   executable.runs_in_flight_max = word_at(from, "runs_in_flight_max");
   executable.dispatch = dispatch_of("\"dispatch\"", text_of(at(from, "dispatch"), "dispatch"));
   executable.position = whole_at(from, "position");
@@ -234,7 +226,6 @@ Schedule schedule_of(const RecordJson& from) {
       values.push_back(double_of(value));
     schedule = Schedule::list(std::move(values));
   }
-  require_schedule("an input", schedule);
   return schedule;
 }
 
@@ -269,7 +260,6 @@ RecoveryOptions recovery_of(const RecordJson& from) {
   GW_REQUIRE(metadata.is_object(), "expected \"metadata\" to be an object");
   for (const auto& [key, text] : metadata.items())
     recovery.metadata.emplace(key, text_of(text, "metadata"));
-  require_recovery(recovery);
   return recovery;
 }
 
@@ -284,18 +274,15 @@ RecordJson json_of(const ProgramRecord::Repetition& repetition) {
           {"restorable_from", repetition.restorable_from}};
 }
 
-ProgramRecord::Repetition repetition_of(const RecordJson& from, size_t executables) {
+ProgramRecord::Repetition repetition_of(const RecordJson& from) {
   ProgramRecord::Repetition repetition;
-  repetition.executable = static_cast<uint32_t>(whole_at(from, "executable", executables - 1));
-  repetition.steps = static_cast<int64_t>(whole_at(from, "steps", kRepeatStepsMax));
-  GW_REQUIRE(repetition.steps >= 1, "expected 1 or more \"steps\"");
-  for (const RecordJson& input : list_at(from, "inputs", kInputsMax))
+  repetition.executable = word_at(from, "executable");
+  repetition.steps = count_at(from, "steps");
+  for (const RecordJson& input : list_at(from, "inputs", ProgramRecord::kInputsMax))
     repetition.inputs.push_back(input_of(input));
   repetition.position = whole_at(from, "position");
   repetition.first_version = whole_at(from, "first_version");
   repetition.restorable_from = whole_at(from, "restorable_from");
-  GW_REQUIRE(repetition.restorable_from >= repetition.first_version,
-             "\"restorable_from\" is before the \"first_version\"");
   return repetition;
 }
 
@@ -303,27 +290,22 @@ ProgramRecord program_of(const RecordJson& from, std::string_view bytes) {
   ProgramRecord program;
   program.name = text_of(at(from, "name"), "name");
   program.owner = text_of(at(from, "owner"), "owner");
-  GW_REQUIRE(!program.name.empty() && is_owner_name(program.owner),
-             "expected a \"name\" and an \"owner\"");
   const RecordJson& share = at(from, "share");
   program.share.weight = double_of(at(share, "weight"));
   const RecordJson& priority = at(share, "priority");
   GW_REQUIRE(priority.is_number_integer() && priority >= -kPriorityMax && priority <= kPriorityMax,
              "expected a \"priority\"");
   program.share.priority = priority.get<int32_t>();
-  require_share("\"share\"", program.share);
   for (const RecordJson& slice : list_at(from, "slices", ProgramRecord::kSlicesMax))
     program.slices.push_back(slice_of(slice));
-  GW_REQUIRE(!program.slices.empty(), "it has no slice");
   for (const RecordJson& executable : list_at(from, "executables", ProgramRecord::kExecutablesMax))
-    program.executables.push_back(executable_of(executable, program.slices.size(), bytes));
-  GW_REQUIRE(!program.executables.empty() && bytes.empty(),
-             "it has other executables than its bytes are of");
-  program.kept_slice =
-      static_cast<uint32_t>(whole_at(from, "kept_slice", program.slices.size() - 1));
+    program.executables.push_back(executable_of(executable, bytes));
+  GW_REQUIRE(bytes.empty(), "it has other executables than its bytes are of");
+  program.kept_slice = word_at(from, "kept_slice");
   program.recovery = recovery_of(at(from, "recovery"));
   program.is_checkpointed = flag_at(from, "is_checkpointed");
-  program.repetition = repetition_of(at(from, "repetition"), program.executables.size());
+  program.repetition = repetition_of(at(from, "repetition"));
+  require_record(program);
   return program;
 }
 
@@ -377,6 +359,7 @@ std::string frame_record(std::string_view head, std::string_view bytes) {
 }
 
 std::string print_record(const ProgramRecord& program) {
+  require_record(program);
   RecordJson slices = RecordJson::array(), executables = RecordJson::array();
   for (const ProgramRecord::Slice& slice : program.slices) slices.push_back(json_of(slice));
   std::string bytes;
@@ -395,11 +378,9 @@ std::string print_record(const ProgramRecord& program) {
       {"recovery", json_of(program.recovery)},
       {"is_checkpointed", program.is_checkpointed},
       {"repetition", json_of(program.repetition)}};
-  try {
-    return frame_record(head.dump() + "\n", bytes);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::kInvalid, cat("a text of it is no UTF-8: ", error.what()));
-  }
+  std::string text = frame_record(head.dump() + "\n", bytes);
+  GW_ASSERT(text.size() <= ProgramRecord::kBytesMax, "a record of ", text.size(), " bytes");
+  return text;
 }
 
 ProgramRecord parse_record(std::string_view text, const std::string& file) {
@@ -414,7 +395,7 @@ ProgramRecord parse_record(std::string_view text, const std::string& file) {
     why = Error(ErrorKind::kInvalid, error.what());
   }
   if (why->kind() == ErrorKind::kUnimplemented)
-    throw Error(ErrorKind::kInvalid, why->message(), {},
+    throw Error(ErrorKind::kUnimplemented, why->message(), {},
                 "start the Gangway that wrote it, or choose another folder with --state-dir");
   throw Error(ErrorKind::kInvalid, cat("state folder: ", file, " is corrupt: ", why->message()), {},
               kRecordHint);

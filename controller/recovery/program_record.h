@@ -7,9 +7,15 @@
 //
 // The hash is of all that follows the first line.
 //
+// What the controller accepts of a program can be written, and what is written can be read back: its
+// calls, print_record() and parse_record() are held to the one table of bounds below.
+//
 // Threads: values and pure functions.
-// Errors: parse_record() throws kInvalid, naming the file, for whatever print_record() would not
-// have printed. The executables' bytes are verified where they are compiled.
+// Errors: require_record() and print_record() throw kInvalid for what is beyond a bound.
+// parse_record() throws kInvalid, naming the file, for whatever print_record() would not have
+// printed; kUnimplemented for a file of another version. The executables' bytes are verified where
+// they are compiled.
+// Cost: print_record() and parse_record() copy and hash up to kBytesMax: beside a reactor.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +32,22 @@
 #include "protocol/schedule.h"
 #include "protocol/share.h"
 #include "protocol/slice_shape.h"
+#include "protocol/text_limits.h"
 
 namespace gangway {
 
 struct ProgramRecord {
   static constexpr int kVersion = 1;
   static constexpr size_t kBytesMax = size_t{256} << 20;
-  static constexpr size_t kSlicesMax = 256, kExecutablesMax = 1024;
+  // Of all executables together, as executable_bytes() counts them: the rest is the others'.
+  static constexpr size_t kExecutablesBytesMax = size_t{224} << 20;
+  static constexpr size_t kNameBytesMax = kProgramNameBytesMax;
+  static constexpr size_t kExecutableNameBytesMax = kTextBytesMax;
+  static constexpr size_t kSlicesMax = 4096,
+                          kExecutablesMax = 4096;           // And slices of an executable.
+  static constexpr size_t kReadersMax = 64;                 // Of a slice.
+  static constexpr size_t kInputsMax = size_t{1} << 16;     // Of the repetition.
+  static constexpr uint64_t kCountMax = uint64_t{1} << 62;  // Versions and positions.
 
   struct Slice {
     SliceShape shape = SliceShape(1);
@@ -68,6 +83,11 @@ struct ProgramRecord {
   Repetition repetition;
 };
 
+// What an executable takes of a record, at most.
+size_t executable_bytes(const ProgramRecord::Executable& executable);
+// An executable's name, as the call that gives it is checked.
+void require_executable_name(const std::string& name);
+void require_record(const ProgramRecord& program);
 std::string print_record(const ProgramRecord& program);
 ProgramRecord parse_record(std::string_view text, const std::string& file);
 // The text of a file that has this head and these executables, whatever they are.

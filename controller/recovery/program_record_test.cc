@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
+#include "controller/scheduler/repeats.h"
+#include "protocol/messages.h"
+#include "protocol/owner.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
@@ -56,9 +60,9 @@ ProgramRecord a_program() {
   return program;
 }
 
-std::string refused(const std::string& text) {
+std::string refused(const std::string& text, ErrorKind kind = ErrorKind::kInvalid) {
   const Error error = error_of([&] { parse_record(text, "FILE"); });
-  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_EQ(error.kind(), kind);
   EXPECT_FALSE(error.hint().empty());
   return error.message();
 }
@@ -93,7 +97,130 @@ TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
 TEST(ProgramRecordTest, ANameThatCantBeReadAgainIsRefused) {
   ProgramRecord program = a_program();
   program.name = "caf\xE9";
-  EXPECT_THAT(error_of([&] { print_record(program); }).what(), HasSubstr("no UTF-8"));
+  EXPECT_THAT(error_of([&] { print_record(program); }).what(),
+              HasSubstr("expected \"name\" to be 1 to 512 bytes of UTF-8 text, got 4 bytes"));
+}
+
+// Numbers, and how many or how long there may be.
+struct Bound {
+  const char* what;
+  uint64_t max;
+  std::function<void(ProgramRecord&, uint64_t)> set;
+};
+
+const Bound kBounds[] = {
+    {"name", ProgramRecord::kNameBytesMax,
+     [](ProgramRecord& p, uint64_t n) { p.name = std::string(n, 'n'); }},
+    {"owner", kOwnerBytesMax, [](ProgramRecord& p, uint64_t n) { p.owner = std::string(n, 'o'); }},
+    {"priority", kPriorityMax,
+     [](ProgramRecord& p, uint64_t n) { p.share.priority = static_cast<int32_t>(n); }},
+    {"slices", ProgramRecord::kSlicesMax, [](ProgramRecord& p, uint64_t n) { p.slices.resize(n); }},
+    {"slices of an executable", ProgramRecord::kSlicesMax,
+     [](ProgramRecord& p, uint64_t n) { p.executables[0].slices.assign(n, 1); }},
+    {"executables", ProgramRecord::kExecutablesMax,
+     [](ProgramRecord& p, uint64_t n) { p.executables.resize(n, p.executables[0]); }},
+    {"an executable's name", ProgramRecord::kExecutableNameBytesMax,
+     [](ProgramRecord& p, uint64_t n) { p.executables[0].name = std::string(n, '\x01'); }},
+    {"an executable's position", ProgramRecord::kCountMax,
+     [](ProgramRecord& p, uint64_t n) { p.executables[0].position = n; }},
+    {"an executable's states_since", ProgramRecord::kCountMax,
+     [](ProgramRecord& p, uint64_t n) { p.executables[0].states_since = n; }},
+    {"texts", kTextsMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.executables[0].texts.assign(n, SourceText{"path", 1, "00"});
+     }},
+    {"a text's path", kTextPathBytesMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.executables[0].texts = {SourceText{std::string(n, 'p'), 1, "00"}};
+     }},
+    {"a text's bytes", ProgramRecord::kCountMax,
+     [](ProgramRecord& p, uint64_t n) { p.executables[0].texts = {SourceText{"path", n, "00"}}; }},
+    {"readers", ProgramRecord::kReadersMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.slices[0].readers.clear();
+       for (uint64_t i = 0; i < n; ++i) p.slices[0].readers.insert(cat("owner-", i));
+     }},
+    {"axes", kSliceAxesMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.slices[0].shape = SliceShape(1);
+       p.slices[0].shape.axes.assign(n, 1);
+     }},
+    {"memory_bytes", kSliceMemoryBytesMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.slices[0].shape.memory_bytes = static_cast<int64_t>(n);
+     }},
+    {"every", kCheckpointEveryMax, [](ProgramRecord& p, uint64_t n) { p.recovery.every = n; }},
+    {"keep", kCheckpointsKeptMax,
+     [](ProgramRecord& p, uint64_t n) { p.recovery.keep = static_cast<int>(n); }},
+    {"elastic", kElasticAxesMax,
+     [](ProgramRecord& p, uint64_t n) { p.recovery.elastic.assign(n, "a"); }},
+    {"an elastic axis", kQuotedBytesMax,
+     [](ProgramRecord& p, uint64_t n) { p.recovery.elastic = {std::string(n, 'a')}; }},
+    {"metadata", kMetadataMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.recovery.metadata.clear();
+       for (uint64_t i = 0; i < n; ++i) p.recovery.metadata[cat("key-", i)] = "text";
+     }},
+    {"a key of metadata", kQuotedBytesMax,
+     [](ProgramRecord& p, uint64_t n) { p.recovery.metadata = {{std::string(n, 'k'), ""}}; }},
+    {"a text of metadata", kTextBytesMax,
+     [](ProgramRecord& p, uint64_t n) { p.recovery.metadata = {{"key", std::string(n, 't')}}; }},
+    {"steps", kRepeatStepsMax,
+     [](ProgramRecord& p, uint64_t n) { p.repetition.steps = static_cast<int64_t>(n); }},
+    {"inputs", ProgramRecord::kInputsMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.repetition.inputs.assign(n, {7, Schedule::warmup_cosine({.steps = 5})});
+     }},
+    {"values of lists", kScheduleValuesMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.repetition.inputs = {{0, Schedule::list({0.1})},
+                              {1, Schedule::list(std::vector<double>(n - 1, 0.1))}};
+     }},
+    {"bytes of constants", kInlineBytesMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.repetition.inputs = {{0, std::vector<std::byte>(1)}, {1, std::vector<std::byte>(n - 1)}};
+     }},
+    {"the repetition's position", ProgramRecord::kCountMax,
+     [](ProgramRecord& p, uint64_t n) { p.repetition.position = n; }},
+    {"first_version", ProgramRecord::kCountMax,
+     [](ProgramRecord& p, uint64_t n) {
+       p.repetition.first_version = p.repetition.restorable_from = n;
+     }},
+    {"restorable_from", ProgramRecord::kCountMax,
+     [](ProgramRecord& p, uint64_t n) { p.repetition.restorable_from = n; }},
+};
+
+TEST(ProgramRecordTest, WhatIsAtABoundIsReadAsItWasAndWhatIsBeyondOneIsNotWritten) {
+  for (const Bound& bound : kBounds) {
+    ProgramRecord program = a_program();
+    bound.set(program, bound.max);
+    const std::string text = print_record(program);
+    EXPECT_EQ(print_record(parse_record(text, "FILE")), text) << bound.what;
+    bound.set(program, bound.max + 1);
+    EXPECT_EQ(error_of([&] { print_record(program); }).kind(), ErrorKind::kInvalid) << bound.what;
+    // Somebody else may have written it.
+    const std::string bytes("\0\n{}\xFF", 5);
+    std::string head = head_of(text);
+    const std::string at = cat(":", bound.max, ","), past = cat(":", bound.max + 1, ",");
+    if (head.find(at) == head.npos || bound.max < 1'000'000) continue;
+    head.replace(head.find(at), at.size(), past);
+    EXPECT_EQ(error_of([&] { parse_record(frame_record(head, bytes), "FILE"); }).kind(),
+              ErrorKind::kInvalid)
+        << bound.what;
+  }
+}
+
+TEST(ProgramRecordTest, TheBytesOfExecutablesAreBoundedTogether) {
+  ProgramRecord program = a_program();
+  constexpr size_t kEach = 1 << 20;
+  program.executables.assign(ProgramRecord::kExecutablesBytesMax / kEach, program.executables[0]);
+  const size_t others = executable_bytes(program.executables[0]);  // Its own bytes are none.
+  const auto whole = std::make_shared<const std::vector<std::byte>>(kEach - others);
+  for (ProgramRecord::Executable& executable : program.executables) executable.program = whole;
+  require_record(program);
+  program.executables[0].program = std::make_shared<const std::vector<std::byte>>(kEach);
+  EXPECT_THAT(error_of([&] { require_record(program); }).what(),
+              HasSubstr("bytes of \"executables\", got "));
 }
 
 TEST(ProgramRecordTest, ATruncatedOrChangedFileIsRefused) {
@@ -111,8 +238,8 @@ TEST(ProgramRecordTest, ATruncatedOrChangedFileIsRefused) {
 TEST(ProgramRecordTest, AnotherVersionIsSaidToBeOne) {
   std::string text = print_record(a_program());
   text.replace(text.find("\"version\":1"), 11, "\"version\":9");
-  EXPECT_THAT(refused(text), HasSubstr("FILE is of version 9: this controller reads and writes "
-                                       "version 1"));
+  EXPECT_THAT(refused(text, ErrorKind::kUnimplemented),
+              HasSubstr("FILE is of version 9: this controller reads and writes version 1"));
 }
 
 TEST(ProgramRecordTest, WhatNobodyPrintedIsRefused) {
@@ -125,7 +252,7 @@ TEST(ProgramRecordTest, WhatNobodyPrintedIsRefused) {
   const struct {
     const char *what, *by, *why;
   } rows[] = {
-      {"\"owner\":\"ann\"", "\"owner\":\"a b\"", "a \"name\" and an \"owner\""},
+      {"\"owner\":\"ann\"", "\"owner\":\"a b\"", "expected an \"owner\""},
       {"\"weight\":0.1", "\"weight\":0", "\"share\": its weight"},
       {"\"priority\":-3", "\"priority\":-3e9", "a \"priority\""},
       {"\"ranks_per_device\":2", "\"ranks_per_device\":3", "ranks"},
@@ -135,6 +262,7 @@ TEST(ProgramRecordTest, WhatNobodyPrintedIsRefused) {
       {"\"dispatch\":\"sequential\"", "\"dispatch\":\"later\"", "got \"later\""},
       {"\"kept_slice\":1", "\"kept_slice\":2", "\"kept_slice\""},
       {"\"every\":20", "\"every\":0", "expected one every 1 or more versions"},
+      {"\"every\":20", "\"every\":9223372036854775808", "\"every\""},
       {"\"keep\":3", "\"keep\":-3", "\"keep\""},
       {"\"is_checkpointed\":true", "\"is_checkpointed\":1", "true or false"},
       {"\"executable\":1", "\"executable\":2", "\"executable\""},

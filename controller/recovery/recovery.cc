@@ -29,8 +29,7 @@ Recovery::ProgramPtr Recovery::program_of(SessionId session) const {
 
 StateVersion Recovery::reached(const Program& program) const {
   const SliceRecord* const slice = tables_.slices.find(program.slice);
-  return StateVersion(slice->version->value +
-                      tables_.runs.not_ended(program.session, {program.slice.value}));
+  return StateVersion(slice->version->value + slice->runs->open);
 }
 
 void Recovery::keep(SessionId session, SliceId slice, StateVersion base) {
@@ -131,6 +130,13 @@ void Recovery::defer(SessionId session, Message message) {
   program->inbox.push_back(std::move(message));
 }
 
+void Recovery::defer_step(SessionId session, RunFrame run) {
+  const ProgramPtr program = program_of(session);
+  FreeFrame freed{run.outputs};
+  program->inbox.emplace_back(std::move(run));
+  program->inbox.emplace_back(std::move(freed));
+}
+
 bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr || program->phase == Phase::kRuns) return false;
@@ -186,8 +192,8 @@ void Recovery::detached(SessionId session) {
   if (!freed.arrays.empty()) program->inbox.emplace_back(std::move(freed));
 }
 
-void Recovery::wait_until_back(SessionId session) {
-  while (is_moving(session)) changed_.wait("for a program that lost a host");
+void Recovery::wait_until_back(SessionId session, const StopToken& asker) {
+  while (is_moving(session)) wait(changed_, "for a program that lost a host", asker);
 }
 
 std::string Recovery::waits_for(SessionId session) const {

@@ -48,6 +48,7 @@
 #include "controller/recovery/run_log.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/fiber_group.h"
+#include "runtime/fibers/stop.h"
 
 namespace gangway {
 
@@ -95,10 +96,13 @@ class Recovery {
   bool is_moving(SessionId session) const { return moving_ > 0 && moves(session); }
   // kInvalid where the client sends more meanwhile than kDeferredMax.
   void defer(SessionId session, Message message);
+  // A run that the controller enqueues, of which nobody holds the outputs: it waits so too, however
+  // much the client has sent. As many come as a plan may have in flight.
+  void defer_step(SessionId session, RunFrame run);
   // The client asks a run to stop. True: it has been told the end; false: the run table knows it.
   bool cancel(SessionId session, RunId run, const Error& why);
   void detached(SessionId session);
-  void wait_until_back(SessionId session);
+  void wait_until_back(SessionId session, const StopToken& asker = {});
 
   void host_lost(HostId host);
   void checkpoint_written(SliceId slice, StateVersion version);

@@ -44,6 +44,12 @@ struct PlacedState {
   StateVersion since = {};
 };
 
+// Runs that have not ended, of all plans whose states are named in one slice.
+struct ScopeRuns {
+  size_t open = 0;
+  std::vector<RunId> prepared;  // By the controller's names, in the order of their submission.
+};
+
 struct SliceRecord {
   SliceId id;
   SessionId owner;
@@ -66,6 +72,7 @@ struct SliceRecord {
   std::set<std::string> lost_states;
   // Runs that have committed, of all plans whose states are named in it.
   std::shared_ptr<StateVersion> version = std::make_shared<StateVersion>();
+  std::shared_ptr<ScopeRuns> runs = std::make_shared<ScopeRuns>();
   // Its program is to go on when a host is lost; then checkpoints of these states are kept.
   std::optional<RecoveryOptions> recovery;
   bool is_moving = false;  // It was lost and is being brought back (recovery/recovery.h).

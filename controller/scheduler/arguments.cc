@@ -8,6 +8,10 @@ void bind_arguments(RunRecord& run, ObjectTable& objects) {
   GW_REQUIRE(request.source_positions.size() == plan.sources.size(), "run of \"", plan.name,
              "\": expected ", plan.sources.size(), " source positions, got ",
              request.source_positions.size());
+  for (const uint64_t position : request.source_positions) {
+    GW_REQUIRE(position < kSourcePositionMax, "run of \"", plan.name,
+               "\": expected positions of sources below ", kSourcePositionMax, ", got ", position);
+  }
   std::vector<bool> given(plan.inputs.size(), false);
   for (const ArgumentFrame& argument : request.arguments) {
     GW_REQUIRE(argument.input < plan.inputs.size() && !given[argument.input], "run of \"",

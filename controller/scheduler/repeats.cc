@@ -93,6 +93,9 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
              " of its ", request.steps, " steps can't have committed");
   GW_REQUIRE(request.number > 0 && request.steps >= 1 && request.steps <= kRepeatStepsMax, who,
              ": expected 1 to ", kRepeatStepsMax, " steps, got ", request.steps);
+  GW_REQUIRE(request.position < kSourcePositionMax - static_cast<uint64_t>(request.steps), who,
+             ": expected positions of sources below ", kSourcePositionMax, ", got ",
+             request.position, " in its first step");
   require_inputs(who, *plan.plan, request.inputs);
   require_names(who, plan, request);
   if (plan.broken) throw Error(*plan.broken);
@@ -224,11 +227,11 @@ std::optional<StateVersion> Repeats::first_version(PlanId plan) const {
   return found == by_plan_.end() ? std::nullopt : found->second->first_version;
 }
 
-RepeatProgress Repeats::wait(PlanId plan) {
+RepeatProgress Repeats::wait(PlanId plan, const StopToken& asker) {
   const auto found = by_plan_.find(plan);
   if (found == by_plan_.end()) return {};
   const RepetitionPtr one = found->second;
-  while (!has_ended(*one)) one->changed.wait("for a repetition to end");
+  while (!has_ended(*one)) gangway::wait(one->changed, "for a repetition to end", asker);
   if (one->gone) {
     throw Error(ErrorKind::kUnavailable,
                 cat("repeat of \"", one->plan->name, "\": the program has gone"), {},

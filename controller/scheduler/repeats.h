@@ -25,6 +25,7 @@
 #include "protocol/reported.h"
 #include "protocol/schedule.h"
 #include "runtime/fibers/fiber_group.h"
+#include "runtime/fibers/stop.h"
 
 namespace gangway {
 
@@ -69,8 +70,9 @@ class Repeats {
   std::optional<RepeatRequest> asked(PlanId plan) const;
   // Of the states before step 0, as a step that has committed shows it; none: none has.
   std::optional<StateVersion> first_version(PlanId plan) const;
-  // What it has come to once no step is under way any more. kUnavailable: the plan has gone.
-  RepeatProgress wait(PlanId plan);
+  // What it has come to once no step is under way any more, unless `asker` is stopped before.
+  // kUnavailable: the plan has gone.
+  RepeatProgress wait(PlanId plan, const StopToken& asker = {});
   void cancel(PlanId plan);  // No step is enqueued any more.
   // The same of all of this session's. Suspends until none is under way, or it is so late.
   void end_all(SessionId session, int64_t deadline_ns);

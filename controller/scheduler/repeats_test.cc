@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 #include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
 
@@ -185,6 +187,57 @@ TEST_F(RepeatsTest, WhatIsBeyondTheBoundsIsRefused) {
               HasSubstr("range"));
   pass();
   EXPECT_EQ(prepared(), 0u);
+}
+
+Program with_state() {
+  ProgramBuilder b("with_state", Mesh{{{"data", 4}}});
+  const Value w = b.state("w", zeros(f32()));
+  b.update(w, w + 1.0);
+  b.output("w", w);
+  return b.build();
+}
+
+TEST_F(RepeatsTest, StepsGoOnWhenAHostIsLostHoweverMuchTheClientSendsMeanwhile) {
+  FakeExecutor spare;
+  Controller controller(*reactor_, {.checkpoint_folder = "/nowhere"});
+  std::vector<FakeExecutor*> executors = {&executor_[0], &executor_[1], &spare};
+  std::vector<HostId> hosts;
+  for (FakeExecutor* executor : executors)
+    hosts.push_back(controller.add_host({.name = "host", .devices = 2}, *executor));
+  const SessionId session = controller.add_session("trainer", "ada", client_);
+  const PlanId plan = reactor_->run([&] {
+    const SliceId slice = controller.allocate(session, {4}).id;
+    const PlanId made = controller.compile(session, with_state(), {slice}, {2}).id;
+    controller.keep_checkpoints(session, slice, {.every = 1'000'000});
+    RepeatRequest asked{.number = 9, .plan = made, .steps = 4};
+    asked.first = RunId((session.value << 40) + 100'000);
+    controller.repeat(session, asked);
+    return made;
+  });
+  std::set<std::pair<size_t, RunId>> answered;
+  const auto finish = [&](size_t host, RunId run) {
+    if (answered.emplace(host, run).second)
+      controller.on_message(hosts[host], RunDoneFrame{.run = run});
+  };
+  pass();
+  const RunId first = executor_[0].all<PrepareFrame>().at(0).run.run;
+  finish(0, first);
+  controller.host_lost(hosts[0], Error(ErrorKind::kUnavailable, "its connection ended"));
+  controller.on_message(session, FreeFrame{std::vector<ArrayId>(Recovery::kDeferredMax - 1)});
+  finish(1, first);  // Its end is told, and the next step enqueued.
+  for (int i = 0; i < 20; ++i) {
+    pass();
+    for (const size_t host : {1, 2}) {
+      for (const PrepareFrame& frame : executors[host]->all<PrepareFrame>())
+        finish(host, frame.run.run);
+    }
+  }
+  const RepeatProgress progress = controller.repetition(session, plan);
+  EXPECT_TRUE(progress.ended);
+  EXPECT_FALSE(progress.error) << progress.error->what();
+  EXPECT_EQ(progress.done, 4);
+  controller.session_closed(session);
+  reactor_->run_ready();
 }
 
 }  // namespace

@@ -45,18 +45,6 @@ void RunTable::let_go_on(SessionId session) {
   pump();
 }
 
-bool RunTable::any_prepared(SessionId session) const {
-  return std::ranges::any_of(runs_, [&](const auto& item) {
-    return item.second->session == session && item.second->prepared;
-  });
-}
-
-size_t RunTable::not_ended(SessionId session, StateScope scope) const {
-  return static_cast<size_t>(std::ranges::count_if(runs_, [&](const auto& item) {
-    return item.second->plan != nullptr && scope_of(*item.second) == ScopeKey{session, scope.id};
-  }));
-}
-
 // A run that was not prepared ends here; the hosts end one that was, and they alone know whether
 // the request came before its commit. Where it waits for its turn, they answer when that has come;
 // but it can't commit any more, so its client is told at once.

@@ -94,6 +94,7 @@ void RunTable::start(RunRecord& run, const std::optional<Error>& refused) {
   PlanRecord& plan = plans_.at(run.request.plan, run.session);
   run.plan = &plan;
   ++plan.runs;
+  ++plan.scope_runs->open;
   std::optional<Error> wrong = plan.broken ? plan.broken : refused;
   try {
     if (!wrong) bind_arguments(run, objects_);
@@ -209,6 +210,7 @@ void RunTable::prepare(RunRecord& run) {
   PlanRecord& plan = *run.plan;
   leave_waiting(run);
   run.prepared = true;
+  plan.scope_runs->prepared.push_back(run.id);
   admission_.began(run);
   const RunRecord* after = find(run.session, run.request.after);
   // Moved, since nobody reads them here any more and tensors among them may take 16 KiB.
@@ -304,16 +306,16 @@ void RunTable::watch_states(SessionId session, StateScope scope) {
   gangs_.pump(clock_.now_ns());
 }
 
-std::set<RunId> RunTable::may_commit(SessionId session, StateScope scope) const {
+std::set<RunId> RunTable::may_commit(const ScopeRuns& scope) const {
   std::set<RunId> runs;
   std::set<std::pair<PlanId, RunId>> failing;  // By the client's names.
-  for (const auto& [id, run] : runs_) {        // In the order of their scope.
-    const PlanRecord* const plan = run->plan;
-    if (plan == nullptr || !plan->has_commit || scope_of(*run) != ScopeKey{session, scope.id})
-      continue;
-    const RunId after = run->request.after;
-    if (run->error || plan->failed.contains(after) || failing.contains({plan->id, after})) {
-      failing.insert({plan->id, run->request.run});
+  for (const RunId id : scope.prepared) {
+    const RunRecord& run = *runs_.at(id);
+    const PlanRecord& plan = *run.plan;
+    if (!plan.has_commit) continue;
+    const RunId after = run.request.after;
+    if (run.error || plan.failed.contains(after) || failing.contains({plan.id, after})) {
+      failing.insert({plan.id, run.request.run});
     } else if (gangs_.is_begun(id)) {
       runs.insert(id);
     }
@@ -385,6 +387,9 @@ void RunTable::end(RunRecord& run) {
   const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
   runs_.erase(ended->id);
   if (ended->plan == nullptr) return;
+  ScopeRuns& scope = *ended->plan->scope_runs;
+  --scope.open;
+  if (ended->prepared) std::erase(scope.prepared, ended->id);
   count_commit(*ended);
   plans_.run_ended(*ended->plan);
 }

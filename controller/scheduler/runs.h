@@ -82,13 +82,9 @@ class RunTable {
   void hold(SessionId session);
   void let_go_on(SessionId session);
   bool is_held(SessionId session) const { return held_.contains(session); }
-  // Whether one of its runs is prepared and has not ended. O(runs).
-  bool any_prepared(SessionId session) const;
-  // Of the scope, those that have not ended. O(runs).
-  size_t not_ended(SessionId session, StateScope scope) const;
   // Runs of the scope that have their tickets and have not ended, without those that will not
-  // commit, as far as is known. O(runs).
-  std::set<RunId> may_commit(SessionId session, StateScope scope) const;
+  // commit, as far as is known. O(those that are prepared), however many wait.
+  std::set<RunId> may_commit(const ScopeRuns& scope) const;
 
   // Which plans there are, and what their programs ask for.
   void plan_ready(const PlanRecord& plan);

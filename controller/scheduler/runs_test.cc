@@ -360,6 +360,25 @@ TEST_F(RunsTest, RunsOfASliceAreAdmittedInTheOrderOfTheirSubmission) {
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 3u);
 }
 
+// What reads states, and recovery, look at these with each run, however many others there are.
+TEST_F(RunsTest, TheRunsOfASliceAreKnownWithoutALookAtThoseOfOthers) {
+  const PlanId plan = compile(session_, 2);
+  const SliceId slice = slice_;
+  FakeClient other;
+  const SessionId second = controller_.add_session("other", "bob", other);
+  const PlanId others = compile(second, 2);
+  const SliceRecord& mine = controller_.slice(session_, slice);
+  for (int run = 0; run < 5; ++run) {
+    submit(session_, plan);
+    submit(second, others);
+  }
+  EXPECT_EQ(mine.runs->open, 5u);
+  EXPECT_EQ(mine.runs->prepared.size(), 2u);
+  for (uint64_t run = 1; run <= 10; ++run) finish_everywhere(run);
+  EXPECT_EQ(mine.runs->open, 0u);
+  EXPECT_TRUE(mine.runs->prepared.empty());
+}
+
 // Else its hosts would hear of the run before they heard of what it takes.
 TEST_F(RunsTest, ARunThatTakesAnothersOutputIsPreparedBehindItAlsoInAnotherSlice) {
   const PlanId maker = compile(session_, 1), taker = compile(session_, 1);

@@ -14,25 +14,31 @@ Error nobody_waits() { return {ErrorKind::kCancelled, "call: nobody waits for it
 
 }  // namespace
 
-CallTable::Made CallTable::once(const Call& call, const Make& make) {
+CallTable::Made CallTable::once(const Call& call, const Make& make, const StopToken& asker) {
   while (releases_done_ < call.releases && !is_closed_)
-    released_.wait("for what a call comes behind");
+    wait(released_, "for what a call comes behind", asker);
   require_open();
   note_number(call.number);
   if (calls_.size() >= kCallsMax && !calls_.contains(call.number)) {
     throw Error(ErrorKind::kOverloaded, cat("call: this client holds what ", calls_.size(),
                                             " calls gave: expected at most ", kCallsMax));
   }
+  if (under_way_ >= kUnderWayMax && !calls_.contains(call.number)) {
+    throw Error(ErrorKind::kOverloaded, cat("call: this client waits for what ", under_way_,
+                                            " calls give: expected at most ", kUnderWayMax));
+  }
   const auto [found, is_new] = calls_.try_emplace(call.number);
   if (is_new) found->second = std::make_shared<Entry>();
   const std::shared_ptr<Entry> entry = found->second;
   if (!is_new) {
-    while (!entry->ended) entry->changed.wait("for a call that was asked before");
+    while (!entry->ended) wait(entry->changed, "for a call that was asked before", asker);
     return made_by(*entry);
   }
   entry->released = released_early_.erase(call.number) > 0;
   if (entry->released) entry->stop.request_stop(nobody_waits());
+  ++under_way_;
   Result<Made> made = result_of([&] { return make(entry->stop.token()); });
+  --under_way_;
   entry->ended = true;
   if (made.ok()) {
     entry->made = made.value();
@@ -45,8 +51,9 @@ CallTable::Made CallTable::once(const Call& call, const Make& make) {
   return made_by(*entry);
 }
 
-void CallTable::come_behind(uint64_t releases) {
-  while (releases_come_ < releases && !is_closed_) released_.wait("for what a call comes behind");
+void CallTable::come_behind(uint64_t releases, const StopToken& asker) {
+  while (releases_come_ < releases && !is_closed_)
+    wait(released_, "for what a call comes behind", asker);
   require_open();
 }
 

@@ -6,6 +6,9 @@
 // what the first call made, or waits for it. What a call made is forgotten when the client lets it
 // go, so that a table is as large as what the session holds.
 //
+// A call that waits for what another one makes has a fiber, and the client may ask over one
+// connection after another: such a wait ends with the connection that it was asked over.
+//
 // Threads: the reactor's thread; once() suspends.
 // Ownership: shared by the session and by its calls under way, which may outlive it.
 // Errors: once() throws what make() throws, to all who asked under the number; whoever asks later
@@ -33,7 +36,8 @@ namespace gangway {
 
 class CallTable {
  public:
-  static constexpr size_t kCallsMax = 16384;  // Not released.
+  static constexpr size_t kCallsMax = 16384;    // Not released.
+  static constexpr size_t kUnderWayMax = 1024;  // Of these, what is being made.
 
   using Made = std::variant<SliceId, PlanId, StatesRead>;
   struct Call {
@@ -46,8 +50,9 @@ class CallTable {
 
   // Its token is stopped when nobody waits for what is made any more.
   using Make = std::function<Made(const StopToken&)>;
-  // What make() made, which is called once for each number. Suspends.
-  Made once(const Call& call, const Make& make);
+  // What make() made, which is called once for each number. Suspends. `asker` ends the wait of this
+  // call for what it comes behind, and for what another one makes; who makes something goes on.
+  Made once(const Call& call, const Make& make, const StopToken& asker = {});
   // A number that is not known yet is released as soon as it is.
   void release(const std::vector<uint64_t>& numbers) {
     release_has_come();
@@ -56,8 +61,8 @@ class CallTable {
   // The two halves of one that waits while its program is brought back; once() waits for both.
   void release_has_come();
   void release_later(const std::vector<uint64_t>& numbers);
-  // Suspends until so many releases have come.
-  void come_behind(uint64_t releases);
+  // Suspends until so many releases have come, or the asker is stopped.
+  void come_behind(uint64_t releases, const StopToken& asker = {});
   // Nobody waits for what is under way: what it makes is let go.
   void release_under_way();
   // What calls made that was not released, in the order of their numbers.
@@ -86,6 +91,7 @@ class CallTable {
   std::map<uint64_t, std::shared_ptr<Entry>> calls_;
   std::set<uint64_t> released_early_;
   uint64_t releases_come_ = 0, releases_done_ = 0, last_number_ = 0;
+  size_t under_way_ = 0;
   bool is_closed_ = false;
   WaitQueue released_;
 };

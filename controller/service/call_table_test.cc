@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "runtime/fibers/reactor.h"
 #include "tests/support/error_of.h"
 
@@ -55,6 +57,44 @@ TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
     EXPECT_EQ(calls_.size(), 1u);
     calls_.release({8});
     EXPECT_EQ(calls_.size(), 0u);
+  });
+}
+
+TEST_F(CallTableTest, AWaitForWhatAnotherCallMakesEndsWithItsConnection) {
+  reactor_->run([&] {
+    std::vector<uint64_t> told;
+    std::vector<ErrorKind> ended;
+    StopSource gone;
+    const auto waits = [&](const std::function<void()>& body) {
+      return reactor_->spawn("wait", [&, body] { ended.push_back(error_of(body).kind()); });
+    };
+    Fiber first = slow(7, told);
+    const auto not_again = [this](const StopToken&) { return make(); };
+    Fiber again = waits([&] { calls_.once({7}, not_again, gone.token()); });
+    Fiber behind = waits([&] { calls_.once({8, 99}, not_again, gone.token()); });
+    Fiber releases = waits([&] { calls_.come_behind(99, gone.token()); });
+    settle();
+    gone.request_stop();
+    settle();
+    EXPECT_THAT(ended,
+                ElementsAre(ErrorKind::kCancelled, ErrorKind::kCancelled, ErrorKind::kCancelled));
+    begin_.wake_all();
+    first.join();
+    EXPECT_THAT(told, ElementsAre(1)) << "what is made is for the client, over any connection";
+  });
+}
+
+TEST_F(CallTableTest, AsManyCallsAreUnderWayAsMayBe) {
+  reactor_->run([&] {
+    std::vector<uint64_t> told;
+    std::vector<Fiber> fibers;
+    for (uint64_t i = 1; i <= CallTable::kUnderWayMax; ++i) fibers.push_back(slow(i, told));
+    settle();
+    EXPECT_EQ(error_of([&] { once(5000); }).kind(), ErrorKind::kOverloaded);
+    begin_.wake_all();
+    for (Fiber& fiber : fibers) fiber.join();
+    EXPECT_EQ(told.size(), CallTable::kUnderWayMax);
+    EXPECT_NE(once(5000), 0u);
   });
 }
 

@@ -5,6 +5,19 @@
 
 namespace gangway {
 
+ClientConnection::ClientConnection(Peer peer, ClientSessions& sessions, FiberGroup& calls,
+                                   OwnerUse& use, Logger log)
+    : peer_(std::move(peer)),
+      sessions_(sessions),
+      calls_(calls),
+      use_(use),
+      connection_(use.take(peer_.user, OwnerResource::kConnections, 1, "connect")),
+      log_(std::move(log)) {
+  peer_.disconnected.on_ready([gone = gone_](const Result<void>&) mutable {
+    gone.request_stop(Error(ErrorKind::kCancelled, "call: the connection of who asked has ended"));
+  });
+}
+
 void ClientConnection::require_at_most(size_t got, size_t max, const char* what) {
   if (got <= max) return;
   const Error why(ErrorKind::kInvalid, cat(what, ": expected at most ", max, ", got ", got));

@@ -18,6 +18,7 @@
 
 #include "controller/service/client_sessions.h"
 #include "runtime/fibers/await.h"
+#include "runtime/fibers/stop.h"
 #include "runtime/net/server.h"
 #include "runtime/observe/log.h"
 
@@ -27,24 +28,20 @@ namespace gangway {
 inline constexpr size_t kCallsUnderWayMax = 1024, kJoinsMax = 4096;
 // Elements of lists in one call.
 inline constexpr size_t kSlicesOfCallMax = size_t{1} << 16;
-inline constexpr size_t kInputsOfCallMax = size_t{1} << 16;
+inline constexpr size_t kInputsOfCallMax = ProgramRecord::kInputsMax;
 inline constexpr size_t kStatePartsMax = size_t{1} << 20;
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
   // Throws kOverloaded where its owner may have no more connections.
   ClientConnection(Peer peer, ClientSessions& sessions, FiberGroup& calls, OwnerUse& use,
-                   Logger log)
-      : peer_(std::move(peer)),
-        sessions_(sessions),
-        calls_(calls),
-        use_(use),
-        connection_(use.take(peer_.user, OwnerResource::kConnections, 1, "connect")),
-        log_(std::move(log)) {}
+                   Logger log);
 
   const std::string& owner() const { return peer_.user; }
   const std::string& from() const { return peer_.from; }
   const Future<void>& disconnected() const { return peer_.disconnected; }
+  // Stopped then. Calls that only wait for something listen to it: nobody hears what they return.
+  StopToken gone() const { return gone_.token(); }
 
   // A call, in a fiber.
   template <class Body>
@@ -95,6 +92,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   OwnerUse& use_;
   OwnerUse::Hold connection_;
   const Logger log_;
+  const StopSource gone_;
   std::vector<std::pair<SessionId, uint64_t>> joined_;
   size_t under_way_ = 0;
   bool is_closed_ = false;

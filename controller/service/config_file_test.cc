@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "protocol/owner.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
@@ -56,6 +59,19 @@ TEST(ConfigFileTest, AMistakeIsNamedWithFileLineAndKey) {
                         "expected a smaller number"));
   EXPECT_THAT(refusal("[]"), HasSubstr("expected an object"));
   EXPECT_THAT(refusal("{\n\n,}"), HasSubstr("gangway.json:3: is no JSON"));
+}
+
+TEST(ConfigFileTest, WhatIsAtABoundIsReadAndWhatIsBeyondItIsRefused) {
+  const auto text = [](const std::string& owner, const std::string& size) {
+    return cat("{\"quotas\": {\"", owner, "\": {\"memory_bytes\": ", size, "}}}");
+  };
+  const std::string owner(kOwnerBytesMax, 'o');
+  EXPECT_EQ(parse_config(text(owner, "9223372036854775807"), "file").quotas.of(owner).memory_bytes,
+            std::numeric_limits<int64_t>::max());
+  EXPECT_THAT(refusal(text(owner, "9223372036854775808")), HasSubstr("a smaller number"));
+  EXPECT_THAT(refusal(text(owner, "18446744073709551616")), HasSubstr("wrong kind"));
+  EXPECT_THAT(refusal(text(owner, "-1")), HasSubstr("0 or more"));
+  EXPECT_THAT(refusal(text(owner + "o", "1")), HasSubstr("expected an owner's name"));
 }
 
 TEST(ConfigFileTest, SizesThatContradictEachOtherAreRefused) {

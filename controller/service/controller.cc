@@ -7,6 +7,7 @@
 #include "protocol/owner.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/quote.h"
 #include "runtime/base/units.h"
 #include "runtime/os/user.h"
 
@@ -137,6 +138,8 @@ void Controller::set_quotas(Quotas quotas) {
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
              info.name, "\": expected 1 to 4096 devices, got ", info.devices);
+  GW_REQUIRE(!info.name.empty() && internal::is_utf8(info.name), "executor \"",
+             cut(info.name, kQuotedBytesMax), "\": expected a name of UTF-8 text");
   info.name = cut(info.name, kQuotedBytesMax);
   info.kind = cut(info.kind, kQuotedBytesMax);
   info.text = cut(info.text, kTextBytesMax * info.devices);
@@ -231,13 +234,19 @@ void Controller::on_message(HostId id, Message message) {
 SessionId Controller::add_session(std::string name, std::string owner, ClientPeer& peer,
                                   const Share& share, TakenName taken) {
   GW_ASSERT(is_owner_name(owner), "the owner of client \"", cut(name, kQuotedBytesMax), "\"");
-  name = cut(name, kQuotedBytesMax);
-  require_share(cat("client \"", name, "\""), share);
+  if (taken == TakenName::kRefused) {
+    GW_REQUIRE(!name.empty() && name.size() <= kProgramNameBytesMax && internal::is_utf8(name),
+               "connect: the program's name \"", cut(name, kQuotedBytesMax), "\": expected 1 to ",
+               kProgramNameBytesMax, " bytes of UTF-8 text, got ", name.size(), " bytes");
+  } else {
+    name = cut(name, kQuotedBytesMax);
+  }
+  require_share(cat("client \"", cut(name, kQuotedBytesMax), "\""), share);
   const auto open = std::ranges::count_if(
       sessions_, [&](const auto& item) { return item.second.owner == owner; });
   if (static_cast<size_t>(open) >= options_.sessions_max) {
     throw Error(ErrorKind::kOverloaded,
-                cat("client \"", name, "\": ", owner, " has ", open,
+                cat("client \"", cut(name, kQuotedBytesMax), "\": ", owner, " has ", open,
                     " clients and programs: ", "expected at most ", options_.sessions_max),
                 {}, "close some first; those whose connection is lost go with their lease");
   }
@@ -399,10 +408,10 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
 }
 
 CallTable::Made Controller::once(SessionId session, const CallTable::Call& call,
-                                 const CallTable::Make& make) {
+                                 const CallTable::Make& make, const StopToken& asker) {
   require_open(session);
   const std::shared_ptr<CallTable> calls = sessions_.at(session).calls;
-  return calls->once(call, make);
+  return calls->once(call, make, asker);
 }
 
 void Controller::let_go(SessionId session, const CallTable::Made& made) {

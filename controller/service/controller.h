@@ -53,7 +53,7 @@ struct ControllerOptions {
   uint32_t run_credits = 1024, copy_credits = 1024;
   uint32_t sessions_max = 1024;  // Open ones of one owner.
   // Of each client, with those that it has released and runs still use.
-  uint32_t slices_max = 4096, plans_max = 4096;
+  uint32_t slices_max = ProgramRecord::kSlicesMax, plans_max = ProgramRecord::kExecutablesMax;
   OwnerBounds owner_bounds = kOwnerBounds;  // Of what all owners share in this process.
   std::shared_ptr<ChargeLog> charge_log;    // Null: nobody looks.
   std::shared_ptr<LandingLog> landings;     // The same.
@@ -177,8 +177,10 @@ class Controller {
   std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const;
   void on_message(SessionId session, Message message);
 
-  // Does a call of a client that may be asked again: see call_table.h. Suspends.
-  CallTable::Made once(SessionId session, const CallTable::Call& call, const CallTable::Make& make);
+  // Does a call of a client that may be asked again: see call_table.h. Suspends. `asker`, here and
+  // below: the connection over which it is asked; what only waits ends with it.
+  CallTable::Made once(SessionId session, const CallTable::Call& call, const CallTable::Make& make,
+                       const StopToken& asker = {});
   // Suspends where the shape says that the client waits, up to a request to stop at most.
   const SliceRecord& allocate(SessionId session, const SliceShape& shape,
                               const StopToken& stop = {});
@@ -200,25 +202,27 @@ class Controller {
   std::vector<ShownPlan> shown_plans(SessionId session);
   // The devices that each program's slices lie on.
   std::map<SessionId, std::set<DeviceRef>> devices_of_programs() const { return slices_.devices(); }
-  // In place of an earlier one of the name.
+  // In place of an earlier one of the name. kInvalid for a name that a record can't hold
+  // (program_record.h); kOverloaded where the session's named ones take too many bytes.
   void name_executable(SessionId session, PlanId plan, NamedExecutable named);
   Holdings holdings(SessionId session) const;
   // Suspends until so many calls of the client have been released.
-  void come_behind(SessionId session, uint64_t releases);
+  void come_behind(SessionId session, uint64_t releases, const StopToken& asker = {});
   // The session's plan goes on by itself: see repeats.h, of plans of this session.
-  void repeat(SessionId session, RepeatRequest request);
+  void repeat(SessionId session, RepeatRequest request, const StopToken& asker = {});
   void cancel_repetition(SessionId session, PlanId plan);
   // All of the session's: between two steps, which it waits for until it is so late. Suspends.
   void end_repetitions(SessionId session, int64_t deadline_ns);
   RepeatProgress repetition(SessionId session, PlanId plan);
-  RepeatProgress wait_for_repetition(SessionId session, PlanId plan);  // Suspends.
+  // Suspends.
+  RepeatProgress wait_for_repetition(SessionId session, PlanId plan, const StopToken& asker = {});
   // Those of this session, which have been made; kInvalid for any other.
   const SliceRecord& slice(SessionId session, SliceId slice) { return slices_.at(slice, session); }
   const PlanRecord& plan(SessionId session, PlanId plan) { return plans_.at(plan, session); }
 
   // Both suspend: see suspensions.h.
-  int64_t suspend_program(SessionId session, const std::string& by);
-  void resume_program(SessionId session, const std::string& by);
+  int64_t suspend_program(SessionId session, const std::string& by, const StopToken& asker = {});
+  void resume_program(SessionId session, const std::string& by, const StopToken& asker = {});
 
   // States that its clients read of one another's programs. Of open sessions.
   SharedStateTable& shared_states(SessionId session) {
@@ -246,7 +250,8 @@ class Controller {
   OwnerUse::Hold take_memory(SessionId session, size_t bytes, const char* what);
 
   // See checkpoints.h and recovery.h. Suspends.
-  void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options);
+  void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
+                        const StopToken& asker = {});
   // The two for a program that an earlier controller had: its slice lies on fewer devices than its
   // client asked for; its states are those of this version's checkpoint.
   void note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
@@ -323,6 +328,7 @@ class Controller {
   void count_names(Session& session, const RunFrame& run);
   void hold_run(Session& session, RunFrame& run);
   std::optional<Error> refusal_of_run(Session& session, const RunFrame& run);
+  void require_room_for_name(SessionId session, PlanId plan, const NamedExecutable& named);
   void act(SessionId id, Session& session, Message&& message);
   Recovery::Callbacks recovery_callbacks();
   std::string waits_for(SessionId session) const;

@@ -12,6 +12,7 @@
 
 #include "ir/plan/plan_text.h"
 #include "ir/wire/wire.h"
+#include "protocol/text_limits.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
@@ -329,6 +330,23 @@ TEST_F(ControllerTest, ANameIsOneLiveProgramsOfEachOwner) {
   EXPECT_EQ(controller_.program_name(named("ada", TakenName::kNumbered)), "tester-2");
   controller_.session_closed(session_);
   EXPECT_EQ(controller_.program_name(named("ada", TakenName::kRefused)), "tester");
+}
+
+// They are written down, and read when the next controller starts.
+TEST_F(ControllerTest, NamesThatCouldNotBeReadBackAreRefused) {
+  const auto program = [&](const std::string& name) {
+    return error_of([&] { controller_.add_session(name, "ada", client_, {}, TakenName::kRefused); })
+        .kind();
+  };
+  for (const std::string& name :
+       {std::string(), std::string("caf\xE9"), std::string(kProgramNameBytesMax + 1, 'n')})
+    EXPECT_EQ(program(name), ErrorKind::kInvalid) << name;
+  FakeExecutor executor;
+  for (const char* name : {"", "caf\xE9"})
+    EXPECT_EQ(error_of([&] { controller_.add_host({.name = name}, executor); }).kind(),
+              ErrorKind::kInvalid);
+  EXPECT_EQ(controller_.counts().clients, 1u);
+  EXPECT_EQ(controller_.counts().hosts, 2u);
 }
 
 TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "controller/service/controller.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
 #include "runtime/base/units.h"
+#include "runtime/fibers/kj_error.h"
 
 namespace gangway {
 namespace {
@@ -79,21 +82,21 @@ void Controller::end_repetitions(SessionId id, int64_t deadline_ns) {
   repeats_.end_all(id, is_suspended ? reactor_.clock().now_ns() : deadline_ns);
 }
 
-int64_t Controller::suspend_program(SessionId id, const std::string& by) {
-  recovery_.wait_until_back(id);
+int64_t Controller::suspend_program(SessionId id, const std::string& by, const StopToken& asker) {
+  recovery_.wait_until_back(id, asker);
   require_open(id);
   const bool is_new = !suspensions_.is_suspended(id);
-  const int64_t bytes = suspensions_.suspend(id);
-  if (is_new)
+  const Result<int64_t> bytes = result_of([&] { return suspensions_.suspend(id, asker); });
+  if (is_new && suspensions_.is_suspended(id))
     warn(id,
          cat("the program is suspended by ", by, ": what it enqueues waits until it is resumed"));
-  return bytes;
+  return bytes.value();
 }
 
-void Controller::resume_program(SessionId id, const std::string& by) {
+void Controller::resume_program(SessionId id, const std::string& by, const StopToken& asker) {
   require_open(id);
   if (!suspensions_.is_suspended(id)) return;
-  suspensions_.resume(id);
+  suspensions_.resume(id, asker);
   recovery_.look_again();
   warn(id, cat("the program is resumed by ", by));
 }
@@ -108,10 +111,32 @@ void Controller::attach(SessionId id, ClientPeer& peer) {
 
 void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable named) {
   require_open(id);
+  require_executable_name(named.name);
+  require_room_for_name(id, plan, named);
   auto& executables = sessions_.at(id).executables;
   std::erase_if(executables, [&](const auto& item) { return item.second.name == named.name; });
   executables.insert_or_assign(plan, std::move(named));
   record_changed(id);
+}
+
+void Controller::require_room_for_name(SessionId id, PlanId plan, const NamedExecutable& named) {
+  const auto bytes_of = [&](PlanId of, const NamedExecutable& one) {
+    const PlanRecord& record = plans_.at(of, id);
+    return executable_bytes({.name = one.name,
+                             .program = one.program,
+                             .slices = std::vector<uint32_t>(record.slices.size()),
+                             .texts = texts_of(record.texts)});
+  };
+  size_t bytes = bytes_of(plan, named);
+  for (const auto& [of, other] : sessions_.at(id).executables) {
+    if (other.name != named.name) bytes += bytes_of(of, other);
+  }
+  if (bytes <= ProgramRecord::kExecutablesBytesMax) return;
+  throw Error(ErrorKind::kOverloaded,
+              cat("compile: executable \"", cut(named.name, kQuotedBytesMax),
+                  "\": the executables of its program take ", format_bytes(bytes),
+                  " with it: expected at most ", format_bytes(ProgramRecord::kExecutablesBytesMax)),
+              {}, "release some executables first");
 }
 
 Holdings Controller::holdings(SessionId id) const {
@@ -129,10 +154,10 @@ Holdings Controller::holdings(SessionId id) const {
   return holdings;
 }
 
-void Controller::come_behind(SessionId session, uint64_t releases) {
+void Controller::come_behind(SessionId session, uint64_t releases, const StopToken& asker) {
   require_open(session);
   const std::shared_ptr<CallTable> calls = sessions_.at(session).calls;
-  calls->come_behind(releases);
+  calls->come_behind(releases, asker);
 }
 
 void Controller::count_names(Session& session, const RunFrame& run) {
@@ -140,6 +165,7 @@ void Controller::count_names(Session& session, const RunFrame& run) {
   for (const ArrayId output : run.outputs)
     session.last_name = std::max(session.last_name, output.value);
   if (session.executables.empty() || run.source_positions.empty()) return;
+  if (run.source_positions[0] >= kSourcePositionMax) return;  // The run is refused.
   const auto named = session.executables.find(run.plan);
   if (named != session.executables.end()) named->second.position = run.source_positions[0] + 1;
 }
@@ -149,18 +175,14 @@ void Controller::submit_step(SessionId id, RunFrame run) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   count_names(found->second, run);
-  if (recovery_.is_moving(id)) {
-    FreeFrame freed{run.outputs};
-    recovery_.defer(id, std::move(run));
-    return recovery_.defer(id, std::move(freed));
-  }
+  if (recovery_.is_moving(id)) return recovery_.defer_step(id, std::move(run));
   const std::vector<ArrayId> outputs = run.outputs;
   recovery_.submit(id, std::move(run));
   for (const ArrayId output : outputs) objects_.client_drops(output, id);
 }
 
-void Controller::repeat(SessionId session, RepeatRequest request) {
-  recovery_.wait_until_back(session);
+void Controller::repeat(SessionId session, RepeatRequest request, const StopToken& asker) {
+  recovery_.wait_until_back(session, asker);
   require_open(session);
   const PlanRecord& plan = plans_.at(request.plan, session);
   const uint64_t number = request.number;
@@ -186,9 +208,10 @@ RepeatProgress Controller::repetition(SessionId session, PlanId plan) {
   return repeats_.progress(plan);
 }
 
-RepeatProgress Controller::wait_for_repetition(SessionId session, PlanId plan) {
+RepeatProgress Controller::wait_for_repetition(SessionId session, PlanId plan,
+                                               const StopToken& asker) {
   static_cast<void>(plans_.at(plan, session));
-  return repeats_.wait(plan);
+  return repeats_.wait(plan, asker);
 }
 
 }  // namespace gangway

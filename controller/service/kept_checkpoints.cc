@@ -23,8 +23,9 @@ std::string Controller::place_of_checkpoints(SessionId id) const {
              Checkpoints::escaped(found->second.name));
 }
 
-void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options) {
-  recovery_.wait_until_back(session);
+void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
+                                  const StopToken& asker) {
+  recovery_.wait_until_back(session, asker);
   require_open(session);
   checkpoints_.try_memory(session, slice);
   require_open(session);

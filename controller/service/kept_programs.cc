@@ -10,7 +10,7 @@ namespace gangway {
 uint64_t Controller::version_ahead(SessionId session, uint64_t scope) {
   const SliceRecord* const slice = slices_.find(SliceId(scope));
   if (slice == nullptr) return 0;
-  return slice->version->value + runs_.may_commit(session, {scope}).size();
+  return slice->version->value + runs_.may_commit(*slice->runs).size();
 }
 
 void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t begin) {

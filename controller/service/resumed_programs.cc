@@ -69,8 +69,16 @@ ResumedPrograms::~ResumedPrograms() = default;
 void ResumedPrograms::bring_back(const std::vector<ProgramRecord>& programs) {
   for (const ProgramRecord& one : programs) {
     const auto program = std::make_shared<const ProgramRecord>(one);
+    const Result<SessionPtr> session = result_of([&] { return open(*program); });
+    if (!session.ok()) {
+      options_.log.error("a program of an earlier controller can't go on",
+                         {{"program", program->name},
+                          {"owner", program->owner},
+                          {"why", session.error().message()}});
+      continue;
+    }
     fibers_.spawn("bring back a program",
-                  [this, program, session = open(*program)] { serve(program, session); });
+                  [this, program, opened = session.value()] { serve(program, opened); });
   }
 }
 

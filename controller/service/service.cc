@@ -239,11 +239,7 @@ ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
 class ControllerServer final : public wire::Controller::Server {
  public:
   ControllerServer(Impl& impl, std::shared_ptr<ClientConnection> connection)
-      : impl_(impl), connection_(std::move(connection)), owner_(connection_->owner()) {
-    connection_->disconnected().on_ready([gone = gone_](const Result<void>&) mutable {
-      gone.request_stop(Error(ErrorKind::kCancelled, "logs: who asked has gone"));
-    });
-  }
+      : impl_(impl), connection_(std::move(connection)), owner_(connection_->owner()) {}
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return connection_->serve("register", [this, self = thisCap(), context]() mutable {
@@ -339,8 +335,8 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string name = cut(params.getName().cStr(), kTextBytesMax);
       const std::optional<SessionId> id = program_of(name);
       GW_REQUIRE(id, what, ": there is no program \"", name, "\" that ", owner_, " may ", what);
-      if (params.getUndo()) return impl_.core.resume_program(*id, owner_);
-      context.getResults().setBytes(impl_.core.suspend_program(*id, owner_));
+      if (params.getUndo()) return impl_.core.resume_program(*id, owner_, connection_->gone());
+      context.getResults().setBytes(impl_.core.suspend_program(*id, owner_, connection_->gone()));
     });
   }
 
@@ -426,7 +422,7 @@ class ControllerServer final : public wire::Controller::Server {
     KJ_DEFER(--waiting_for_logs_);
     const int64_t until_ns =
         impl_.reactor.clock().now_ns() + std::min(wait_ms, kLogWaitMsMax) * 1'000'000;
-    return impl_.core.logs().wait(id, after, until_ns, gone_.token());
+    return impl_.core.logs().wait(id, after, until_ns, connection_->gone());
   }
 
   std::optional<SessionId> program_of(const std::string& name) const {
@@ -460,10 +456,10 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   std::shared_ptr<ClientSessions::Session> take_over(ConnectParams::Reader params) {
-    const std::string name = cut(params.getName().cStr(), kQuotedBytesMax);
+    const std::string name = cut(params.getName().cStr(), kProgramNameBytesMax);
+    const std::string who = cut(cat("client \"", name, "\""), kQuotedBytesMax);
     std::shared_ptr<ClientSessions::Session> session = impl_.sessions.find_detached(owner_, name);
-    auto peer = std::make_shared<ClientRpc>(impl_.reactor,
-                                            impl_.frames_of_client(cat("client \"", name, "\"")));
+    auto peer = std::make_shared<ClientRpc>(impl_.reactor, impl_.frames_of_client(who));
     impl_.core.attach(session->id, *peer);
     ++session->attachment;
     add_client(session, std::move(peer), params);
@@ -510,7 +506,6 @@ class ControllerServer final : public wire::Controller::Server {
   Impl& impl_;
   const std::shared_ptr<ClientConnection> connection_;
   const std::string& owner_;     // Who is at its other end.
-  const StopSource gone_;        // Once it is.
   size_t waiting_for_logs_ = 0;  // Calls over this connection.
 };
 

@@ -10,6 +10,7 @@
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/fibers/await.h"
+#include "runtime/fibers/kj_error.h"
 
 namespace gangway {
 namespace {
@@ -241,7 +242,7 @@ class SessionServer final : public wire::Session::Server {
     return connection_->serve("detach", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       if (sessions_.is_detached(id_)) return;  // It asks again.
-      core_.come_behind(id_, context.getParams().getReleases());
+      core_.come_behind(id_, context.getParams().getReleases(), connection_->gone());
       sessions_.detach(id_);
     });
   }
@@ -258,20 +259,21 @@ class SessionServer final : public wire::Session::Server {
       const auto asked = context.getParams();
       sessions_.require_current(id_, attachment_);
       connection_->require_at_most(asked.getInputs().size(), kInputsOfCallMax, "repeat: inputs");
-      core_.come_behind(id_, asked.getReleases());
-      core_.repeat(id_, read_repeat(asked));
+      core_.come_behind(id_, asked.getReleases(), connection_->gone());
+      core_.repeat(id_, read_repeat(asked), connection_->gone());
     });
   }
 
-  // A client that was detached, or whose connection is lost, is waited for by nobody.
+  // Where the connection is lost, the client asks again over its next one.
   kj::Promise<void> repetition(RepetitionContext context) override {
     return connection_->serve("repetition", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       sessions_.require_current(id_, attachment_);
       const PlanId plan(asked.getPlan());
       if (asked.getCancel()) core_.cancel_repetition(id_, plan);
-      write_progress(context.getResults(), asked.getWait() ? core_.wait_for_repetition(id_, plan)
-                                                           : core_.repetition(id_, plan));
+      write_progress(context.getResults(),
+                     asked.getWait() ? core_.wait_for_repetition(id_, plan, connection_->gone())
+                                     : core_.repetition(id_, plan));
     });
   }
 
@@ -322,7 +324,8 @@ class SessionServer final : public wire::Session::Server {
                                    "keep checkpoints: texts of metadata");
       connection_->require_at_most(asked.getElastic().size(), kElasticAxesMax,
                                    "keep checkpoints: elastic axes");
-      core_.keep_checkpoints(id_, SliceId(asked.getSlice()), gangway::read(asked));
+      core_.keep_checkpoints(id_, SliceId(asked.getSlice()), gangway::read(asked),
+                             connection_->gone());
       core_.record_changed(id_);
     });
   }
@@ -338,7 +341,7 @@ class SessionServer final : public wire::Session::Server {
   template <class Id, class Make>
   Id once(const CallTable::Call& call, const Make& make) {
     sessions_.require_current(id_, attachment_);
-    const CallTable::Made made = core_.once(id_, call, make);
+    const CallTable::Made made = core_.once(id_, call, make, connection_->gone());
     const Id* const id = std::get_if<Id>(&made);
     GW_REQUIRE(id != nullptr, "call ", call.number, ": the client has asked for something else",
                " under this number");
@@ -350,8 +353,10 @@ class SessionServer final : public wire::Session::Server {
     const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
     const std::string name = params.getName().cStr();
     std::shared_ptr<OwnerUse::Hold> kept;
-    if (!name.empty())
+    if (!name.empty()) {
+      require_executable_name(name);
       kept = std::make_shared<OwnerUse::Hold>(core_.take_memory(id_, bytes.size(), "compile"));
+    }
     auto [program, held] = core_.read_program(id_, {first, first + bytes.size()});
     std::vector<SliceId> slices;
     for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
@@ -364,14 +369,16 @@ class SessionServer final : public wire::Session::Server {
     request.held = std::move(held);
     if (params.hasWatch()) request.on_progress = teller(params.getWatch());
     const PlanRecord& plan = core_.compile(id_, std::move(program), slices, std::move(request));
-    if (!name.empty()) {
+    if (name.empty()) return plan;
+    const Result<void> named = result_of([&] {
       core_.name_executable(
           id_, plan.id,
-          {cut(name, kQuotedBytesMax),
-           std::make_shared<const std::vector<std::byte>>(first, first + bytes.size()), 0,
+          {name, std::make_shared<const std::vector<std::byte>>(first, first + bytes.size()), 0,
            std::move(kept)});
-    }
-    return plan;
+    });
+    if (named.ok()) return plan;
+    core_.release_plan(plan.id);
+    throw Error(named.error());
   }
 
   Controller& core_;

@@ -148,7 +148,7 @@ void SharedStateTable::at_place(const OrderPlace& place) {
   };
   if (slice == nullptr || slice->is_moving || std::none_of(reads_.begin(), reads_.end(), waits))
     return;
-  const std::set<RunId> ahead = runs_.may_commit(place.session, {place.scope});
+  const std::set<RunId> ahead = runs_.may_commit(*slice->runs);
   const StateVersion here(slice->version->value + ahead.size());
   for (const ReadPtr& read : reads_of(slice->id)) {
     if (!waits(read)) continue;
@@ -203,7 +203,7 @@ void SharedStateTable::run_ended(const RunRecord& run, bool committed) {
     if (was_ahead && committed) {
       read->version = read->version.next();
     } else if (!committed) {  // Nor may those that come after it.
-      if (!may_commit) may_commit = runs_.may_commit(run.session, {slice.value});
+      if (!may_commit) may_commit = runs_.may_commit(*run.plan->scope_runs);
       std::erase_if(read->ahead, [&](RunId id) { return !may_commit->contains(id); });
     }
     const auto wanted = read->request.version;

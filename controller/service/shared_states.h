@@ -38,6 +38,7 @@
 
 #include "controller/copies/copies.h"
 #include "controller/copies/states_read.h"
+#include "controller/recovery/program_record.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"
@@ -48,7 +49,7 @@ class SharedStateTable {
  public:
   // One reader may ask for so many versions that have not come.
   static constexpr size_t kReadsMax = 64;
-  static constexpr size_t kReadersMax = 64;  // Owners that a program names.
+  static constexpr size_t kReadersMax = ProgramRecord::kReadersMax;  // Owners that a program names.
 
   struct Clients {
     // The oldest of that owner and name.

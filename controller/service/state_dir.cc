@@ -9,8 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "runtime/base/cut.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 
 namespace gangway {
 namespace {
@@ -33,18 +35,20 @@ constexpr const char* kPrograms = "programs.jsonl";
 constexpr const char* kRecords = "programs";
 constexpr const char* kBeingWritten = ".new";
 constexpr const char* kOlderPrograms = "programs.1.jsonl";
+constexpr const char* kSetAside = "set_aside";
 constexpr size_t kLineBytesMax = 16 << 10;
 constexpr size_t kShownMax = 64;  // Of a line, in messages.
 constexpr size_t kFileBytesMax = 64 << 20;
+constexpr size_t kRecordNameBytesMax = 240;  // File systems take 255, and some is added.
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what,
-                         const std::string& hint) {
-  throw Error(ErrorKind::kInvalid, cat("state folder: ", where, " ", what), {}, hint);
+[[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& hint,
+                         ErrorKind kind = ErrorKind::kInvalid) {
+  throw Error(kind, cat("state folder: ", where, " ", what), {}, hint);
 }
 
 [[noreturn]] void corrupt(const std::string& file, size_t line, const std::string& what) {
   refuse(cat(file, ":", line), cat("is corrupt: ", what),
-         "put a copy of the file back, or remove it: what it names is then forgotten");
+         "put a copy of the file back before the controller is started again");
 }
 
 // One line as an object.
@@ -75,7 +79,8 @@ Json header_of(const std::string& file, std::string_view first, const char* kind
     refuse(file,
            cat("is of version ", version->dump(), ": this controller reads and writes version ",
                StateDir::kVersion),
-           "start the Gangway that wrote it, or choose another folder with --state-dir");
+           "start the Gangway that wrote it, or choose another folder with --state-dir",
+           ErrorKind::kUnimplemented);
   }
   return header;
 }
@@ -84,16 +89,42 @@ std::string header(const char* kind) {
   return cat(R"({"gangway":")", kind, R"(","version":)", StateDir::kVersion);
 }
 
-std::string read_whole(const fs::path& path) {
+std::string read_whole(const fs::path& path, size_t bytes_max) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  if (error) fail_file("look at", path, error.value());
+  if (size > bytes_max)
+    corrupt(path.string(), 1, cat("expected at most ", bytes_max, " bytes, got ", size));
   std::ifstream in(path, std::ios::binary);
   if (!in) fail_file("read", path, errno);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (text.size() > kFileBytesMax) corrupt(path.string(), 1, "the file is too large");
+  std::string text(size, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(size));
+  if (in.gcount() != static_cast<std::streamsize>(size)) fail_file("read", path, EIO);
   return text;
 }
 
 std::string record_name(const std::string& owner, const std::string& name) {
-  return cat(Checkpoints::escaped(owner), ".", Checkpoints::escaped(name));
+  const std::string whole = cat(Checkpoints::escaped(owner), ".", Checkpoints::escaped(name));
+  if (whole.size() <= kRecordNameBytesMax) return whole;
+  const std::string hash = content_hash(cat(owner, "/", name));
+  return cat(whole.substr(0, kRecordNameBytesMax - hash.size() - 1), "~", hash);
+}
+
+// Of a controller that ended while it wrote: a record's name has one dot, between owner and name.
+bool is_half_written(const std::string& name) {
+  return name.ends_with(kBeingWritten) && std::ranges::count(name, '.') > 1;
+}
+
+// Why the file can't be read; none: it was. A file of another version is not corrupt: whoever
+// started this controller is told.
+std::optional<Error> why_unreadable(const std::function<void()>& read) {
+  try {
+    read();
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUnimplemented) throw;
+    return error;
+  }
 }
 
 struct Closes {
@@ -165,16 +196,12 @@ StateDir::StateDir(fs::path folder) : folder_(std::move(folder)) {
   }
   lock();
   try {
-    if (fs::exists(folder_ / kHosts))
-      hosts_ = parse_hosts(read_whole(folder_ / kHosts), (folder_ / kHosts).string());
-    if (fs::exists(folder_ / kPrograms)) {
-      std::string first;
-      std::getline(std::ifstream(folder_ / kPrograms), first);
-      header_of((folder_ / kPrograms).string(), first, "programs");
-    }
+    read_hosts();
+    read_log_header();
     read_programs();
     require_writable(folder_);
     if (fs::exists(folder_ / kRecords)) require_writable(folder_ / kRecords);
+    set_aside_files();
   } catch (...) {
     ::close(folder_fd_);
     throw;
@@ -194,6 +221,33 @@ void StateDir::lock() {
          "end that one, or choose another folder with --state-dir");
 }
 
+void StateDir::read_hosts() {
+  const fs::path file = folder_ / kHosts;
+  if (!fs::exists(file)) return;
+  const auto why =
+      why_unreadable([&] { hosts_ = parse_hosts(read_whole(file, kFileBytesMax), file.string()); });
+  if (why) set_aside_.push_back({file, {}, why->message()});
+}
+
+void StateDir::read_log_header() {
+  const fs::path file = folder_ / kPrograms;
+  if (!fs::exists(file)) return;
+  const auto why = why_unreadable([&] {
+    std::string first;
+    std::getline(std::ifstream(file), first);
+    header_of(file.string(), first, "programs");
+  });
+  if (why) set_aside_.push_back({file, {}, why->message()});
+}
+
+ProgramRecord StateDir::read_program(const fs::path& file) const {
+  ProgramRecord program = parse_record(read_whole(file, ProgramRecord::kBytesMax), file.string());
+  if (record_name(program.owner, program.name) != file.filename())
+    refuse(file.string(), cat("is of the program \"", program.name, "\" of ", program.owner),
+           "give it back the name that it had");
+  return program;
+}
+
 // In an order that does not hang on the file system.
 void StateDir::read_programs() {
   const fs::path folder = folder_ / kRecords;
@@ -204,17 +258,25 @@ void StateDir::read_programs() {
   if (error) fail_file("read the folder", folder, error.value());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    // Of a controller that ended while it wrote.
-    if (file.extension() == kBeingWritten || file.filename() == ".trial") continue;
-    if (fs::file_size(file, error) > ProgramRecord::kBytesMax || error)
-      refuse(file.string(), error ? cat("can't be read: ", error.message()) : "is too large",
-             "remove it: its program is then forgotten");
-    ProgramRecord program = parse_record(read_whole(file), file.string());
-    if (record_name(program.owner, program.name) != file.filename())
-      refuse(file.string(), cat("is of the program \"", program.name, "\" of ", program.owner),
-             "give it back the name that it had, or remove it: its program is then forgotten");
-    programs_.push_back(std::move(program));
+    if (is_half_written(file.filename()) || file.filename() == ".trial") continue;
+    const auto why = why_unreadable([&] { programs_.push_back(read_program(file)); });
+    if (why) set_aside_.push_back({file, {}, why->message()});
   }
+}
+
+// None of an earlier start is overwritten.
+void StateDir::set_aside_files() {
+  if (set_aside_.empty()) return;
+  const fs::path folder = folder_ / kSetAside;
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail_file("create", folder, errno);
+  for (SetAside& file : set_aside_) {
+    const std::string name = file.was.filename();
+    file.is = folder / name;
+    for (int number = 2; fs::exists(file.is); ++number) file.is = folder / cat(name, "~", number);
+    if (rename(file.was.c_str(), file.is.c_str()) != 0) fail_file("rename", file.was, errno);
+    sync_folder(file.was.parent_path());
+  }
+  sync_folder(folder);
 }
 
 void StateDir::require_writable(const fs::path& folder) const {

@@ -6,6 +6,7 @@
 //                   its user can read it (controller/recovery/program_record.h)
 //   programs.jsonl  a line for each program that began or ended: appended to; beyond 8 MiB it
 //                   becomes programs.1.jsonl, and a new one begins
+//   set_aside/      files that could not be read when a controller started, for whoever mends them
 //
 // Each line is a JSON object, the first of a file says its kind and version:
 //
@@ -14,8 +15,9 @@
 //   {"name":"e2","owner":"ann"}
 //
 // What is written is on the disk when the call returns. A folder that does not serve (of another
-// version, corrupt, in use by another controller, not to be written) is refused before anything in
-// it is changed.
+// version, in use by another controller, not to be written) is refused before anything in it is
+// changed. A file in it that is corrupt is moved to set_aside/: it costs the names or the program
+// that it holds, and nobody else anything.
 //
 // Threads: one at a time.
 // Ownership: holds the folder's lock (flock) while it lives.
@@ -53,6 +55,12 @@ class StateDir {
   // As they were when this was opened.
   const std::vector<KeptHost>& hosts() const { return hosts_; }
   const std::vector<ProgramRecord>& programs() const { return programs_; }
+  // Files that could not be read then.
+  struct SetAside {
+    std::filesystem::path was, is;
+    std::string why;
+  };
+  const std::vector<SetAside>& set_aside() const { return set_aside_; }
 
   void write_hosts(std::span<const KeptHost> hosts);
   // Whole lines, each a JSON object with its end of line.
@@ -64,18 +72,23 @@ class StateDir {
  private:
   void lock();
   void require_writable(const std::filesystem::path& folder) const;
+  void read_hosts();
+  void read_log_header();
   void read_programs();
+  ProgramRecord read_program(const std::filesystem::path& file) const;
+  void set_aside_files();
 
   std::filesystem::path folder_;
   int folder_fd_ = -1;
   std::vector<KeptHost> hosts_;
   std::vector<ProgramRecord> programs_;
+  std::vector<SetAside> set_aside_;
 };
 
 // As the text of a hosts.jsonl.
 std::string print_hosts(std::span<const KeptHost> hosts);
 // The hosts that the text of a hosts.jsonl names; `file` names it in messages. kInvalid for
-// whatever print_hosts() would not have printed.
+// whatever print_hosts() would not have printed; kUnimplemented for another version.
 std::vector<KeptHost> parse_hosts(std::string_view text, const std::string& file);
 
 }  // namespace gangway

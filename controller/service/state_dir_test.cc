@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 
+#include "protocol/owner.h"
+#include "protocol/text_limits.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 
@@ -26,15 +29,15 @@ class StateDirTest : public FolderTest {
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(state_))
-      files[entry.path().filename()] = read(entry.path());
+      if (entry.is_regular_file()) files[entry.path().filename()] = read(entry.path());
     return files;
   }
   // Why the folder is refused, which changes nothing in it.
-  Error refused() const {
+  Error refused(ErrorKind kind = ErrorKind::kInvalid) const {
     const auto before = files();
     const Error error = error_of([this] { StateDir state(state_); });
     EXPECT_EQ(files(), before);
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_EQ(error.kind(), kind);
     return error;
   }
 
@@ -105,17 +108,17 @@ TEST_F(StateDirTest, AnotherVersionIsRefused) {
   std::filesystem::create_directory(state_);
   FolderTest::write("state/hosts.jsonl",
                     "{\"gangway\":\"hosts\",\"version\":7,\"what\":[]}\nwhat\n");
-  Error error = refused();
+  Error error = refused(ErrorKind::kUnimplemented);
   EXPECT_THAT(error.what(), HasSubstr("hosts.jsonl is of version 7: this controller reads and "
                                       "writes version 1"));
   EXPECT_THAT(error.hint(), HasSubstr("another folder with --state-dir"));
   FolderTest::write("state/hosts.jsonl", print_hosts(Hosts{}));
   FolderTest::write("state/programs.jsonl", "{\"gangway\":\"programs\",\"version\":2}\n");
-  error = refused();
+  error = refused(ErrorKind::kUnimplemented);
   EXPECT_THAT(error.what(), HasSubstr("programs.jsonl is of version 2"));
 }
 
-TEST_F(StateDirTest, ACorruptFileIsRefusedWithItsLine) {
+TEST_F(StateDirTest, ACorruptListOfHostsIsSetAsideWithItsLine) {
   std::filesystem::create_directory(state_);
   const std::string header = "{\"gangway\":\"hosts\",\"version\":1,\"hosts\":1}\n";
   const std::string host = "{\"name\":\"e1\",\"owner\":\"ann\"}\n";
@@ -138,10 +141,29 @@ TEST_F(StateDirTest, ACorruptFileIsRefusedWithItsLine) {
   };
   for (const auto& [text, why] : rows) {
     FolderTest::write("state/hosts.jsonl", text);
-    const Error error = refused();
-    EXPECT_THAT(error.what(), HasSubstr((state_ / "hosts.jsonl").string() + why));
-    EXPECT_THAT(error.hint(), HasSubstr("put a copy of the file back, or remove it"));
+    const StateDir state(state_);
+    EXPECT_THAT(state.hosts(), IsEmpty());
+    ASSERT_EQ(state.set_aside().size(), 1u);
+    EXPECT_THAT(state.set_aside()[0].why, HasSubstr((state_ / "hosts.jsonl").string() + why));
+    EXPECT_EQ(read(state.set_aside()[0].is), text);
   }
+}
+
+TEST_F(StateDirTest, ALogThatNobodyWroteIsSetAside) {
+  FolderTest::write("state/programs.jsonl", "what\n");
+  StateDir state(state_);
+  ASSERT_EQ(state.set_aside().size(), 1u);
+  state.append_to_programs("{\"event\":\"one\"}\n");
+  EXPECT_EQ(read(state_ / "programs.jsonl"),
+            "{\"gangway\":\"programs\",\"version\":1}\n{\"event\":\"one\"}\n");
+}
+
+TEST_F(StateDirTest, HostsAtTheBoundsOfTheirNamesAreReadAsTheyWere) {
+  Hosts hosts;
+  for (int i = 0; i < 4096; ++i)
+    hosts.push_back(
+        {cat(std::string(kQuotedBytesMax, '\x01'), "-", i), std::string(kOwnerBytesMax, 'o')});
+  EXPECT_EQ(parse_hosts(print_hosts(hosts), "hosts.jsonl"), hosts);
 }
 
 ProgramRecord a_program(const std::string& name) {
@@ -175,25 +197,68 @@ TEST_F(StateDirTest, FindsTheProgramsThatItWasToldAndNobodyElseReadsThem) {
             fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(StateDirTest, AProgramThatDoesNotServeIsRefusedWithItsFile) {
+// A program's name may be "new", and be as long and strange as it can.
+TEST_F(StateDirTest, FindsProgramsWhateverTheyAreCalled) {
+  std::vector<std::string> names = {"new", "trial", ".new", "a.new"};
+  for (const char last : {'1', '2'})
+    names.push_back(std::string(ProgramRecord::kNameBytesMax - 1, '/') + last);
+  const std::string owner(kOwnerBytesMax, '.');
+  {
+    StateDir state(state_);
+    for (const std::string& name : names) {
+      ProgramRecord program = a_program(name);
+      program.owner = owner;
+      state.write_program(owner, name, print_record(program));
+    }
+  }
+  std::set<std::string> found;
+  for (const ProgramRecord& program : StateDir(state_).programs()) found.insert(program.name);
+  EXPECT_EQ(found, std::set<std::string>(names.begin(), names.end()));
+}
+
+TEST_F(StateDirTest, ARecordThatCantBeReadIsSetAsideAndCostsNoOtherProgram) {
   const std::string text = print_record(a_program("train"));
-  std::string later = text;
-  later.replace(later.find("\"version\":1"), 11, "\"version\":2");
   const std::pair<std::string, std::string> rows[] = {
       {text.substr(0, text.size() - 1), " is corrupt: expected "},
       {text.substr(0, 30), " is corrupt: "},
-      {later, " is of version 2: this controller reads and writes version 1"},
+      {"", " is corrupt: "},
       {print_record(a_program("eval")), " is of the program \"eval\" of ann"},
   };
+  FolderTest::write("state/programs/ann.other", print_record(a_program("other")));
+  int times = 0;
   for (const auto& [bytes, why] : rows) {
     FolderTest::write("state/programs/ann.train", bytes);
-    const Error error = error_of([this] { StateDir state(state_); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr((state_ / "programs/ann.train").string() + why));
-    EXPECT_FALSE(error.hint().empty());
-    EXPECT_EQ(read(state_ / "programs/ann.train"), bytes);
+    {
+      const StateDir state(state_);
+      ASSERT_EQ(state.programs().size(), 1u);
+      EXPECT_EQ(state.programs()[0].name, "other");
+      ASSERT_EQ(state.set_aside().size(), 1u);
+      const StateDir::SetAside& file = state.set_aside()[0];
+      EXPECT_EQ(file.was, state_ / "programs/ann.train");
+      EXPECT_THAT(file.why, HasSubstr(file.was.string() + why));
+      EXPECT_EQ(file.is,
+                state_ / "set_aside" / (++times == 1 ? "ann.train" : cat("ann.train~", times)));
+      EXPECT_EQ(read(file.is), bytes);
+      EXPECT_FALSE(std::filesystem::exists(file.was));
+    }
+    EXPECT_THAT(StateDir(state_).set_aside(), IsEmpty());
   }
-  std::filesystem::remove_all(state_ / "programs");
+}
+
+TEST_F(StateDirTest, ARecordOfAnotherVersionIsRefusedAndStaysWhereItIs) {
+  std::string later = print_record(a_program("train"));
+  later.replace(later.find("\"version\":1"), 11, "\"version\":2");
+  FolderTest::write("state/programs/ann.train", later);
+  const Error error = error_of([this] { StateDir state(state_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+  EXPECT_THAT(error.what(), HasSubstr((state_ / "programs/ann.train").string() +
+                                      " is of version 2: this controller reads and writes "
+                                      "version 1"));
+  EXPECT_FALSE(error.hint().empty());
+  EXPECT_EQ(read(state_ / "programs/ann.train"), later);
+}
+
+TEST_F(StateDirTest, AFileInPlaceOfTheFolderOfProgramsIsRefused) {
   FolderTest::write("state/programs", "in the way");
   const Error error = error_of([this] { StateDir state(state_); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);

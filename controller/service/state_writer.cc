@@ -31,13 +31,6 @@ std::string line_of(const Line& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string text_of(const ProgramRecord& program) {
-  std::string text = print_record(program);
-  GW_REQUIRE(text.size() <= ProgramRecord::kBytesMax, "it takes ", text.size(),
-             " bytes: expected at most ", ProgramRecord::kBytesMax);
-  return text;
-}
-
 }  // namespace
 
 StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& state, Logger log)
@@ -46,6 +39,12 @@ StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& sta
       state_(state),
       log_(std::move(log)),
       background_(reactor, "state folder", 1) {
+  for (const StateDir::SetAside& file : state_.set_aside()) {
+    log_.error(
+        "a file of the state folder can't be read and is set aside: what it holds is not "
+        "brought back",
+        {{"file", file.was.string()}, {"now", file.is.string()}, {"why", file.why}});
+  }
   HostNames& names = controller_.hosts().names();
   for (const KeptHost& host : state_.hosts())
     names.restore(host.name, host.owner, reactor_.clock().now_ns());
@@ -170,23 +169,36 @@ void StateWriter::write_programs() {
     if (!record && !files_.contains(id)) continue;
     if (record) files_.insert_or_assign(id, ProgramName{record->owner, record->name});
     const ProgramName of = files_.at(id);
-    const Result<std::string> text = result_of([&] { return record ? text_of(*record) : ""; });
-    if (!text.ok()) {
-      log_.error("a program can't be kept over a restart",
-                 {{"program", of.name}, {"owner", of.owner}, {"why", text.error().message()}});
-    }
-    const Result<void> written = result_of([&] {
-      background_.run([state = &state_, of, text = text.ok() ? text.value() : ""] {
-        text.empty() ? state->remove_program(of.owner, of.name)
-                     : state->write_program(of.owner, of.name, text);
-      });
-    });
+    const Result<std::optional<Error>> written =
+        result_of([&] { return write_program(of, std::move(record)); });
     if (!written.ok()) {
       changed_programs_.insert(id);
       throw Error(written.error());
     }
+    if (const std::optional<Error>& why = written.value()) {
+      log_.error("a program can't be kept over a restart",
+                 {{"program", of.name}, {"owner", of.owner}, {"why", why->message()}});
+    }
     if (!controller_.has_program(id)) files_.erase(id);
   }
+}
+
+// Why there can be no record of it; none: there is one, or it needs none.
+std::optional<Error> StateWriter::write_program(const ProgramName& of,
+                                                std::optional<ProgramRecord> record) {
+  return background_.run([state = &state_, of, record = std::move(record)] {
+    std::optional<Error> why;
+    if (record) {
+      const Result<std::string> text = result_of([&] { return print_record(*record); });
+      if (text.ok()) {
+        state->write_program(of.owner, of.name, text.value());
+        return why;
+      }
+      why = text.error();
+    }
+    state->remove_program(of.owner, of.name);
+    return why;
+  });
 }
 
 }  // namespace gangway

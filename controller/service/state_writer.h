@@ -46,6 +46,7 @@ class StateWriter {
     std::string owner, name;
   };
   void write_programs();
+  std::optional<Error> write_program(const ProgramName& of, std::optional<ProgramRecord> record);
   bool has_news() const {
     return are_hosts_changed_ || line_count_ > 0 || !changed_programs_.empty();
   }

@@ -12,6 +12,14 @@ Error closed(SessionId id) {
   return {ErrorKind::kUnavailable, cat("suspend: client ", id, ": its session was closed")};
 }
 
+Error stays_suspended(const char* what, const Error& why, const Error& why_not_back) {
+  return {why.kind(),
+          cat(what, ": ", why.message(),
+              "; what had been moved could not be moved back: ", why_not_back.message(),
+              ": the program is suspended, and keeps its memory on devices"),
+          why.where(), "resume it when there is room, or end it"};
+}
+
 void add_up(std::map<DeviceRef, int64_t>& totals, const std::vector<Reservation>& more) {
   for (const Reservation& item : more) {
     for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d)
@@ -22,12 +30,12 @@ void add_up(std::map<DeviceRef, int64_t>& totals, const std::vector<Reservation>
 }  // namespace
 
 // Null: it is not suspended.
-Suspensions::Program* Suspensions::when_it_stands_still(SessionId id) {
+Suspensions::Program* Suspensions::when_it_stands_still(SessionId id, const StopToken& asker) {
   while (true) {
     const auto found = programs_.find(id);
     if (found == programs_.end()) return nullptr;
     if (!found->second.is_moving) return &found->second;
-    changed_.wait("for a program that is being suspended or resumed");
+    wait(changed_, "for a program that is being suspended or resumed", asker);
   }
 }
 
@@ -37,8 +45,8 @@ Suspensions::Program& Suspensions::require_there(SessionId id) {
   return found->second;
 }
 
-int64_t Suspensions::suspend(SessionId id) {
-  if (when_it_stands_still(id) != nullptr) return host_bytes(id);
+int64_t Suspensions::suspend(SessionId id, const StopToken& asker) {
+  if (when_it_stands_still(id, asker) != nullptr) return host_bytes(id);
   if (!clients_.is_open(id)) throw closed(id);
   programs_[id];
   tables_.runs.hold(id);
@@ -48,8 +56,13 @@ int64_t Suspensions::suspend(SessionId id) {
   Moved moved = ask_hosts(requests);
   require_there(id);
   if (moved.failed) {
-    undo(requests, moved);
-    require_there(id);
+    const Moved back = undo(requests, moved);
+    Program& program = require_there(id);
+    if (back.failed) {
+      program.bytes = std::move(moved.bytes);
+      stay(program, back);
+      throw stays_suspended("suspend", *moved.failed, *back.failed);
+    }
     programs_.erase(id);
     changed_.wake_all();
     tables_.runs.let_go_on(id);
@@ -64,28 +77,58 @@ int64_t Suspensions::suspend(SessionId id) {
   return host_bytes(id);
 }
 
-void Suspensions::resume(SessionId id) {
-  if (when_it_stands_still(id) == nullptr) return;
-  Taken taken = take(id, programs_.at(id));
+void Suspensions::resume(SessionId id, const StopToken& asker) {
+  if (when_it_stands_still(id, asker) == nullptr) return;
+  Taken taken;
+  if (!programs_.at(id).keeps_devices) taken = take(id, programs_.at(id));
   programs_.at(id).is_moving = true;
   const Requests requests = requests_of(id, false);
   const Moved moved = ask_hosts(requests);
-  require_there(id);
+  Program& program = require_there(id);
+  if (moved.failed && program.keeps_devices) {
+    stay(program, moved);
+    throw Error(*moved.failed);
+  }
   if (moved.failed) {
-    undo(requests, moved);
-    require_there(id).is_moving = false;
+    const Moved back = undo(requests, moved);
+    require_there(id);
+    if (back.failed) {
+      hand_out(id, std::move(taken));
+      Moved away = moved;
+      std::erase_if(away.bytes, [&](const auto& item) { return back.bytes.contains(item.first); });
+      stay(program, away);
+      throw stays_suspended("resume", *moved.failed, *back.failed);
+    }
+    program.is_moving = false;
     changed_.wake_all();
     throw Error(*moved.failed);
   }
+  if (!program.keeps_devices) hand_out(id, std::move(taken));
+  count(program, -1);
+  programs_.erase(id);
+  changed_.wake_all();
+  tables_.runs.let_go_on(id);
+}
+
+// What the program has reserved again is its plans' and its slices'.
+void Suspensions::hand_out(SessionId id, Taken taken) {
   for (PlanRecord* plan : plans_of(id)) {
     plan->memory = taken.plans[plan->id];
     plan->overlaid = taken.overlaid[plan->id];
   }
   for (SliceRecord* slice : tables_.slices.all_of(id)) slice->states = taken.states[slice->id];
-  count(programs_.at(id), -1);
-  programs_.erase(id);
+}
+
+// Some of its states are on devices, of the hosts in `on_devices`, and others in host memory. It
+// can't run, and keeps what it has reserved on devices until it is resumed.
+void Suspensions::stay(Program& program, const Moved& on_devices) {
+  if (program.is_counted) count(program, -1);
+  std::erase_if(program.bytes,
+                [&](const auto& item) { return on_devices.bytes.contains(item.first); });
+  count(program, 1);
+  program.keeps_devices = true;
+  program.is_moving = false;
   changed_.wake_all();
-  tables_.runs.let_go_on(id);
 }
 
 int64_t Suspensions::host_bytes(SessionId id) const {
@@ -112,14 +155,17 @@ void Suspensions::look_again() {
 void Suspensions::session_closed(SessionId id) {
   const auto found = programs_.find(id);
   if (found == programs_.end()) return;
-  count(found->second, -1);
+  if (found->second.is_counted) count(found->second, -1);
   programs_.erase(found);
   changed_.wake_all();
 }
 
 // Nothing of it is at its devices or will be.
 bool Suspensions::is_quiet(SessionId id) const {
-  if (compiling_.contains(id) || tables_.runs.any_prepared(id)) return false;
+  if (compiling_.contains(id)) return false;
+  const std::vector<PlanRecord*> plans = tables_.plans.all_of(id);
+  if (std::ranges::any_of(plans, [](const PlanRecord* plan) { return plan->in_flight > 0; }))
+    return false;
   const std::vector<SliceRecord*> slices = tables_.slices.all_of(id);
   return std::ranges::none_of(
       slices, [&](const SliceRecord* slice) { return tables_.copies.any_of_states(slice->id); });
@@ -177,10 +223,10 @@ Suspensions::Moved Suspensions::ask_hosts(const Requests& requests) {
 
 // A host that can't move back what it has just moved keeps it there: the next request passes over
 // what is there already.
-void Suspensions::undo(Requests requests, const Moved& moved) {
+Suspensions::Moved Suspensions::undo(Requests requests, const Moved& moved) {
   std::erase_if(requests, [&](const auto& item) { return !moved.bytes.contains(item.first); });
   for (auto& [host, request] : requests) request.to_host = !request.to_host;
-  ask_hosts(requests);
+  return ask_hosts(requests);
 }
 
 void Suspensions::give_back(SessionId id, Program& program) {
@@ -216,10 +262,8 @@ void Suspensions::require_room(SessionId id, const Program& program) {
   }
   std::vector<Reservation> wanted;
   for (const auto& [at, bytes] : totals) wanted.push_back({{at.host, at.device, 1}, bytes});
-  const std::string holder = clients_.holder_name(id);
-  const auto short_of = tables_.hosts.reserve(holder, wanted);
-  if (!short_of) return tables_.hosts.release(holder, wanted);
-  throw no_room(*short_of);
+  if (const auto short_of = tables_.hosts.lacks(clients_.holder_name(id), wanted))
+    throw no_room(*short_of);
 }
 
 Error Suspensions::no_room(const Shortage& short_of) const {
@@ -261,7 +305,8 @@ Suspensions::Taken Suspensions::take(SessionId id, const Program& program) {
   return taken;
 }
 
-void Suspensions::count(const Program& program, int64_t sign) {
+void Suspensions::count(Program& program, int64_t sign) {
+  program.is_counted = sign > 0;
   for (const auto& [id, bytes] : program.bytes) {
     const HostRecord* const host = tables_.hosts.find(id);
     int64_t& sum = on_hosts_[id];

@@ -12,8 +12,9 @@
 // fails as ever.
 //
 // Threads: the reactor's thread; suspend(), resume() and wait_to_compile() suspend.
-// Errors: where a host refuses, all of the program is as before. kUnavailable: its session was
-// closed meanwhile.
+// Errors: where a host refuses, all of the program is as before. Where what others have moved can't
+// be moved back either, the program is suspended, keeps what it had reserved on devices, and may be
+// resumed later. kUnavailable: its session was closed meanwhile.
 // Cost: O(plans + states) of the program; a run costs nothing for it.
 #pragma once
 
@@ -27,6 +28,7 @@
 
 #include "controller/copies/copies.h"
 #include "controller/scheduler/runs.h"
+#include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"
 #include "runtime/observe/metrics.h"
 
@@ -50,9 +52,11 @@ class Suspensions {
   Suspensions(Tables tables, Clients clients) : tables_(tables), clients_(std::move(clients)) {}
 
   // How many bytes of its states lie in host memory then. One that is suspended stays so.
-  int64_t suspend(SessionId program);
+  // `asker`: ends the wait for another suspend() or resume() of the program; one that has begun
+  // goes on.
+  int64_t suspend(SessionId program, const StopToken& asker = {});
   // One that is not suspended goes on as it does.
-  void resume(SessionId program);
+  void resume(SessionId program, const StopToken& asker = {});
   // From the request to suspend it until it has been resumed.
   bool is_suspended(SessionId program) const { return programs_.contains(program); }
   int64_t host_bytes(SessionId program) const;
@@ -72,6 +76,8 @@ class Suspensions {
   };
   struct Program {
     bool is_moving = true;
+    bool keeps_devices = false;  // Nothing that it had reserved on devices was given back.
+    bool is_counted = false;     // `bytes`, in what lies on each host.
     std::map<PlanId, PlanMemory> plans;
     std::map<SliceId, std::vector<Reservations>> states;
     std::map<HostId, int64_t> bytes;  // Of its states, in the memory of each host.
@@ -88,18 +94,20 @@ class Suspensions {
     std::optional<Error> failed;
   };
 
-  Program* when_it_stands_still(SessionId id);
+  Program* when_it_stands_still(SessionId id, const StopToken& asker);
   bool is_quiet(SessionId id) const;
   std::vector<PlanRecord*> plans_of(SessionId id) const;
   Requests requests_of(SessionId id, bool to_host) const;
   Moved ask_hosts(const Requests& requests);
-  void undo(Requests requests, const Moved& moved);
+  Moved undo(Requests requests, const Moved& moved);
+  void stay(Program& program, const Moved& on_devices);
+  void hand_out(SessionId id, Taken taken);
   Program& require_there(SessionId id);
   void give_back(SessionId id, Program& program);
   Taken take(SessionId id, const Program& program);
   void require_room(SessionId id, const Program& program);
   Error no_room(const Shortage& short_of) const;
-  void count(const Program& program, int64_t sign);
+  void count(Program& program, int64_t sign);
 
   const Tables tables_;
   const Clients clients_;

@@ -34,6 +34,43 @@ class SuspensionsTest : public ControllerTest {
   void resume() {
     reactor_->run([&] { controller_.resume_program(session_, "ada"); });
   }
+  // In a fiber, up to where it waits.
+  Fiber resuming() {
+    Fiber fiber = reactor_->spawn("resume", [this] {
+      try {
+        controller_.resume_program(session_, "ada");
+      } catch (const Error& error) {
+        failed_ = error;
+      }
+    });
+    reactor_->run_ready();
+    return fiber;
+  }
+  // The second host refuses what it was asked; the first one to undo it.
+  void refuse_both_ways() {
+    executor_[0].moving.emplace();
+    executor_[0].moving->fail(Error(ErrorKind::kOverloaded, "no piece is large enough"));
+    executor_[1].moving->fail(Error(ErrorKind::kOverloaded, "its memory is full"));
+    reactor_->run_ready();
+  }
+  // It can't run, keeps its devices, and goes on when it is resumed later.
+  void expect_it_stays_suspended() {
+    ASSERT_TRUE(failed_);
+    EXPECT_THAT(failed_->what(), HasSubstr("its memory is full; what had been moved could not be "
+                                           "moved back: no piece is large enough"));
+    EXPECT_TRUE(controller_.programs()[0].suspended);
+    EXPECT_EQ(controller_.programs()[0].host_bytes, 100);
+    EXPECT_EQ(reserved(), 400);
+    EXPECT_TRUE(executor_[0].all<PrepareFrame>().empty());
+    EXPECT_THROW(resume(), Error);
+    EXPECT_EQ(reserved(), 400);
+    for (FakeExecutor& executor : executor_) executor.moving.reset();
+    resume();
+    EXPECT_FALSE(controller_.programs()[0].suspended);
+    EXPECT_EQ(controller_.programs()[0].host_bytes, 0);
+    EXPECT_EQ(reserved(), 400);
+    EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u);
+  }
 
   std::optional<int64_t> bytes_;
   std::optional<Error> failed_;
@@ -56,6 +93,28 @@ TEST_F(SuspensionsTest, WhereAHostRefusesAllIsAsBefore) {
   EXPECT_EQ(reserved(), 400);
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u) << "its runs go on";
   EXPECT_FALSE(controller_.programs()[0].suspended);
+}
+
+TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenSuspendingFailsDoesNotRun) {
+  const PlanId plan = compile(session_);
+  executor_[1].moving.emplace();
+  Fiber fiber = suspending();
+  submit(session_, plan);
+  refuse_both_ways();
+  fiber.join();
+  expect_it_stays_suspended();
+}
+
+TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenResumingFailsDoesNotRun) {
+  const PlanId plan = compile(session_);
+  suspending().join();
+  EXPECT_EQ(reserved(), 0);
+  submit(session_, plan);
+  executor_[1].moving.emplace();
+  Fiber fiber = resuming();
+  refuse_both_ways();
+  fiber.join();
+  expect_it_stays_suspended();
 }
 
 TEST_F(SuspensionsTest, OneWhoseSessionIsClosedMeanwhileLeavesNothing) {

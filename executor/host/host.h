@@ -123,8 +123,9 @@ class Host {
 
   // Does everything host-side of a run at once, and puts it on the devices, where it waits for its
   // grants. A request that does not fit its plan becomes a poisoned run, since its peers wait for
-  // its part. Throws kInvalid where the plan is not ready here, the ordinal is not the plan's next,
-  // more runs are in flight than the plan has room for, or two of its arrays have one name.
+  // its part. One of a program that is suspended here ends at once, with kUnavailable. Throws
+  // kInvalid where the plan is not ready here, the ordinal is not the plan's next, more runs are in
+  // flight than the plan has room for, or two of its arrays have one name.
   void prepare(const PrepareFrame& frame);
   // Gives parts of prepared runs their tickets. Throws kInvalid for what breaks the order
   // (protocol/frames.capnp); runs that have ended here are passed over. What is host-side of nodes

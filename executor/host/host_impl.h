@@ -94,6 +94,7 @@ struct Host::Impl final : DeviceRun::Listener {
   void prepare_nodes(HostPlan& plan, PlanRun& run);
   static void fill_frames(HostPlan& plan, PlanRun& run, uint32_t node);
   void make_outputs(HostPlan& plan, const RunFrame& request);
+  void refuse_suspended(HostPlan& made, const RunFrame& request);
   std::shared_ptr<const Error> check_shape(HostPlan& plan, const RunFrame& request);
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunFrame& request);
   void cancel(RunId run, ErrorKind kind, const std::string& why);

@@ -46,11 +46,11 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   const RunFrame& request = frame.run;
   TraceSpan span("take run", request.run.value, 0, TraceMark::kRunArrives);
   HostPlan& made = plan(request.plan);
-  GW_REQUIRE(made.stage == PlanStage::kReady && !made.suspended, "plan ", request.plan,
-             made.suspended ? ": its program is suspended" : ": is not ready to run");
+  GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
   GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
              "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
   GW_REQUIRE(!runs.contains(request.run), "run ", request.run, ": was prepared already");
+  if (made.suspended) return refuse_suspended(made, request);
   require_new_outputs(request);
   PlanRun& run = *made.runs[frame.ordinal % made.runs.size()];
   GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", made.plan->name,
@@ -79,6 +79,18 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
     made.devices[d]->device->enqueue_unrung(*run.devices[d], made.devices[d]->lane);
     ring_soon(*made.devices[d]->device);
   }
+}
+
+// Its memory is not on the devices, so it takes no part in the run: that costs this program's run,
+// and no other program anything.
+void Host::Impl::refuse_suspended(HostPlan& made, const RunFrame& request) {
+  ++made.prepared;
+  const std::string& name = made.plan->name;
+  events.run_done({.run = request.run,
+                   .error = Error(ErrorKind::kUnavailable,
+                                  cat("run of \"", name, "\": its program is suspended"),
+                                  {.program = name}, "resume the program, then run again"),
+                   .culprit = true});
 }
 
 void Host::Impl::grant(const GrantFrame& frame) {

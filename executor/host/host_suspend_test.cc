@@ -106,13 +106,21 @@ TEST_P(HostSuspendTest, WhatIsUnderWayIsNotMovedAndWhatIsAwayDoesNotRun) {
   t.hosts[0]->grant(t.grant_of(step_request(kPlan, 1, 0.25f)));
   EXPECT_FALSE(t.wait(RunId(1)).error);
   move(t, kToHost);
-  EXPECT_THAT(error_of([&] { t.hosts[0]->prepare({1, step_request(kPlan, 2)}); }).what(),
-              HasSubstr("its program is suspended"));
+  t.hosts[0]->prepare({1, step_request(kPlan, 2)});
+  const Done refused = t.wait(RunId(2));
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(refused.error->what(), HasSubstr("run of \"step\": its program is suspended"));
+  t.hosts[0]->grant(t.grant_of(step_request(kPlan, 2)));
   EXPECT_THAT(error_of([&] { t.get_state<float>("w", 2); }).what(),
               HasSubstr("state \"w\": its program is suspended"));
   // One that would share its states.
   EXPECT_THAT(error_of([&] { t.install(PlanId(2), training_step(1, 1)); }).what(),
               HasSubstr("state \"w\": its program is suspended"));
+  move(t, kToDevices);
+  t.hosts[0]->prepare({2, step_request(kPlan, 3, 0.25f)});
+  t.hosts[0]->grant(t.grant_of(step_request(kPlan, 3, 0.25f)));
+  EXPECT_FALSE(t.wait(RunId(3)).error) << "it goes on behind the run that was refused";
 }
 
 TEST_P(HostSuspendTest, AProgramThatEndsWhileItIsAwayLeavesNothing) {

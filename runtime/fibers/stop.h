@@ -6,6 +6,9 @@
 // Ownership: tokens keep the shared state alive, not the source. Destroying a registration removes
 // its callback.
 //
+// wait() suspends until the queue is woken, and throws the reason once a stop is requested. Fibers
+// that only wait for something listen so to whoever asked, and end with that one.
+//
 // Example:
 //   StopRegistration on_stop = token.on_stop([&](const Error& reason) { promise.fail(reason); });
 //   token.throw_if_stopped();
@@ -18,6 +21,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/fibers/wait_queue.h"
 
 namespace gangway {
 
@@ -99,5 +103,12 @@ class StopSource {
  private:
   std::shared_ptr<internal::StopState> state_;
 };
+
+inline void wait(WaitQueue& queue, const char* what, const StopToken& stop) {
+  stop.throw_if_stopped();
+  const StopRegistration on_stop = stop.on_stop([&queue](const Error&) { queue.wake_all(); });
+  queue.wait(what);
+  stop.throw_if_stopped();
+}
 
 }  // namespace gangway

@@ -75,6 +75,45 @@ TEST(LeaseTest, ResultsThatAClientHasNotSeenWaitForIt) {
   });
 }
 
+Program ticking() {
+  ProgramBuilder b("ticking", Mesh{{{"data", 4}}});
+  const Value w = b.state("w", zeros(f32({8})));
+  b.update(w, timed(w + 1.0, 1000));
+  return b.build();
+}
+
+// A client that waits for the end of a repetition, and for devices that its own program has.
+TEST(LeaseTest, WaitsThatWereAskedForOverLostConnectionsDoNotStay) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const Slice slice = client.allocate({.devices = 4, .exclusive = true});
+    const Executable step = slice.compile(ticking());
+    const Repeat repeat = step.repeat(1'000'000);
+    Fiber end = reactor->spawn("user", [&] { repeat.wait(); });
+    Fiber devices = reactor->spawn("other user", [&] {
+      EXPECT_EQ(error_of([&] {
+                  client.allocate({.devices = 4, .exclusive = true, .wait_ms = 120'000});
+                }).kind(),
+                ErrorKind::kOverloaded);
+    });
+    for (int i = 0; i < 20; ++i) {
+      cluster.network.break_connections("client");
+      pass(*reactor, 3 * kSecond);
+    }
+    const std::string fibers = reactor->describe_fibers();
+    const auto count = [&](const std::string& name) {
+      int found = 0;
+      for (size_t at = 0; (at = fibers.find(name, at)) != fibers.npos; ++at) ++found;
+      return found;
+    };
+    EXPECT_LE(count("\"repetition\" waits"), 1) << fibers;
+    EXPECT_LE(count("\"allocate\" waits"), 2) << "the first, and who asked last; " << fibers;
+    devices.join();
+    repeat.cancel();
+    end.join();
+  });
+}
+
 TEST(LeaseTest, AfterTheLeaseEveryWaitFailsAndSaysSo) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {.lease_ms = 2000}, [&](SimCluster& cluster, const Client& client) {

@@ -19,6 +19,7 @@
 #include "executor/service/lasting_executor.h"
 #include "gangway.h"
 #include "runtime/base/hash.h"
+#include "protocol/text_limits.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/os/user.h"
 #include "sim/sim_cluster.h"
@@ -49,16 +50,6 @@ class Restarts {
                         ControllerServiceOptions{.address = "sim:controller",
                                                  .controller = std::move(options),
                                                  .state = std::move(state)});
-  }
-  // Its steps go on, so that it may be attached to.
-  bool is_resumed(const std::string& name) {
-    try {
-      attach("looker", name).detach();
-      return true;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kOverloaded) throw;
-      return false;
-    }
   }
   Controller& controller() { return controller_->controller(); }
   // As when a day has passed.
@@ -281,8 +272,8 @@ TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeIt
 }
 
 // What a step does hangs on the states, on its number, on a schedule and on its place in a text.
-Program walking(const std::filesystem::path& text) {
-  ProgramBuilder b("walking", Mesh{{{"data", 4}}});
+Program walking(const std::filesystem::path& text, const std::string& name = "walking") {
+  ProgramBuilder b(name, Mesh{{{"data", 4}}});
   const Value w = b.state("w", zeros(f32({8, 4})), {{"data", shard(0)}});
   const Value lr = b.input("lr", f32()), step = b.input("step", f32());
   const Value tokens = b.source(
@@ -704,6 +695,56 @@ TEST_F(ResumedTest, AnExecutableThatIsYoungerThanTheNewestCheckpointComesAgain) 
     start(cluster);
     expect_the_rest(cluster);
   });
+}
+
+// With names, slices and numbers that are as long, as many and as large as its calls let them be.
+TEST_F(ResumedTest, WhatTheCallsOfAProgramAcceptIsBroughtBackAndWhatIsBeyondIsRefusedThere) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  const std::string name(kProgramNameBytesMax, 'n');
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    EXPECT_EQ(error_of([&] { cluster.connect(name + "n"); }).kind(), ErrorKind::kInvalid);
+    EXPECT_EQ(error_of([&] { cluster.connect("caf\xE9"); }).kind(), ErrorKind::kInvalid);
+    {
+      const Client client = cluster.connect(name);
+      const Slice slice = client.allocate({.devices = 4});
+      std::vector<Slice> others;
+      for (int i = 0; i < 300; ++i) others.push_back(client.allocate({.devices = 1}));
+      const Executable step =
+          slice.compile(walking(text_, std::string(ProgramRecord::kExecutableNameBytesMax, 'w')));
+      EXPECT_EQ(
+          error_of([&] { slice.keep_checkpoints({.every = kCheckpointEveryMax + 1}); }).kind(),
+          ErrorKind::kInvalid);
+      slice.keep_checkpoints({.every = kCheckpointEveryMax});
+      step.repeat(kSteps, {{"lr", rates()}, {"step", Schedule::linear(0, 1)}});
+      client.detach();
+    }
+    cluster.pass(1ms);
+    EXPECT_EQ(state_of_record().slices.size(), 301u);
+    cluster.kill_controller();
+    start(cluster);
+    wait_for_steps(cluster, kSteps);
+    EXPECT_EQ(cluster.controller().programs()[0].name, name);
+    cluster.attach("visitor", name).close();
+  });
+}
+
+// What one program has left is of no use, and costs no other one.
+TEST_F(ResumedTest, ARecordThatCantBeReadCostsItsOwnProgramOnly) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    begin(cluster);
+    cluster.pass(40ms);
+    cluster.kill_controller();
+    const std::string other = FolderTest::read(record());
+    FolderTest::write("state/programs/ann.spoilt", other.substr(0, other.size() / 2));
+    start(cluster);
+    expect_the_rest(cluster);
+  });
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "state" / "set_aside" / "ann.spoilt"));
 }
 
 TEST_F(ResumedTest, AProgramThatItsClientRunsIsNotBroughtBack) {
