@@ -111,7 +111,7 @@ class SharedStateTable {
     size_t copies = 0;       // Under way.
     bool again = false;      // What they give is nothing.
     bool is_settled = true;  // No host may still write to its memory that was lost.
-    bool is_withdrawn = false;  // It gets no place any more.
+    bool is_withdrawn = false;         // It gets no place any more.
     std::optional<StateVersion> past;  // It was; the runs that have begun lead to this one.
     std::optional<Error> error, of_copies;
     bool has_ended = false;
