@@ -81,6 +81,20 @@ void move_latest_folder_away(const fs::path& root) {
 
 }  // namespace
 
+uint64_t bytes_below(const fs::path& folder) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  fs::recursive_directory_iterator entries(folder, error), end;
+  for (; !error && entries != end; entries.increment(error)) {
+    std::error_code gone;
+    const fs::file_status status = fs::symlink_status(entries->path(), gone);
+    if (!fs::is_regular_file(status)) continue;
+    const uintmax_t size = fs::file_size(entries->path(), gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
 PendingCheckpoint::PendingCheckpoint(fs::path root, int64_t step)
     : root_(std::move(root)), step_(step) {
   fs::path folder = partial_path(root_, step_name(step));

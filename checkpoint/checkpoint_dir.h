@@ -53,6 +53,9 @@ class PendingCheckpoint {
   int64_t step_;
 };
 
+// Of all files below a folder. One that is removed meanwhile counts as nothing.
+uint64_t bytes_below(const std::filesystem::path& folder);
+
 class CheckpointDir {
  public:
   // Creates nothing: begin() does. A folder that is missing has no checkpoints.

@@ -34,6 +34,8 @@ struct CheckpointFiles {
   // brought back to. 0: there is none, and what an earlier program has left is set aside first.
   int keep = 1;
   uint64_t known = 0;
+  // Of all files in the folders of the owner's programs, which lie beside this one, these included.
+  uint64_t owner_bytes_max = UINT64_MAX;
   std::map<std::string, std::string> metadata = {};
 };
 

@@ -30,6 +30,7 @@ inline void write(wire::CheckpointFiles::Builder to, const CheckpointFiles& file
   to.setVersion(files.version);
   to.setKeep(static_cast<uint32_t>(files.keep));
   to.setKnown(files.known);
+  to.setOwnerBytesMax(files.owner_bytes_max);
   write(to.initMetadata(static_cast<uint32_t>(files.metadata.size())), files.metadata);
   auto tensors = to.initTensors(static_cast<uint32_t>(files.tensors.size()));
   for (uint32_t i = 0; i < tensors.size(); ++i) {
@@ -47,6 +48,7 @@ inline CheckpointFiles read(wire::CheckpointFiles::Reader from) {
                         .version = from.getVersion(),
                         .keep = static_cast<int>(from.getKeep()),
                         .known = from.getKnown(),
+                        .owner_bytes_max = from.getOwnerBytesMax(),
                         .metadata = read(from.getMetadata())};
   files.tensors.reserve(from.getTensors().size());
   for (auto tensor : from.getTensors()) {

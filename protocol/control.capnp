@@ -310,6 +310,8 @@ struct CheckpointFiles {
   keep @3 :UInt32;
   known @4 :UInt64;  # A version that stays; 0: what lies there is an earlier program's.
   metadata @5 :List(TextPair);
+  ownerBytesMax @6 :UInt64 = 0xffffffffffffffff;
+  # Of all files below the folder that this one lies in, these included.
 
   struct StoredTensor {
     name @0 :Text;

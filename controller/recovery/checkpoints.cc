@@ -444,6 +444,7 @@ void Checkpoints::write_files(Kept& kept, Memory& memory, StateVersion version,
                         .tensors = std::move(tensors),
                         .keep = kept.options.keep,
                         .known = kept.newest ? kept.number_of(*kept.newest) : 0,
+                        .owner_bytes_max = callbacks_.bytes_max_of(kept.session),
                         .metadata = kept.options.metadata};
   files.metadata["format"] = "pt";
   files.metadata[kProgramKey] = kept.program_id;

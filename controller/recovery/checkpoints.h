@@ -77,6 +77,8 @@ class Checkpoints {
     std::function<std::string(SessionId)> owner_of;
     // "owner/program", each escaped; empty: the session is closed.
     std::function<std::string(SessionId)> place_of;
+    // Of files, for all programs of the session's owner.
+    std::function<uint64_t(SessionId)> bytes_max_of;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
     std::function<void(SessionId, StateVersion)> written;     // It is on the disk.
   };

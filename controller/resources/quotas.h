@@ -20,6 +20,8 @@ struct Quota {
   std::optional<int64_t> devices, memory_bytes, programs;  // None: no bound.
   // Of the controller's own memory (owner_use.h); none: kOwnerBounds.
   std::optional<int64_t> controller_bytes;
+  // Of files of checkpoints that the cluster keeps, also of programs that have ended.
+  std::optional<int64_t> checkpoint_bytes;
 };
 
 struct Quotas {

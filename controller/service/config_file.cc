@@ -71,12 +71,14 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
     if (path_.size() == 1) return path_[0] == "quotas" || path_[0] == "quota_of_others";
     if (path_.size() == 2 && path_[0] == "quotas") return is_owner_name(path_[1]);
     return path_.back() == "devices" || path_.back() == "memory_bytes" ||
-           path_.back() == "programs" || path_.back() == "controller_bytes";
+           path_.back() == "programs" || path_.back() == "controller_bytes" ||
+           path_.back() == "checkpoint_bytes";
   }
   std::string expected_keys() const {
     if (path_.size() == 1) return "\"quotas\" or \"quota_of_others\"";
     if (path_.size() == 2 && path_[0] == "quotas") return "an owner's name";
-    return "\"devices\", \"memory_bytes\", \"programs\" or \"controller_bytes\"";
+    return "\"devices\", \"memory_bytes\", \"programs\", \"controller_bytes\" or "
+           "\"checkpoint_bytes\"";
   }
   std::string expected_value() const {
     return path_.empty() || is_object_key() ? "an object" : "a whole number, 0 or more";
@@ -90,10 +92,11 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
   void take(int64_t value) {
     Quota& quota = *quota_;
     const std::string& size = path_.back();
-    (size == "devices"        ? quota.devices
-     : size == "memory_bytes" ? quota.memory_bytes
-     : size == "programs"     ? quota.programs
-                              : quota.controller_bytes) = value;
+    (size == "devices"            ? quota.devices
+     : size == "memory_bytes"     ? quota.memory_bytes
+     : size == "programs"         ? quota.programs
+     : size == "controller_bytes" ? quota.controller_bytes
+                                  : quota.checkpoint_bytes) = value;
     require_agree(quota);
   }
   // The line of whichever key completes the contradiction.

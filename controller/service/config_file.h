@@ -4,6 +4,8 @@
 //               "bob": {"devices": 2, "controller_bytes": 268435456}},
 //    "quota_of_others": {"programs": 1}}
 //
+// `checkpoint_bytes` is of the files of checkpoints that the cluster keeps for an owner's programs,
+// also those that have ended; the one that is being written counts beside those that it replaces.
 // What is not named is not bounded, but for `controller_bytes`, the controller's own memory for an
 // owner's programs and runs (controller/resources/owner_use.h), which is 1 GiB then.
 //

@@ -20,7 +20,8 @@ std::string refusal(const std::string& text) {
 TEST(ConfigFileTest, QuotasAreReadByOwner) {
   const Quotas quotas =
       parse_config(R"({"quotas": {"ann": {"devices": 8, "memory_bytes": 17179869184, "programs": 4},
-                                  "bob": {"devices": 0, "controller_bytes": 4096}},
+                                  "bob": {"devices": 0, "controller_bytes": 4096,
+                                          "checkpoint_bytes": 0}},
                       "quota_of_others": {"programs": 1}})",
                    "gangway.json")
           .quotas;
@@ -30,6 +31,8 @@ TEST(ConfigFileTest, QuotasAreReadByOwner) {
   EXPECT_EQ(quotas.of("bob").devices, 0);
   EXPECT_EQ(quotas.of("bob").programs, std::nullopt);
   EXPECT_EQ(quotas.of("bob").controller_bytes, 4096);
+  EXPECT_EQ(quotas.of("bob").checkpoint_bytes, 0);
+  EXPECT_EQ(quotas.of("ann").checkpoint_bytes, std::nullopt);
   EXPECT_EQ(quotas.of("carl").programs, 1);
   EXPECT_EQ(parse_config("{}", "gangway.json").quotas.of("ann").devices, std::nullopt);
 }

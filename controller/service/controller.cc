@@ -84,6 +84,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            [this](SliceId slice) { shared_states_.withdraw(slice); },
            [this](SessionId session) { return owner_of(session); },
            [this](SessionId session) { return place_of_checkpoints(session); },
+           [this](SessionId session) {
+             const auto& most = options_.quotas.of(owner_of(session)).checkpoint_bytes;
+             return most ? static_cast<uint64_t>(*most) : UINT64_MAX;
+           },
            [this](SessionId session, const std::string& line) { warn(session, line); },
            [this](SessionId session, StateVersion version) {
              logs_.say(session, cat("a checkpoint of version ", version, " is written"));

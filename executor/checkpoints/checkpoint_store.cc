@@ -14,6 +14,7 @@
 #include "protocol/recovery_options.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/units.h"
 
 namespace gangway {
 namespace {
@@ -84,6 +85,20 @@ bool is_own(const CheckpointFiles& files) {
   return theirs != found.metadata().end() && theirs->second == own->second;
 }
 
+// Folders of an owner's programs lie side by side.
+void require_room_of_owner(const CheckpointFiles& files, uint64_t bytes) {
+  if (files.owner_bytes_max == UINT64_MAX) return;
+  const fs::path owner = fs::path(files.folder).parent_path();
+  const uint64_t used = bytes_below(owner);
+  if (used <= files.owner_bytes_max && bytes <= files.owner_bytes_max - used) return;
+  throw Error(ErrorKind::kOverloaded,
+              cat("checkpoint: files below ", owner.string(), " have ", format_bytes(used),
+                  ", and this checkpoint ", format_bytes(bytes), ": expected at most ",
+                  format_bytes(files.owner_bytes_max), " in all, the owner's quota; ",
+                  "gangway checkpoint rm removes those of programs that have ended"),
+              {}, "or ask who runs the controller for more (checkpoint_bytes of its --config)");
+}
+
 // Checkpoints of an earlier program of the name, whose versions were counted from 0 too. They get a
 // number that no other has: a program that is started again by mistake replaces none of them.
 void set_aside(const CheckpointFiles& files) {
@@ -122,6 +137,7 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
     specs.push_back({tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.dims});
     bytes += tensor.type.bytes();
   }
+  require_room_of_owner(files, static_cast<uint64_t>(bytes));
   if (files.known == 0) set_aside(files);
   make_private_folders(files.folder);
   CheckpointDir directory(files.folder);

@@ -16,6 +16,7 @@
 namespace gangway {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -142,6 +143,30 @@ TEST_F(CheckpointStoreTest, AnEarlierProgramsCheckpointsAreSetAside) {
     store.write(memory.number, files(5, 0));
     EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(5));
     EXPECT_THAT(CheckpointDir(folder() + "~1").steps(), ElementsAre(500));
+  });
+}
+
+TEST_F(CheckpointStoreTest, CheckpointsOfAnOwnerTakeNoMoreThanItMay) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    store.write(memory.number, files(500));
+    CheckpointFiles more = files(20);
+    more.folder = (temp_.path() / "ann" / "another").string();
+    more.owner_bytes_max =
+        bytes_below(temp_.path() / "ann") + 40;  // It has 40, with its header more.
+    store.write(memory.number, more);
+    more.version = 30;
+    const Error refused = error_of([&] { store.write(memory.number, more); });
+    EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(
+        refused.what(),
+        AllOf(HasSubstr("the owner's quota; gangway checkpoint rm removes those of programs"),
+              HasSubstr("checkpoint_bytes")));
+    EXPECT_THAT(CheckpointDir(more.folder).steps(), ElementsAre(20));
+    CheckpointFiles of_bob = more;
+    of_bob.folder = (temp_.path() / "bob" / "train").string();
+    store.write(memory.number, of_bob);
+    EXPECT_THAT(CheckpointDir(of_bob.folder).steps(), ElementsAre(30));
   });
 }
 

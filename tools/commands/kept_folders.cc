@@ -30,21 +30,6 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-// A program may remove files meanwhile: those count as nothing.
-uint64_t bytes_below(const fs::path& folder) {
-  std::error_code error;
-  uint64_t bytes = 0;
-  fs::recursive_directory_iterator entries(folder, error), end;
-  for (; !error && entries != end; entries.increment(error)) {
-    std::error_code gone;
-    const fs::file_status status = fs::symlink_status(entries->path(), gone);
-    if (!fs::is_regular_file(status)) continue;
-    const uintmax_t size = fs::file_size(entries->path(), gone);
-    if (!gone) bytes += size;
-  }
-  return bytes;
-}
-
 KeptFolder look_at(const fs::path& path) {
   const fs::path whole = absolute_path(path).lexically_normal();
   const fs::path folder = whole.has_filename() ? whole : whole.parent_path();
