@@ -20,7 +20,7 @@ SafetensorsHeader parse(const std::string& bytes) {
   return parse_header(std::as_bytes(std::span(bytes)), bytes.size(), "x.safetensors");
 }
 
-std::string error_of(const std::string& bytes) {
+std::string refusal_of(const std::string& bytes) {
   try {
     parse(bytes);
   } catch (const Error& error) {
@@ -92,14 +92,14 @@ TEST(Safetensors, ATruncatedFileIsRefusedAtEveryLength) {
   std::string whole = small_file();
   parse(whole);
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_NE(error_of(whole.substr(0, size)), "no error") << size;
+    EXPECT_NE(refusal_of(whole.substr(0, size)), "no error") << size;
   }
-  EXPECT_THAT(error_of(whole.substr(0, whole.size() - 1)),
+  EXPECT_THAT(refusal_of(whole.substr(0, whole.size() - 1)),
               HasSubstr("truncated: expected 28 bytes of data, got 27"));
 }
 
 TEST(Safetensors, AnOverLongFileIsRefused) {
-  EXPECT_THAT(error_of(small_file() + "x"), HasSubstr("too long"));
+  EXPECT_THAT(refusal_of(small_file() + "x"), HasSubstr("too long"));
 }
 
 TEST(Safetensors, AnyFlippedBitIsRefusedOrParsesToACoveringHeader) {
@@ -119,8 +119,8 @@ TEST(Safetensors, AnyFlippedBitIsRefusedOrParsesToACoveringHeader) {
 
 TEST(Safetensors, AHeaderLongerThanTheLimitIsRefusedBeforeItIsRead) {
   std::string bytes(8, '\xff');
-  EXPECT_THAT(error_of(bytes), HasSubstr("above the limit of 100000000"));
-  EXPECT_THAT(error_of(std::string("\x64\0\0\0\0\0\0\0{}", 10)), HasSubstr("truncated"));
+  EXPECT_THAT(refusal_of(bytes), HasSubstr("above the limit of 100000000"));
+  EXPECT_THAT(refusal_of(std::string("\x64\0\0\0\0\0\0\0{}", 10)), HasSubstr("truncated"));
 }
 
 struct BadHeader {
@@ -165,16 +165,16 @@ TEST(Safetensors, EveryBadFieldIsRefusedInWords) {
       {"{", "bad JSON"},
   };
   for (const BadHeader& bad : kCases) {
-    EXPECT_THAT(error_of(with_length(bad.json, "data")), HasSubstr(bad.text)) << bad.json;
+    EXPECT_THAT(refusal_of(with_length(bad.json, "data")), HasSubstr(bad.text)) << bad.json;
   }
 }
 
 TEST(Safetensors, NestingAndArrayBombsAreRefusedEarly) {
   std::string deep = "{\"a\":" + std::string(1'000'000, '[');
-  EXPECT_THAT(error_of(with_length(deep)), HasSubstr("nested deeper"));
+  EXPECT_THAT(refusal_of(with_length(deep)), HasSubstr("nested deeper"));
   std::string wide = "{\"a\":{\"shape\":[0";
   for (int i = 0; i < 1'000'000; ++i) wide += ",0";
-  EXPECT_THAT(error_of(with_length(wide + "]}}")), HasSubstr("longer than 64"));
+  EXPECT_THAT(refusal_of(with_length(wide + "]}}")), HasSubstr("longer than 64"));
 }
 
 TEST(Safetensors, ALayoutRefusesReservedRepeatedAndOversizedTensors) {
