@@ -120,7 +120,7 @@ TEST(StopTest, AControllerThatIsToldToEndWaitsForThoseWhoEndTheirProgramsAlone) 
       pass(*reactor, 5 * kSecond);
       heeds.close();
     });
-    cluster.controller.end_in_order(20'000);
+    cluster.controller.service->end_in_order(20'000);
     EXPECT_GE(seconds(), 5);
     EXPECT_LT(seconds(), 6);
     ends.join();
@@ -142,7 +142,7 @@ TEST(StopTest, AControllerThatIsToldToEndAtOnceWaitsForNobody) {
       pass(*reactor, 2 * kSecond);
       at_once.request_stop(Error(ErrorKind::kCancelled, "at once"));
     });
-    cluster.controller.end_in_order(60'000, at_once.token());
+    cluster.controller.service->end_in_order(60'000, at_once.token());
     EXPECT_LT(reactor->clock().now_ns() - begin_ns, 3 * kSecond);
     hurries.join();
     client.close();
