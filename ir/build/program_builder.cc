@@ -399,7 +399,7 @@ const StateSpec& ProgramBuilder::spec_of(Value state) const {
   return found->second;
 }
 
-const std::string& ProgramBuilder::name_of(Value state) const {
+std::string ProgramBuilder::name_of(Value state) const {
   spec_of(state);  // It is one.
   return impl_->program.nodes[impl_->node_of(state)].name;
 }

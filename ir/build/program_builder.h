@@ -107,7 +107,7 @@ class ProgramBuilder {
                Loc loc = Loc::current());
   // The spec of what state() gave, and its full name.
   const StateSpec& spec_of(Value state) const;
-  const std::string& name_of(Value state) const;
+  std::string name_of(Value state) const;
   // As Builder::shard(); and on each value of a tree what the rules say of its full name, which
   // begins with `name`: gradients under the name of their parameters take the same rules, on
   // dimensions of one layer where the state of that name is stacked; they have the dimensions of

@@ -82,7 +82,7 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
     const Value p = parameters[i].value;
     const StateSpec moment = zeros_like(b.spec_of(p));
     const std::vector<PlacementRule> rules = rules_of_moments(b, parameters[i], moments);
-    const std::string& whole_name = b.name_of(p);
+    const std::string whole_name = b.name_of(p);
     AdamwState state{.p = p,
                      .m = b.state("adamw.m." + whole_name, StateTree(moment), rules),
                      .v = b.state("adamw.v." + whole_name, StateTree(moment), rules)};
