@@ -175,7 +175,7 @@ TEST_P(CudaHostTest, ALaunchThatFailsInTheReplayIsToldAndNamesNoOtherOp) {
   EmulatedHosts t(GetParam(), 1, 1);
   t->install(kPlan, training_step(1, 1));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 30.0f));
-  t.machine->inject({cuda::StatusKind::kLaunch, "check_finite", 1});  // The first is the step's.
+  t.machine->inject({cuda::StatusKind::kLaunch, "check_finite", 2});  // Two are the step's.
   t->start(step_request(kPlan, 1, 0.25f));
   const Done failed = t->wait(RunId(1));
   ASSERT_TRUE(failed.error);
