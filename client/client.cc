@@ -6,11 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "client/at_line.h"
+#include "client/call_errors.h"
 #include "client/client_impl.h"
 #include "client/failed_runs.h"
 #include "client/held_runs.h"
-#include "client/listed.h"
 #include "client/runs_in_flight.h"
 #include "client/send_run.h"
 #include "client/status_calls.h"

@@ -94,9 +94,9 @@ struct ConnectOptions {
   std::string trace_path;
   // Gets what the user should know, a line each: that a program lost the fast path, and why; that
   // one was compiled again, with more room, or that it does not begin a state that is there; that
-  // the connection was lost. On the client's reactor
-  // thread, where it must not call the client. None: lines go to standard error; so does a line for
-  // which it throws, and what it threw. The client goes on.
+  // the connection was lost. On the client's reactor thread, where it must not call the client.
+  // None: lines go to standard error; so does a line for which it throws, and what it threw. The
+  // client goes on.
   std::function<void(const std::string& line)> on_warning;
   // Called where somebody asks the client's program to end (`gangway stop`): `by` whom, and after
   // how long it is ended by force, when all that waits fails with kCancelled. A program may end by
@@ -132,8 +132,8 @@ class Array {
 
 // One execution. The runs of an executable that updates state form a chain: each commits only if
 // the run before it did, so what was enqueued behind a run that fails fails too, with its reason.
-// The first run after the user was told begins a new chain. wait(), item() and to_host() tell; where
-// none was called, the next run, repetition, read or write that depends on the states, once.
+// The first run after the user was told begins a new chain. wait(), item() and to_host() tell;
+// where none was called, the next run, repetition, read or write that depends on the states, once.
 class Run {
  public:
   explicit Run(std::shared_ptr<internal::RunImpl> impl);
@@ -244,18 +244,6 @@ struct SliceOptions {
   std::function<void(const std::string& what)> on_wait = {};
 };
 
-// A tensor of a slice's states as files and other tools know it: a state, or one of the layers that
-// a state stacks (ir/graph/program.h).
-struct StateTensor {
-  std::string name;  // "params.layers.3.attn.q"
-  Type type;
-  std::string state;           // "params.layers.attn.q"
-  std::optional<int64_t> row;  // Of dimension 0 of the state; none: the tensor is all of it.
-
-  // A part of the tensor as a part of the state, of as many elements.
-  Box in_state(Box part) const;
-};
-
 class Slice {
  public:
   explicit Slice(std::shared_ptr<internal::SliceImpl> impl);
@@ -265,8 +253,8 @@ class Slice {
 
   // Verifies, lowers, installs once. Slice i of the program runs on `slices[i]`; this slice is
   // slice 0. Programs compiled on one slice share the states of equal name: one that is there keeps
-  // what it holds, and on_warning is told where this program would have begun it otherwise. An error
-  // that is about no line of the program names the caller's.
+  // what it holds, and on_warning is told where this program would have begun it otherwise. An
+  // error that is about no line of the program names the caller's.
   //   slice.compile(program, {.runs_in_flight_max = 1});
   //   slice.compile(program, {second, third});
   Executable compile(const Program& program, const CompileOptions& options = {},
@@ -282,10 +270,10 @@ class Slice {
 
   // Reading and writing states, of all slices of the programs that were compiled on this one,
   // however they are sharded. Both are ordered like runs: after every run that was enqueued before,
-  // and before every later one. A part (an empty one: all) is for who need not hold all of a tensor;
-  // pieces_of() (ir/types/box.h) cuts one into parts. What a run enqueued between two parts does is
-  // in the second alone. A state that a failed write has spoilt is whole again once all its parts
-  // were written, in their order.
+  // and before every later one. A part (an empty one: all) is for who need not hold all of a
+  // tensor; pieces_of() (ir/types/box.h) cuts one into parts. What a run enqueued between two parts
+  // does is in the second alone. A state that a failed write has spoilt is whole again once all its
+  // parts were written, in their order.
   HostTensor read_state(const std::string& name, const Box& part = {},
                         Loc loc = Loc::current()) const;
   void write_state(const std::string& name, const HostTensor& tensor,

@@ -2,9 +2,9 @@
 //
 // A run that updates states and fails takes those behind it along (Chain): they compute nothing. A
 // user who enqueues a hundred and waits for none would never hear of it, and read states of long
-// ago. So the next call that depends on them throws why: a run or a repetition of an executable that
-// names one of the states that the failed run updates, and a read or write of one. Each chain is
-// told of once; then it is as if the user had waited for the run.
+// ago. So the next call that depends on them throws why: a run or a repetition of an executable
+// that names one of the states that the failed run updates, and a read or write of one. Each chain
+// is told of once; then it is as if the user had waited for the run.
 //
 // A read comes behind the runs that were enqueued before it, and may be answered before the client
 // has heard of their ends: behind_runs() waits for these too.

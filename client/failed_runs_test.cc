@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gangway.h"
+#include "client/client.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 #include "tests/support/error_of.h"
 
 namespace gangway::failed_runs_test {

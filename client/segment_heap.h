@@ -1,15 +1,16 @@
 // SegmentHeap: the client's memory that hosts read and write, and who uses which part of it.
 //
 //   take()   a part of the segment
-//   lend()   hosts are told of it                 returned()   all of them have said that they are done
+//   lend()   hosts are told of it          returned()   all of them have said that they are done
 //   ~Part    free for the next part, if all that was lent has been returned; else the whole segment
 //            is given up, and the next part lies in a new one
 //
-// A host that was lost may have been stopped only, and writes what it has queued when it goes on. So
-// a part comes back by its hosts' own word alone, whatever error has ended the wait for them. What
-// was given up costs the client no memory: its pages are dropped at once, those of all parts but the
-// ones that are still in use, and the segment goes with the last of these. Whoever still writes
-// there writes to pages of its own: the system frees them once it has ended, or has let them go.
+// A host that was lost may have been stopped only, and writes what it has queued when it goes on.
+// So a part comes back by its hosts' own word alone, whatever error has ended the wait for them.
+// What was given up costs the client no memory: its pages are dropped at once, those of all parts
+// but the ones that are still in use, and the segment goes with the last of these. Whoever still
+// writes there writes to pages of its own: the system frees them once it has ended, or has let them
+// go.
 //
 // A segment has its full size from the start, as address space: pages that were never touched cost
 // nothing.

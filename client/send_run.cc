@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "client/call_errors.h"
 #include "client/failed_runs.h"
-#include "client/listed.h"
 #include "ir/plan/plan_check.h"
 #include "runtime/base/units.h"
 

@@ -175,9 +175,9 @@ class Session {
   const std::shared_ptr<RunDesk>& desk() const { return desk_; }
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
-  // `done` is told which version it is, or why it never comes; in a fiber of its own. After an error
-  // hosts may still write to the memory. `number`: the caller's, not used before. `renew` gives the
-  // request other memory, where a host was lost that may still write to the first.
+  // `done` is told which version it is, or why it never comes; in a fiber of its own. After an
+  // error hosts may still write to the memory. `number`: the caller's, not used before. `renew`
+  // gives the request other memory, where a host was lost that may still write to the first.
   // drop_reading(): nobody waits for it any more, which it is told then.
   using ReadDone = std::function<void(const Result<StatesAnswer>&)>;
   using Renew = std::function<void(StatesRequest&)>;

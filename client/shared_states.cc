@@ -5,10 +5,10 @@
 #include <optional>
 #include <set>
 
+#include "client/call_errors.h"
 #include "client/client_impl.h"
 #include "client/failed_runs.h"
 #include "client/held_runs.h"
-#include "client/listed.h"
 #include "runtime/base/align.h"
 
 namespace gangway {

@@ -1,4 +1,5 @@
-// HostTensor: a whole tensor in the client's memory, row-major.
+// HostTensor: a whole tensor in the client's memory, row-major; StateTensor: a name for one that
+// lies on devices.
 //
 // Example:
 //   const HostTensor row = HostTensor::of<float>({2}, {1, 2});
@@ -9,10 +10,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "ir/types/box.h"
 #include "ir/types/type.h"
 #include "runtime/base/error.h"
 
@@ -78,6 +85,18 @@ struct HostTensor {
     const std::span<const T> elements = as<T>();
     return {elements.begin(), elements.end()};
   }
+};
+
+// A tensor of a slice's states as files and other tools know it: a state, or one of the layers that
+// a state stacks (ir/graph/program.h).
+struct StateTensor {
+  std::string name;  // "params.layers.3.attn.q"
+  Type type;
+  std::string state;           // "params.layers.attn.q"
+  std::optional<int64_t> row;  // Of dimension 0 of the state; none: the tensor is all of it.
+
+  // A part of the tensor as a part of the state, of as many elements.
+  Box in_state(Box part) const;
 };
 
 }  // namespace gangway

@@ -89,6 +89,17 @@ void copy_shard(Device& device, const ShardRuns& runs, const Shard& shard, std::
   });
 }
 
+void require_fits(const ClientBytes& client, int64_t bytes, const Type& type, const Box& part) {
+  GW_REQUIRE(client.bytes == bytes && client.offset >= 0 &&
+                 client.segment.bytes >= static_cast<uint64_t>(bytes) &&
+                 static_cast<uint64_t>(client.offset) <=
+                     client.segment.bytes - static_cast<uint64_t>(bytes),
+             "copy: the client's memory does not fit ",
+             part.begin.empty() ? "" : cat(to_string(part), " of "), to_string(type), ": expected ",
+             bytes, " bytes, got ", client.bytes, " at ", client.offset, " of ",
+             client.segment.bytes);
+}
+
 }  // namespace
 
 void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
@@ -111,14 +122,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
   }
   const int64_t bytes =
       part.begin.empty() ? tensor.type.bytes() : Type{tensor.type.dtype, part.size}.bytes();
-  GW_REQUIRE(client.bytes == bytes && client.offset >= 0 &&
-                 client.segment.bytes >= static_cast<uint64_t>(bytes) &&
-                 static_cast<uint64_t>(client.offset) <=
-                     client.segment.bytes - static_cast<uint64_t>(bytes),
-             "copy: the client's memory does not fit ",
-             part.begin.empty() ? "" : cat(to_string(part), " of "), to_string(tensor.type),
-             ": expected ", bytes, " bytes, got ", client.bytes, " at ", client.offset, " of ",
-             client.segment.bytes);
+  require_fits(client, bytes, tensor.type, part);
   copy->segment = SharedSegment::open(client.segment);
   copy->bytes = copy->segment.data() + client.offset;
   // The segment is the client's whole heap, hardly any of which was ever touched. Each copy maps it

@@ -2,11 +2,11 @@
 // finds every write into memory that was handed to another transfer meanwhile.
 //
 // The rule that it checks holds for all memory that another process writes: of clients, of
-// snapshots, of checkpoints, and between hosts. Such memory is handed out again only when its writer
-// has said itself that it is done. A writer that is lost may have been stopped only, and writes what
-// it has queued when it goes on; nobody else can speak for it. A client gives up such memory
-// (client/segment_heap.h), checkpoints get a new segment each, and hosts get new memory for each
-// plan that is installed (executor/links/host_link.h).
+// snapshots, of checkpoints, and between hosts. Such memory is handed out again only when its
+// writer has said itself that it is done. A writer that is lost may have been stopped only, and
+// writes what it has queued when it goes on; nobody else can speak for it. A client gives up such
+// memory (client/segment_heap.h), checkpoints get a new segment each, and hosts get new memory for
+// each plan that is installed (executor/links/host_link.h).
 //
 // The controller says which transfer has which bytes, and hosts say where they write. Tests check
 // broken() when the cluster ends (tests/support/checked_order.cc).

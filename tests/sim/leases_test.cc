@@ -131,7 +131,7 @@ TEST(LeaseTest, AfterTheLeaseEveryWaitFailsAndSaysSo) {
     EXPECT_GE(reactor->clock().now_ns() - cut_ns, 2 * kSecond);
     EXPECT_LE(reactor->clock().now_ns() - cut_ns, 4 * kSecond);
     asks.join();
-    EXPECT_STREQ(status.what(), error.what());
+    EXPECT_EQ(status.message(), error.message());
     EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
     cluster.network.heal("client", "controller");
     EXPECT_EQ(error_of([&] { client.allocate({.devices = 4}); }).message(), error.message());

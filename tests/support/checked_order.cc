@@ -1,6 +1,6 @@
-// What is checked of every cluster that a test has in its process, when it ends, as a failure of the
-// test that runs then: the order of tickets on its devices, and, of a simulated one, that no host
-// wrote into memory that had gone to another transfer.
+// What is checked of every cluster that a test has in its process, when it ends, as a failure of
+// the test that runs then: the order of tickets on its devices, and, of a simulated one, that no
+// host wrote into memory that had gone to another transfer.
 #include <gtest/gtest.h>
 
 #include "runtime/os/landing_log.h"

@@ -1,14 +1,27 @@
-// The names that there are, for an error about one that there is not.
+// What errors of a user's call say: the caller's line, and the names that there are.
 //
-// Threads: pure.
+// Threads: any.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 #include "runtime/base/cat.h"
+#include "runtime/base/error.h"
+#include "runtime/base/loc.h"
 
 namespace gangway::internal {
+
+// What is wrong, where no line is known yet, is so at this one of the caller's.
+template <class Body>
+auto at_line(const Loc& loc, const Body& body) {
+  try {
+    return body();
+  } catch (Error& error) {
+    error.add_where({.at = to_string(loc)});
+    throw;
+  }
+}
 
 // "a, b, c and 4 more"; "none". `name_of`: of an element.
 template <class Elements, class NameOf>

@@ -1,6 +1,6 @@
-// A host that was declared lost had only stopped: it goes on, ends what it was at, and copies states
-// into memory of clients and checkpoints that it was told of. Nobody else may have that memory then.
-// The cluster's LandingLog fails a test in which somebody has.
+// A host that was declared lost had only stopped: it goes on, ends what it was at, and copies
+// states into memory of clients and checkpoints that it was told of. Nobody else may have that
+// memory then. The cluster's LandingLog fails a test in which somebody has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
