@@ -1,5 +1,6 @@
 #include "ir/build/scan.h"
 
+#include <map>
 #include <utility>
 
 #include "ir/build/body_gradient.h"
@@ -46,18 +47,16 @@ Tree slices(Builder& body, int64_t length, const Tree& operands, Loc loc) {
   });
 }
 
-// The carries that an iteration gives, in the order of the operands.
+// The carries that an iteration gives, by their names, in the order of the operands.
 void add_carries(Builder& body, const Tree& operands, const Tree& given, Loc loc) {
-  std::vector<std::pair<std::string, Value>> named;
-  given.for_each(
-      [&](const std::string& name, const Value& value) { named.emplace_back(name, value); });
-  size_t next = 0;
+  std::map<std::string, Value> named;
+  given.for_each([&](const std::string& name, const Value& value) { named[name] = value; });
   operands.for_each([&](const std::string& name, const Value& entering) {
     const std::string what = spelled("carry", name);
-    if (next == named.size() || named[next].first != name) {
+    const auto found = named.extract(name);
+    if (found.empty())
       refuse(cat("scan: the body gives no ", what, ": expected carries as it got them"), loc);
-    }
-    const Value leaving = named[next++].second;
+    const Value leaving = found.mapped();
     if (!leaving.empty() && leaving.type() != entering.type()) {
       refuse(cat("scan: ", what, " changes its type: it enters an iteration as ",
                  to_string(entering.type()), " and leaves it as ", to_string(leaving.type())),
@@ -65,8 +64,8 @@ void add_carries(Builder& body, const Tree& operands, const Tree& given, Loc loc
     }
     body.result(what, leaving, loc);
   });
-  if (next != named.size()) {
-    refuse(cat("scan: the body gives carry \"", named[next].first, "\", which it did not get"),
+  if (!named.empty()) {
+    refuse(cat("scan: the body gives carry \"", named.begin()->first, "\", which it did not get"),
            loc);
   }
 }

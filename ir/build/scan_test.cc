@@ -187,6 +187,29 @@ std::string refusal(Builder& b, const ScanOperands& operands, const Body& body) 
   return "accepted";
 }
 
+TEST(Scan, ABodyMayGiveItsCarriesInAnyOrder) {
+  Function functions[2];
+  for (const bool is_swapped : {false, true}) {
+    Builder b("f");
+    Tree carries;
+    carries.set("h", b.parameter("h", f32({4})));
+    carries.set("c", b.parameter("c", f32({4})));
+    const auto body = [&](const ScanStep& at) -> Scanned {
+      const Value h = at.carries["h"] + 1.0, c = at.carries["c"] * 2.0;
+      Tree next;
+      if (is_swapped) next.set("c", c);
+      next.set("h", h);
+      next.set("c", c);
+      return {.carries = next};
+    };
+    const Tree last = scan(b, {.length = 2, .carries = carries}, body).carries;
+    b.result("h", last["h"]);
+    b.result("c", last["c"]);
+    functions[is_swapped] = b.build();
+  }
+  EXPECT_EQ(print(functions[0]), print(functions[1]));
+}
+
 TEST(Scan, OperandsAndBodiesThatDoNotFitAreRefused) {
   Builder b("f");
   const Value x = b.parameter("x", f32({4}));
