@@ -175,6 +175,8 @@ void Builder::prune(NodeId first, std::vector<Value>& keep) {
 
 Function Builder::build() {
   parameters_first();
+  end_trace();
+  trace_ = std::make_shared<internal::Trace>(this);
   Function built = std::move(function_);
   parameters_.clear();
   function_ = {};
@@ -182,6 +184,11 @@ Function Builder::build() {
   scope_ = kNone;
   region_ = regions_ = 0;
   return built;
+}
+
+void Builder::end_trace() {
+  trace_->function = function_.name;
+  trace_->builder = nullptr;
 }
 
 // Parameters may be declared while ops are traced (an optimizer's moments); in a function they come

@@ -37,6 +37,7 @@ class Builder {
   // Goes on with a function, as a body of `outer`: with its parameters, nodes and locations, and
   // without its results.
   Builder(const Builder& outer, const Function& begun);
+  ~Builder() { end_trace(); }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
@@ -69,9 +70,11 @@ class Builder {
 
   Type type(ValueId id) const { return function_.types[id]; }
   const Function& function() const { return function_; }
+  std::shared_ptr<const internal::Trace> trace() const { return trace_; }
   // What was derived from bodies: shared by the builders of a function and of its bodies.
   internal::BodyCache& bodies() const { return *bodies_; }
-  // The parameters come first, in the order they were declared. The builder is empty afterwards.
+  // The parameters come first, in the order they were declared. The builder is empty afterwards,
+  // and values of it are of no use any more.
   Function build();
 
   // Names every node that is added while the guard lives, for messages, text and traces
@@ -114,6 +117,7 @@ class Builder {
   };
 
  private:
+  void end_trace();
   void parameters_first();
   uint32_t intern_loc(Loc loc, const std::string& scope);
   std::vector<Value> append(Node node, std::vector<Type> types, NodeInfo info);
@@ -129,6 +133,7 @@ class Builder {
   NodeId origin_ = kNone;
   Reason reason_ = Reason::kUser;
   std::shared_ptr<internal::BodyCache> bodies_;
+  std::shared_ptr<internal::Trace> trace_ = std::make_shared<internal::Trace>(this);
 };
 
 }  // namespace gangway

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
+#include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/build/tree.h"
 #include "tests/support/error_of.h"
@@ -29,6 +31,32 @@ TEST(Builder, TracesAnEquation) {
   EXPECT_EQ(f.parameters.size(), 2u);
   EXPECT_EQ(f.types[f.results[0]], f32());
   EXPECT_EQ(f.nodes.size(), f.infos.size());
+}
+
+TEST(Builder, AValueWhoseFunctionIsBuiltOrGoneSaysSoWhateverIsDoneWithIt) {
+  Value gone;
+  {
+    Builder dropped("dropped");
+    gone = dropped.parameter("x", f32({4}));
+  }
+  Builder b("built");
+  const Value x = b.parameter("x", f32({4}));
+  b.result("y", x);
+  b.build();
+  const Value later = b.parameter("x", f32());  // Of another function.
+  for (const auto& [value, name] : {std::pair{x, "built"}, {gone, "dropped"}}) {
+    const auto expected =
+        HasSubstr(cat("value: function \"", name, "\", which it is of, is traced no more"));
+    EXPECT_THAT(message_of([&] { value.type(); }), expected);
+    EXPECT_THAT(message_of([&] { value.dim(0); }), expected);
+    EXPECT_THAT(message_of([&] { value + 1.0; }), expected);
+    EXPECT_THAT(message_of([&] { later + value; }), expected);
+    EXPECT_THAT(message_of([&] { sum(value); }), expected);
+    EXPECT_THAT(message_of([&] { b.result("y", value); }), expected);
+    EXPECT_THAT(message_of([&] { gradients(value, {value}); }), expected);
+    EXPECT_FALSE(value.empty());
+  }
+  EXPECT_EQ(later.type(), f32());
 }
 
 TEST(Builder, AScalarMayBeAnnotatedAsReplicated) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
@@ -53,6 +54,18 @@ TEST(ProgramBuilder, TracesATrainingStepIntoOneCall) {
   EXPECT_EQ(p.find(NodeKind::kState, "params.w"), 0u);
   EXPECT_EQ(p.nodes[p.find(NodeKind::kOutput, "loss")].inputs[0].node, 5u);
   EXPECT_EQ(p.finite_output, "loss");
+}
+
+TEST(ProgramBuilder, AValueThatIsUsedAfterTheProgramIsBuiltSaysSo) {
+  ProgramBuilder b("late");
+  const Value w = b.state("w", zeros(f32({4})));
+  b.output("sum", sum(w));
+  b.build();
+  for (const auto& use :
+       std::vector<std::function<void()>>{[&] { sum(w * 2.0); }, [&] { b.output("again", w); },
+                                          [&] { b.update(w, w); }, [&] { w.type(); }}) {
+    EXPECT_THAT(error_text_of(use), testing::HasSubstr("is traced no more"));
+  }
 }
 
 TEST(ProgramBuilder, StatesThatBeginAlikeShareAnInitialiser) {

@@ -5,9 +5,14 @@
 
 namespace gangway {
 
+Value::Value(Builder* builder, ValueId id) : trace_(builder->trace()), id_(id) {}
+
 Builder& Value::builder() const {
-  GW_REQUIRE(builder_ != nullptr, "value: it is empty: expected the result of an op");
-  return *builder_;
+  GW_REQUIRE(trace_ != nullptr, "value: it is empty: expected the result of an op");
+  GW_REQUIRE(
+      trace_->builder != nullptr, "value: function \"", trace_->function,
+      "\", which it is of, is traced no more: expected a value of one that is not built yet");
+  return *trace_->builder;
 }
 
 Type Value::type() const { return builder().type(id_); }

@@ -2,14 +2,16 @@
 //
 // A model reads like its equations: `x + gelu(dot(n, w))`. Every free op function and operator
 // takes the user's line through a defaulted Loc. Mixing values of two builders, or using a value
-// after its builder is gone, is an error. What C++ itself would compare or test is a handle, so a
-// value is neither comparable nor a condition: `x == y` and `if (lt(x, 0))` do not compile. eq()
-// compares elements when the program runs, and where() chooses by them.
+// after its function was built or its builder is gone, is an error. What C++ itself would compare
+// or test is a handle, so a value is neither comparable nor a condition: `x == y` and `if (lt(x,
+// 0))` do not compile. eq() compares elements when the program runs, and where() chooses by them.
 //
 // Threads: not thread-safe; a function is traced by one thread.
 #pragma once
 
 #include <concepts>
+#include <memory>
+#include <string>
 #include <type_traits>
 
 #include "ir/graph/function.h"
@@ -19,15 +21,24 @@ namespace gangway {
 
 class Builder;
 
+namespace internal {
+// A function while it is traced; its values share it, and so know when it has ended.
+struct Trace {
+  explicit Trace(Builder* in) : builder(in) {}
+  Builder* builder;      // Null: the function is built, or its builder is gone.
+  std::string function;  // Its name, then.
+};
+}  // namespace internal
+
 class Value {
  public:
   Value() = default;
-  Value(Builder* builder, ValueId id) : builder_(builder), id_(id) {}
+  Value(Builder* builder, ValueId id);
 
-  bool empty() const { return builder_ == nullptr; }
+  bool empty() const { return trace_ == nullptr; }
   // Whether both name one value of one function; nothing is known of their elements.
-  bool is(const Value& other) const { return builder_ == other.builder_ && id_ == other.id_; }
-  Builder& builder() const;  // kInvalid when empty.
+  bool is(const Value& other) const { return trace_ == other.trace_ && id_ == other.id_; }
+  Builder& builder() const;  // kInvalid when empty, and once its function is built.
   ValueId id() const { return id_; }
   Type type() const;  // A copy: the function's own list moves as it grows.
   DType dtype() const { return type().dtype; }
@@ -36,7 +47,7 @@ class Value {
   int64_t dim(int index) const;
 
  private:
-  Builder* builder_ = nullptr;
+  std::shared_ptr<const internal::Trace> trace_;
   ValueId id_ = kNone;
 };
 
