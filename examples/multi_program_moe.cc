@@ -136,7 +136,7 @@ Results run_alone(const std::string& address, const Files& files) {
   }
   const Job job = evaluation(address, files);
   for (int64_t step : checkpoints.steps()) {
-    gw::programs::load_checkpoint(job.slice, checkpoints.folder_of(step));
+    gw::programs::load_checkpoint(job.slice, checkpoints.folder_of(step), {.states = {"params.*"}});
     results.evaluate.push_back(evaluate(job));
   }
   return results;

@@ -1,8 +1,8 @@
 #include "programs/train/checkpoint.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
+#include <set>
 #include <span>
 #include <system_error>
 #include <vector>
@@ -12,24 +12,13 @@
 #include "checkpoint/tensor_files.h"
 #include "programs/train/convert_floats.h"
 #include "programs/train/earlier_names.h"
+#include "programs/train/stored_states.h"
 
 namespace gangway::programs {
 namespace {
 
-constexpr std::string_view kParameters = "params.";
-constexpr std::string_view kOptimizer = "adamw.";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
-
-// Those whose names begin so; without the prefix where it is not part of the names in the file.
-std::vector<StateTensor> stored_tensors(const Slice& slice, std::string_view prefix, bool strip) {
-  std::vector<StateTensor> stored;
-  for (StateTensor& tensor : slice.state_tensors()) {
-    if (!tensor.name.starts_with(prefix)) continue;
-    if (strip) tensor.name.erase(0, prefix.size());
-    stored.push_back(std::move(tensor));
-  }
-  return stored;
-}
+constexpr const char* kStatesFile = "states.safetensors";
 
 std::vector<TensorSpec> specs_of(const std::vector<StateTensor>& tensors) {
   std::vector<TensorSpec> specs;
@@ -102,20 +91,6 @@ const TensorView& view_of(const TensorFiles& files, const std::string& name) {
   return files.at(name);
 }
 
-// Tensors of the slice's states as the files have them; all are checked before one is written.
-std::vector<Restored> fitting(const Slice& slice, const TensorFiles& files, std::string_view prefix,
-                              bool strip) {
-  std::vector<Restored> all;
-  for (StateTensor& tensor : stored_tensors(slice, prefix, strip)) {
-    const TensorView& view = view_of(files, tensor.name);
-    const Type found = type_of(view, tensor.name);
-    GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
-               "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
-    all.push_back({std::move(tensor), view.spec->dtype, view});
-  }
-  return all;
-}
-
 void require_convertible(const TensorSpec& from, const Type& to) {
   GW_REQUIRE(from.shape == to.dims, "parameters: tensor \"", from.name,
              "\" does not fit: expected ", to_string(to), ", got ", to_string(from.dtype),
@@ -144,17 +119,79 @@ void write_tensor(const Slice& slice, const Restored& restored, int64_t piece_by
 struct Checkpoint {
   std::filesystem::path folder;
   TensorFiles model;
-  std::optional<TensorFiles> optimizer;  // None: `model` has its states too.
+  std::optional<TensorFiles> optimizer;  // None: `model` has all states, under their own names.
+  std::optional<TensorFiles> states;     // None: there are no such ones.
 };
 
 // Verifies all files that have a hash.
 Checkpoint open_checkpoint(const std::filesystem::path& folder) {
-  Checkpoint found{folder, TensorFiles::open(folder), {}};
-  if (!is_kept_by_cluster(found.model))
+  Checkpoint found{folder, TensorFiles::open(folder), {}, {}};
+  std::error_code unread;
+  if (!is_kept_by_cluster(found.model)) {
     found.optimizer = TensorFiles::open(folder / kOptimizerFile);
+    if (std::filesystem::exists(folder / kStatesFile, unread))
+      found.states = TensorFiles::open(folder / kStatesFile);
+  }
   found.model.read({});
   if (found.optimizer) found.optimizer->read({});
+  if (found.states) found.states->read({});
   return found;
+}
+
+// Where the checkpoint has the tensor of a state of this name.
+const TensorView& find(const Checkpoint& checkpoint, const std::string& name) {
+  if (!checkpoint.optimizer) return view_of(checkpoint.model, name);
+  switch (place_of(name)) {
+    case StoredIn::kModel: return view_of(checkpoint.model, name_in_model(name));
+    case StoredIn::kOptimizer: return view_of(*checkpoint.optimizer, name);
+    case StoredIn::kStates: break;
+  }
+  GW_REQUIRE(checkpoint.states.has_value(), "checkpoint: ", checkpoint.folder.string(),
+             " has no tensor ", name);
+  return view_of(*checkpoint.states, name);
+}
+
+// By the names of states, those of the checkpoint that are not among these.
+std::vector<std::string> left_over(const Checkpoint& checkpoint,
+                                   const std::set<const TensorView*>& taken) {
+  std::vector<std::string> names;
+  const auto add = [&](const TensorFiles& files, const auto& name_of) {
+    for (const auto& [name, view] : files.tensors()) {
+      if (!taken.contains(&view)) names.push_back(name_of(name));
+    }
+  };
+  const auto as_it_is = [](const std::string& name) { return name; };
+  if (!checkpoint.optimizer) {
+    add(checkpoint.model, as_it_is);
+    return names;
+  }
+  add(checkpoint.model, [](const std::string& name) { return state_of(name); });
+  add(*checkpoint.optimizer, as_it_is);
+  if (checkpoint.states) add(*checkpoint.states, as_it_is);
+  std::ranges::sort(names);
+  return names;
+}
+
+// Tensors of the slice's states as the files have them; all are checked before one is written.
+std::vector<Restored> fitting(const Slice& slice, const Checkpoint& checkpoint,
+                              const std::vector<std::string>& patterns) {
+  std::vector<Restored> all;
+  std::set<const TensorView*> taken;
+  for (StateTensor& tensor : chosen_states(slice, patterns)) {
+    const TensorView& view = find(checkpoint, tensor.name);
+    const Type found = type_of(view, tensor.name);
+    GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
+               "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
+    taken.insert(&view);
+    all.push_back({std::move(tensor), view.spec->dtype, view});
+  }
+  if (!patterns.empty()) return all;
+  const std::vector<std::string> left = left_over(checkpoint, taken);
+  if (left.empty()) return all;
+  throw Error(ErrorKind::kInvalid,
+              cat("checkpoint: ", checkpoint.folder.string(), " has tensors that no state of the ",
+                  "slice takes: ", some_of(left)),
+              {}, "say which states are to be loaded: LoadOptions::states = {\"params.*\"}");
 }
 
 // A checkpoint, or the newest one of a folder of them that is not damaged.
@@ -202,8 +239,10 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
                                                        {"data", at.data},
                                                        {"model", at.model},
                                                        {"settings", at.settings}};
-  const std::vector<StateTensor> parameters = stored_tensors(slice, kParameters, true);
-  const std::vector<StateTensor> moments = stored_tensors(slice, kOptimizer, false);
+  const std::vector<StateTensor> all = chosen_states(slice, options.states);
+  const std::vector<StateTensor> parameters = stored_in(StoredIn::kModel, all);
+  const std::vector<StateTensor> moments = stored_in(StoredIn::kOptimizer, all);
+  const std::vector<StateTensor> others = stored_in(StoredIn::kStates, all);
   const std::vector<TensorSpec> specs = specs_of(parameters);
   int64_t bytes = 0;
   for (const TensorSpec& spec : specs) bytes += static_cast<int64_t>(byte_size(spec).value_or(0));
@@ -221,6 +260,10 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
   if (files > 1) write_tensor_index(pending.folder(), plan);
   hashes[kOptimizerFile] = write_file(slice, pending.folder() / kOptimizerFile, specs_of(moments),
                                       moments, metadata, options.piece_bytes_max);
+  if (!others.empty()) {
+    hashes[kStatesFile] = write_file(slice, pending.folder() / kStatesFile, specs_of(others),
+                                     others, metadata, options.piece_bytes_max);
+  }
   write_file_hashes(pending.folder(), hashes);
   std::filesystem::path folder = pending.commit();
   directory.prune(options.keep);
@@ -243,7 +286,7 @@ void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition&
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
                                  const LoadOptions& options) {
   const Checkpoint found = find_checkpoint(path, options);
-  const auto& [folder, model, optimizer] = found;
+  const auto& [folder, model, optimizer, states] = found;
   const bool is_kept = is_kept_by_cluster(model);
   TrainingPosition at{.seed = number(model, "seed", folder)};
   if (is_kept) {
@@ -263,10 +306,8 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
   GW_REQUIRE(options.model.empty() || at.model.empty() || at.model == options.model,
              "checkpoint: ", folder.string(), " is of another model: it has the sizes ", at.model,
              ", and the program ", options.model);
-  std::vector<Restored> all = fitting(slice, model, kParameters, !is_kept);
-  std::ranges::move(fitting(slice, is_kept ? model : *optimizer, kOptimizer, false),
-                    std::back_inserter(all));
-  for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
+  for (const Restored& restored : fitting(slice, found, options.states))
+    write_tensor(slice, restored, options.piece_bytes_max);
   return at;
 }
 
@@ -275,7 +316,7 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const LoadOptions& options) {
   const TensorFiles files = TensorFiles::open(path);
   std::vector<Restored> all;
-  for (StateTensor& tensor : stored_tensors(slice, kParameters, true)) {
+  for (StateTensor& tensor : stored_in(StoredIn::kModel, slice.state_tensors())) {
     const std::string foreign = name_of(tensor.name);
     if (foreign.empty()) continue;
     const TensorView& view = files.at(foreign);

@@ -2,13 +2,14 @@
 // that never stopped.
 //
 // A folder for each step (checkpoint/checkpoint_dir.h) in the safetensors layout:
-// model*.safetensors holds the parameters under their own names ("layers.0.attn.q"), so that other
-// tools read them; optimizer.safetensors the moments. Step, data position, seed, the data's hash
-// and the model's sizes are metadata of the model files; b2sums.txt has the hashes of all. Layers that a program stacks in one state
-// are tensors of their own in the file, so a program loads what another one wrote, whichever of
-// them stacks its layers. Tensors are read from the cluster, and written to it, a piece of at most
-// 64 MiB at a time, of which each host takes or gives what its devices have: nobody holds a model,
-// nor a tensor of it.
+// model*.safetensors holds the parameters, states below "params.", under their own names
+// ("layers.0.attn.q"), so that other tools read them; optimizer.safetensors the moments, states
+// below "adamw."; states.safetensors all other states, where there are any. Step, data position,
+// seed, the data's hash and the model's sizes are metadata of the model files; b2sums.txt has the
+// hashes of all. Layers that a program stacks in one state are tensors of their own in the file, so
+// a program loads what another one wrote, whichever of them stacks its layers. Tensors are read
+// from the cluster, and written to it, a piece of at most 64 MiB at a time, of which each host
+// takes or gives what its devices have: nobody holds a model, nor a tensor of it.
 //
 // Threads: one thread.
 // Errors: as runtime/base/durable_file.h; on any failure the last good checkpoint survives.
@@ -19,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "client/client.h"
 
@@ -42,6 +44,8 @@ struct SaveOptions {
   int keep = 2;                               // Older checkpoints are removed.
   int64_t file_bytes_max = int64_t{5} << 30;  // Parameters are split over files of about this size.
   int64_t piece_bytes_max = kPieceBytesMax;
+  // Which states' tensors, as patterns ("params.*"); none: all.
+  std::vector<std::string> states = {};
 };
 struct LoadOptions {
   int64_t piece_bytes_max = kPieceBytesMax;
@@ -50,10 +54,12 @@ struct LoadOptions {
   std::string model;
   // Hears of checkpoints that were passed over because they are damaged.
   std::function<void(const std::string&)> on_warning = {};
+  // As SaveOptions: what else the files have is left there.
+  std::vector<std::string> states = {};
 };
 
-// All tensors of states whose name begins with "params." or "adamw.". Returns the checkpoint's
-// folder.
+// All tensors of the slice's states. Returns the checkpoint's folder. kInvalid where there are
+// none, and for a pattern that matches none.
 std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem::path& root,
                                       const TrainingPosition& at, const SaveOptions& options = {});
 
@@ -63,17 +69,18 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
 void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first,
                       const std::vector<std::string>& elastic = {});
 
-// Reads every such tensor of the slice's states from the newest checkpoint under `path` whose files
+// Reads every tensor of the slice's states from the newest checkpoint under `path` whose files
 // have the hashes that are written beside them (or from the folder itself), one that
 // save_checkpoint() wrote or the cluster has kept. kInvalid, naming the tensor, when one is missing
-// or differs in type, and naming the file where all are damaged; nothing is written then.
+// or differs in type, or when the files have one that no state takes, and naming the file where all
+// are damaged; nothing is written then.
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
                                  const LoadOptions& options = {});
 
 // Parameters alone from a foreign file: `name_of` gives the name in the file of a parameter
-// ("layers.0.attn.q"); an empty name leaves the parameter as it is. F16, BF16, F32 and F64 are converted
-// to the parameter's float type, to nearest, a piece at a time. Returns how many tensors were loaded, each layer of a stack counted. Errors: as
-// load_checkpoint().
+// ("layers.0.attn.q"); an empty name leaves the parameter as it is. F16, BF16, F32
+// and F64 are converted to the parameter's float type, to nearest, a piece at a time. Returns how
+// many tensors were loaded, each layer of a stack counted. Errors: as load_checkpoint().
 int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const std::function<std::string(const std::string&)>& name_of,
                     const LoadOptions& options = {});

@@ -1,0 +1,37 @@
+// Which tensors of a slice's states a checkpoint holds, and in which of its files, by what name.
+//
+//   params.layers.0.q     model.safetensors, as "layers.0.q": other tools call it so
+//   adamw.m.params.w      optimizer.safetensors, under its own name
+//   w, params             states.safetensors, the same; there where there is one such state
+//
+// Threads: pure, but for the slice's states.
+// Errors: kInvalid.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/client.h"
+
+namespace gangway::programs {
+
+enum class StoredIn : uint8_t { kModel, kOptimizer, kStates };
+
+StoredIn place_of(std::string_view state);
+// Of a state in the model's files, and back.
+std::string name_in_model(std::string_view state);
+std::string state_of(std::string_view name_in_model);
+
+// Tensors of the slice's states that one of the patterns matches ("params.*"); without patterns,
+// all. kInvalid where there are none, and for a pattern that matches none.
+std::vector<StateTensor> chosen_states(const Slice& slice,
+                                       const std::vector<std::string>& patterns);
+// Of these tensors those that lie there, as they are called there.
+std::vector<StateTensor> stored_in(StoredIn place, std::vector<StateTensor> tensors);
+
+// "a, b and 7 more".
+std::string some_of(const std::vector<std::string>& names);
+
+}  // namespace gangway::programs
