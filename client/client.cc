@@ -15,6 +15,7 @@
 #include "client/status_calls.h"
 #include "ir/plan/plan_check.h"
 #include "ir/plan/rows_overflow.h"
+#include "ir/wire/wire.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/loc.h"
@@ -173,8 +174,9 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
   std::vector<uint64_t> ids;
   for (const auto& slice : executable->slices) ids.push_back(slice->id);
   at_line(loc, [&] {
+    const std::vector<std::byte> bytes = to_wire(program);
     impl_->client->call("compile", [&, client = impl_->client.get()] {
-      executable->plan = client->session().compile(program, ids, options);
+      executable->plan = client->session().compile(bytes, ids, options);
     });
   });
   executable->updated = internal::updated_states(*executable);

@@ -5,6 +5,7 @@
 
 #include "client/failed_runs.h"
 #include "ir/plan/rows_overflow.h"
+#include "ir/wire/wire.h"
 
 namespace gangway::internal {
 namespace {
@@ -286,9 +287,10 @@ void HeldRuns::compile(ExecutableImpl& executable, Program program) {
   }
   executable.let_go_placed(old);
   CompiledPlan plan;
+  const std::vector<std::byte> bytes = to_wire(program);
   client.call("compile again", [&] {
     client.session().release_plan(old);
-    plan = client.session().compile(program, ids, options_);
+    plan = client.session().compile(bytes, ids, options_);
   });
   program_ = std::move(program);
   const std::lock_guard enqueueing(executable.enqueueing);

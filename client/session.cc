@@ -153,16 +153,15 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     return self == now.value().programs.end() ? "" : self->waits_for;
   }
 
-  CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
+  CompiledPlan compile(const std::vector<std::byte>& program, const std::vector<uint64_t>& slices,
                        const CompileOptions& options) {
-    const std::vector<std::byte> bytes = to_wire(program);
     const auto listener = std::make_shared<CompileListener>(CompileListener{options.on_progress});
     KJ_DEFER(listener->is_open = false);
     return made([&](uint64_t call) {
       const auto response = attachment_.ask<wire::Session::Compiled>([&](auto& session) {
         auto request = session.compileRequest();
         request.setProgram(
-            kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+            kj::arrayPtr(reinterpret_cast<const kj::byte*>(program.data()), program.size()));
         auto list = request.initSlices(static_cast<uint32_t>(slices.size()));
         for (uint32_t i = 0; i < list.size(); ++i) list.set(i, slices[i]);
         request.setRunsInFlightMax(static_cast<uint32_t>(options.runs_in_flight_max));
@@ -651,8 +650,8 @@ uint64_t Session::allocate(const SliceShape& shape,
 void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);
 }
-CompiledPlan Session::compile(const Program& program, const std::vector<uint64_t>& slices,
-                              const CompileOptions& options) {
+CompiledPlan Session::compile(const std::vector<std::byte>& program,
+                              const std::vector<uint64_t>& slices, const CompileOptions& options) {
   return open()->compile(program, slices, options);
 }
 void Session::release_plan(PlanId plan) {

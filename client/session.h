@@ -140,8 +140,9 @@ class Session {
   uint64_t allocate(const SliceShape& shape,
                     const std::function<void(const std::string&)>& on_wait);
   void release_slice(uint64_t slice);
-  // Suspends. With a name in the options: for who attaches to the program.
-  CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
+  // Suspends. `program`: its wire form, which takes long to make and so is made by who asks. With a
+  // name in the options: for who attaches to the program.
+  CompiledPlan compile(const std::vector<std::byte>& program, const std::vector<uint64_t>& slices,
                        const CompileOptions& options);
   void release_plan(PlanId plan);
   // Suspends.
