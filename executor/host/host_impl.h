@@ -37,9 +37,12 @@ struct Host::Impl final : DeviceRun::Listener {
   static uint32_t initialiser_number(const HostPlan& made, size_t state);
   void add_initialisers(const HostPlan& made, CompileJob& job);
   static void add_sources(HostPlan& made);
-  void load_texts(const HostPlan& made, const std::vector<SourceText>& fixed);
+  std::vector<TextRequest> texts_wanted(const HostPlan& made,
+                                        const std::vector<SourceText>& fixed) const;
+  void load_text(PlanId id, TextRequest request);
   void text_came(PlanId id, const std::string& path, const Result<TextPtr>& text);
-  void part_came(PlanId id);
+  void part_came(PlanId id, bool has_failed);
+  void drop_texts(HostPlan& made);
   void finish_install(PlanId id);
   Installed offer(HostPlan& made, const CompileJob& job);
   void drop_install(HostPlan& made);

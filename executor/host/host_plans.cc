@@ -87,13 +87,15 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
   add_functions(*made, job);
   add_initialisers(*made, job);
   add_sources(*made);
-  job.done = [this, id](const CompileJob&) { part_came(id); };
+  job.done = [this, id](const CompileJob& done) {
+    if (!done.dropped.load(std::memory_order_relaxed)) part_came(id, done.error.has_value());
+  };
   Future<Installed> installed = made->installed.future();
   const std::shared_ptr<CompileJob> shared = made->compiling;
-  HostPlan& added = *made;
-  added.to_come = 1 + added.texts.size();
+  made->to_come = 1 + made->texts.size();
+  std::vector<TextRequest> wanted = texts_wanted(*made, fixed);
   plans[id] = std::move(made);
-  load_texts(added, fixed);
+  for (TextRequest& text : wanted) load_text(id, std::move(text));
   compiler.compile(shared);
   return installed;
 }
@@ -108,20 +110,28 @@ void Host::Impl::add_sources(HostPlan& made) {
   }
 }
 
-// Beside the reactor, as compiling.
-void Host::Impl::load_texts(const HostPlan& made, const std::vector<SourceText>& fixed) {
-  const std::shared_ptr<const std::atomic<bool>> dropped(made.compiling, &made.compiling->dropped);
-  const auto readable = made.owner == PlanOwner::kOperator ? nullptr : devices.options.trusted;
+std::vector<TextRequest> Host::Impl::texts_wanted(const HostPlan& made,
+                                                  const std::vector<SourceText>& fixed) const {
+  std::vector<TextRequest> wanted;
   for (const auto& [path, none] : made.texts) {
-    TextRequest request{.path = path, .readable = readable, .dropped = dropped};
+    TextRequest& text = wanted.emplace_back();
+    text.path = path;
+    if (made.owner != PlanOwner::kOperator) text.readable = devices.options.trusted;
+    text.dropped = {made.compiling, &made.compiling->dropped};
     const auto before = std::ranges::find(fixed, path, &SourceText::path);
-    if (before != fixed.end()) request.bytes_max = before->bytes;
-    const Future<TextPtr> loaded = texts.load(std::move(request));
-    loaded.on_ready(
-        [this, guard = alive, id = made.id, dropped, path](const Result<TextPtr>& text) {
-          if (*guard && !dropped->load(std::memory_order_relaxed)) text_came(id, path, text);
-        });
+    if (before != fixed.end()) text.bytes_max = before->bytes;
   }
+  return wanted;
+}
+
+// Beside the reactor, as compiling.
+void Host::Impl::load_text(PlanId id, TextRequest request) {
+  if (request.dropped->load(std::memory_order_relaxed)) return;
+  const auto came = [this, guard = alive, id, dropped = request.dropped,
+                     path = request.path](const Result<TextPtr>& text) {
+    if (*guard && !dropped->load(std::memory_order_relaxed)) text_came(id, path, text);
+  };
+  texts.load(std::move(request)).on_ready(came);
 }
 
 void Host::Impl::text_came(PlanId id, const std::string& path, const Result<TextPtr>& text) {
@@ -131,11 +141,12 @@ void Host::Impl::text_came(PlanId id, const std::string& path, const Result<Text
   } else if (!made.no_text) {
     made.no_text = text.error();
   }
-  part_came(id);
+  part_came(id, !text.ok());
 }
 
-void Host::Impl::part_came(PlanId id) {
-  if (--plan(id).to_come == 0) finish_install(id);
+// What failed is told at once, whatever else is still to come.
+void Host::Impl::part_came(PlanId id, bool has_failed) {
+  if (--plan(id).to_come == 0 || has_failed) finish_install(id);
 }
 
 // Behind the plan's functions.
@@ -161,12 +172,16 @@ void Host::Impl::finish_install(PlanId id) {
   const std::shared_ptr<CompileJob> job = std::move(made.compiling);
   Promise<Installed> promise = std::move(made.installed);
   Result<Installed> result = result_of([&] {
+    if (made.no_text) throw Error(*made.no_text);  // Then the compiler may still be at the job.
     if (job->error) throw Error(*job->error);
-    if (made.no_text) throw Error(*made.no_text);
     take_functions(made, *job);
     return offer(made, *job);
   });
-  if (!result.ok()) plans.erase(id);
+  if (!result.ok()) {
+    job->dropped.store(true, std::memory_order_release);
+    drop_texts(made);
+    plans.erase(id);
+  }
   promise.finish(std::move(result));
 }
 
@@ -488,9 +503,15 @@ void Host::Impl::uninstall(PlanId id, bool refused) {
   erase_closed();
 }
 
+void Host::Impl::drop_texts(HostPlan& made) {
+  made.sources.clear();
+  texts.release(std::move(made.texts));
+}
+
 // Functions that are being compiled are dropped when the compiler's thread has finished them.
 void Host::Impl::drop_install(HostPlan& made) {
   made.compiling->dropped.store(true, std::memory_order_release);
+  drop_texts(made);
   made.installed.fail(install_dropped(made));
 }
 
@@ -508,8 +529,7 @@ void Host::Impl::erase_closed() {
     if (made->active > 0 || made->initialising > 0) return false;
     drop_runs(*made);
     free_memory(*made);
-    made->sources.clear();
-    texts.release(std::move(made->texts));
+    drop_texts(*made);
     return true;
   });
   if (gone == 0) return;
