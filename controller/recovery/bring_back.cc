@@ -200,8 +200,7 @@ bool Recovery::try_once(Program& program) {
     if (!install_again(program, id, graph)) return false;
   }
   if (is_over()) return false;
-  tables_.checkpoints.restore(program.slice, program.log.base());
-  if (is_over()) return false;
+  if (!restore(program) || is_over()) return false;
   return run_again(program);
 }
 
@@ -220,6 +219,22 @@ bool Recovery::install_again(Program& program, PlanId id,
   if (!program.refused) program.refused = installed.error();
   callbacks_.warn(program.session, cat("the program that lost a host is tried on other hosts: ",
                                        installed.error().message()));
+  return false;
+}
+
+// False: its newest checkpoint is damaged, and the one before it is to be tried.
+bool Recovery::restore(Program& program) {
+  const StateVersion newest = program.log.base();
+  const Result<void> restored =
+      result_of([&] { tables_.checkpoints.restore(program.slice, newest); });
+  if (restored.ok()) return true;
+  const Error& why = restored.error();
+  if (why.kind() != ErrorKind::kInvalid || !program.log.step_back() || why_not(program))
+    throw Error(why);
+  callbacks_.warn(program.session,
+                  cat("the checkpoint of version ", newest, " can't be restored: ", why.message(),
+                      "; the program goes back to version ", program.log.base(), ", and ",
+                      program.log.entries().size(), " runs since are run again"));
   return false;
 }
 

@@ -521,7 +521,8 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
   kept->done = version;
   kept->due.reset();
   // What lies beside it is of this program, also where an earlier controller kept it.
-  if (version != StateVersion() && !kept->newest) kept->newest = version;
+  kept->newest.reset();
+  if (version != StateVersion()) kept->newest = version;
 }
 
 std::vector<StateVersion> Checkpoints::on_disk(SessionId session) const {

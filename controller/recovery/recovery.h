@@ -165,6 +165,7 @@ class Recovery {
   std::vector<SliceId> slices_of(const Program& program) const;
   bool install_again(Program& program, PlanId id,
                      const std::shared_ptr<const gangway::Program>& graph);
+  bool restore(Program& program);
   bool is_left(const Program& program, const SliceRecord& slice) const;
   std::set<DeviceRef> avoided(const Program& program) const;
   bool place(Program& program, SliceId slice, Programs& programs);

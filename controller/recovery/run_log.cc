@@ -1,7 +1,7 @@
 #include "controller/recovery/run_log.h"
 
-#include <algorithm>
 #include <set>
+#include <utility>
 
 namespace gangway {
 
@@ -15,9 +15,12 @@ size_t RunLog::bytes_of(const RunFrame& frame) {
 
 bool RunLog::add(const RunFrame& frame) {
   const size_t bytes = bytes_of(frame);
-  if (entries_.size() >= kRunsMax || bytes_ + bytes > kBytesMax || by_run_.contains(frame.run) ||
-      !held_.try_grow(bytes))
+  if (entries_.size() >= kRunsMax || bytes_ + bytes > kBytesMax || by_run_.contains(frame.run))
     return false;
+  if (!held_.try_grow(bytes)) {
+    forget_before();
+    if (!held_.try_grow(bytes)) return false;
+  }
   bytes_ += bytes;
   by_run_[frame.run] = entries_.insert(entries_.end(), Entry{.frame = frame});
   return true;
@@ -43,6 +46,13 @@ void RunLog::clear() {
   by_run_.clear();
   held_.shrink(bytes_);
   bytes_ = 0;
+  forget_before();
+}
+
+void RunLog::forget_before() {
+  before_.reset();
+  before_entries_.clear();
+  held_.shrink(std::exchange(before_bytes_, 0));
 }
 
 void RunLog::spoil(StateVersion until, const std::string& why) {
@@ -52,14 +62,36 @@ void RunLog::spoil(StateVersion until, const std::string& why) {
 }
 
 void RunLog::written(StateVersion version) {
+  const bool is_whole = !spoiled_until_;  // Runs can repeat all that led to this version.
   if (spoiled_until_ && version >= *spoiled_until_) spoiled_until_.reset();
-  base_ = std::max(base_, version);
+  if (version > base_) {
+    forget_before();
+    if (is_whole) before_ = base_;
+    base_ = version;
+  }
   // The last one that this version holds, and all before it.
   auto end = entries_.begin();
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     if (at->version != StateVersion() && at->version <= version) end = std::next(at);
   }
-  while (entries_.begin() != end) remove(entries_.front().frame.run);
+  for (auto at = entries_.begin(); at != end; ++at) {
+    by_run_.erase(at->frame.run);
+    const size_t bytes = bytes_of(at->frame);
+    bytes_ -= bytes;
+    before_bytes_ += bytes;
+  }
+  before_entries_.splice(before_entries_.end(), entries_, entries_.begin(), end);
+  if (!before_ || before_bytes_ > kBeforeBytesMax) forget_before();
+}
+
+bool RunLog::step_back() {
+  if (!before_) return false;
+  for (auto at = before_entries_.begin(); at != before_entries_.end(); ++at)
+    by_run_[at->frame.run] = at;
+  entries_.splice(entries_.begin(), before_entries_);
+  bytes_ += std::exchange(before_bytes_, 0);
+  base_ = *std::exchange(before_, std::nullopt);
+  return true;
 }
 
 std::optional<std::string> RunLog::why_not() const {

@@ -3,7 +3,8 @@
 //
 //   base, run, run, run ...   the states of version `base`, and all that was run since
 //
-// A checkpoint drops what came before it. Where something happened to the states that no run can
+// A checkpoint drops what came before the one before it: should it turn out to be damaged, the log
+// steps back, where that is little enough to have been kept. Where something happened to the states that no run can
 // repeat (somebody wrote them, or runs came before the log), the log is *spoiled*: nothing can be
 // run again until a checkpoint holds that too. So it is when it grows beyond its bounds.
 //
@@ -28,6 +29,7 @@ class RunLog {
  public:
   static constexpr size_t kRunsMax = size_t{1} << 16;
   static constexpr size_t kBytesMax = size_t{64} << 20;
+  static constexpr size_t kBeforeBytesMax = size_t{4} << 20;  // Of what it can step back over.
 
   struct Entry {
     RunFrame frame;
@@ -56,17 +58,25 @@ class RunLog {
   void spoil(StateVersion until, const std::string& why);
   // There is a checkpoint of this version.
   void written(StateVersion version);
+  // The checkpoint of its base can't be read: it begins from the one before it. False: it can't.
+  bool step_back();
   // From which version's states the log begins.
   StateVersion base() const { return base_; }
   // Why it can't be run again; none: it can. O(runs).
   std::optional<std::string> why_not() const;
 
  private:
+  void forget_before();
+
   std::list<Entry> entries_;  // In the order of their submission.
   std::map<RunId, std::list<Entry>::iterator> by_run_;
   size_t bytes_ = 0;
   OwnerUse::Hold held_;
   StateVersion base_;
+  // The base before it, and what was run between the two; none: it can't be gone back to.
+  std::optional<StateVersion> before_;
+  std::list<Entry> before_entries_;
+  size_t before_bytes_ = 0;
   std::optional<StateVersion> spoiled_until_;
   std::string spoiled_why_;
 };

@@ -37,6 +37,42 @@ TEST(RunLogTest, ACheckpointDropsWhatItHolds) {
   EXPECT_FALSE(log.why_not());
 }
 
+TEST(RunLogTest, ItStepsBackToTheCheckpointBeforeTheNewest) {
+  RunLog log;
+  for (const uint64_t name : {10, 20, 30, 40}) EXPECT_TRUE(log.add(run(name)));
+  for (const uint64_t version : {1, 2, 3}) end(log, 10 * version, version);
+  log.written(StateVersion(1));
+  log.written(StateVersion(3));
+  EXPECT_THAT(names_of(log), ElementsAre(40));
+  EXPECT_TRUE(log.step_back());
+  EXPECT_THAT(names_of(log), ElementsAre(20, 30, 40));
+  EXPECT_EQ(log.base(), StateVersion(1));
+  EXPECT_NE(log.find(RunId(20)), nullptr);
+  EXPECT_FALSE(log.step_back()) << "what came before is forgotten";
+  log.written(StateVersion(3));
+  EXPECT_THAT(names_of(log), ElementsAre(40));
+  EXPECT_TRUE(log.step_back());
+}
+
+TEST(RunLogTest, ItDoesNotStepBackBehindWhatNoRunCanRepeat) {
+  RunLog log;
+  EXPECT_TRUE(log.add(run(10)));
+  end(log, 10, 2);
+  log.spoil(StateVersion(2), "somebody wrote");
+  log.written(StateVersion(2));
+  EXPECT_FALSE(log.step_back());
+}
+
+TEST(RunLogTest, ItKeepsLittleToStepBackOver) {
+  RunLog log;
+  RunFrame large = run(1);
+  large.arguments = {{.input = 0, .bytes = std::vector<std::byte>(RunLog::kBeforeBytesMax)}};
+  EXPECT_TRUE(log.add(large));
+  end(log, 1, 1);
+  log.written(StateVersion(1));
+  EXPECT_FALSE(log.step_back());
+}
+
 TEST(RunLogTest, WhatNoRunCanRepeatWaitsForACheckpoint) {
   RunLog log;
   log.spoil(StateVersion(5), "somebody wrote");

@@ -80,9 +80,10 @@ bool is_own(const CheckpointFiles& files) {
   const auto newest = CheckpointDir(files.folder).latest();
   const auto own = files.metadata.find(kProgramKey);
   if (!newest || own == files.metadata.end()) return false;
-  const TensorFiles found = TensorFiles::open(*newest);
-  const auto theirs = found.metadata().find(kProgramKey);
-  return theirs != found.metadata().end() && theirs->second == own->second;
+  const Result<TensorFiles> found = result_of([&] { return TensorFiles::open(*newest); });
+  if (!found.ok()) return false;  // Nobody can tell.
+  const auto theirs = found.value().metadata().find(kProgramKey);
+  return theirs != found.value().metadata().end() && theirs->second == own->second;
 }
 
 // Folders of an owner's programs lie side by side.

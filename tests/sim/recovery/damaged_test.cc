@@ -1,0 +1,59 @@
+// Programs that lose a host and whose newest checkpoint is damaged, on virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/tensor_files.h"
+#include "controller/recovery/checkpoints.h"
+#include "runtime/os/user.h"
+#include "tests/sim/recovery/trainer.h"
+#include "tests/sim/sim_time.h"
+
+namespace gangway {
+namespace {
+
+using sim::Trainer;
+using sim::with_trainer;
+
+std::filesystem::path folder_of(const Trainer& trainer) {
+  return trainer.root.path() / Checkpoints::escaped(own_user_name()) / "trainer";
+}
+
+void wait_for_checkpoint(const Trainer& trainer, uint64_t version) {
+  const auto newest = [&] { return trainer.client->status().programs.at(0).checkpoint; };
+  for (int i = 0; i < 1000 && newest() < version; ++i) pass(trainer.reactor, kMillisecond);
+  ASSERT_GE(newest(), version);
+}
+
+void flip_last_bit(const std::filesystem::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const auto last = static_cast<char>(file.peek() ^ 1);
+  file.seekp(-1, std::ios::end);
+  file.put(last);
+}
+
+// The first checkpoint, before which there are the first values alone, and the second.
+TEST(RecoveryDamagedTest, AProgramWhoseNewestCheckpointIsDamagedGoesBackToTheOneBefore) {
+  for (const int version : {Trainer::kEvery, 2 * Trainer::kEvery}) {
+    with_trainer(3, [&](Trainer& trainer) {
+      trainer.train(version, 1);
+      wait_for_checkpoint(trainer, static_cast<uint64_t>(version));
+      flip_last_bit(CheckpointDir(folder_of(trainer)).folder_of(version) / kModelFile);
+      trainer.cluster.kill(1);
+      trainer.train(Trainer::kSteps);
+      trainer.wait_told(cat("goes back to version ", version - Trainer::kEvery));
+      EXPECT_TRUE(trainer.was_told(": the file is damaged: expected the BLAKE2b hash"));
+      EXPECT_EQ(trainer.losses, sim::alone());
+      // What it writes next is whole.
+      wait_for_checkpoint(trainer, Trainer::kSteps);
+      const CheckpointDir written(folder_of(trainer));
+      TensorFiles::open(*written.latest()).read({});
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gangway
