@@ -1,5 +1,5 @@
-// The hashes of a checkpoint's files, in a file beside them, so that damage shows before anything is
-// restored. `b2sum --check b2sums.txt` reads it too.
+// The hashes of a checkpoint's files, in a file beside them, so that damage shows before anything
+// is restored. `b2sum --check b2sums.txt` reads it too.
 //
 //   b2sums.txt    8d4f...e1  model.safetensors      a line for each file: its BLAKE2b of 16 bytes
 //

@@ -92,10 +92,11 @@ endfunction()
 #         [PURE] [REACTORS] [DATA <files and folders>...] [TOOLS <targets>...])
 # A GoogleTest program, run as SHARDS processes (default: one), each one a CTest. ALONE: as of
 # gw_room(); GANGWAY_UNITY_TESTS compiles the others several as one. PURE: the result follows from
-# the program, DATA and TOOLS; what that asks of a test is said in tests/runner/run_test.py. REACTORS:
-# each process that it starts, and itself, fails when its event loop is held up by somebody's work.
+# the program, DATA and TOOLS; what that asks of a test is said in tests/runner/run_test.py.
+# REACTORS: it and each process that it starts fail when somebody's work holds up an event loop.
 function(gw_test name)
-  cmake_parse_arguments(T "PURE;REACTORS" "SHARDS" "SOURCES;DEPENDS;LABELS;ALONE;DATA;TOOLS" ${ARGN})
+  cmake_parse_arguments(T
+    "PURE;REACTORS" "SHARDS" "SOURCES;DEPENDS;LABELS;ALONE;DATA;TOOLS" ${ARGN})
   gw_executable(${name} SOURCES ${T_SOURCES}
     DEPENDS ${T_DEPENDS} gw_places GTest::gmock GTest::gtest GTest::gtest_main)
   if(MOLD)

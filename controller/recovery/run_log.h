@@ -4,9 +4,10 @@
 //   base, run, run, run ...   the states of version `base`, and all that was run since
 //
 // A checkpoint drops what came before the one before it: should it turn out to be damaged, the log
-// steps back, where that is little enough to have been kept. Where something happened to the states that no run can
-// repeat (somebody wrote them, or runs came before the log), the log is *spoiled*: nothing can be
-// run again until a checkpoint holds that too. So it is when it grows beyond its bounds.
+// steps back, where that is little enough to have been kept. Where something happened to the states
+// that no run can repeat (somebody wrote them, or runs came before the log), the log is *spoiled*:
+// nothing can be run again until a checkpoint holds that too. So it is when it grows beyond its
+// bounds.
 //
 // Threads: a value; nothing suspends.
 // Cost: O(log runs) a call; it keeps a copy of each run's frame, kBytesMax of them at most.

@@ -58,7 +58,7 @@ class TextStore {
         background_(reactor, std::move(name), 1) {}
 
   Future<TextPtr> load(TextRequest request);
-  // Gives back what nobody else has, which takes long where there is much of it, beside the reactor.
+  // Gives back what nobody else has beside the reactor, since that takes long where it is much.
   void release(std::map<std::string, TextPtr> texts);
   // Texts that are not loaded yet never will be.
   void stop();
