@@ -107,7 +107,7 @@ TEST(RunLogTest, ItIsBounded) {
 }
 
 TEST(RunLogTest, HoldsNoMoreThanItsOwnerMayAndGivesItBack) {
-  OwnerUse use({10'000, 1, 1});
+  OwnerUse use({10'000, 1, 1, 1});
   const auto used = [&] { return use.used("ann", OwnerResource::kMemory); };
   RunFrame large = run(1);
   large.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4000)}};

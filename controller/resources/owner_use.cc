@@ -11,7 +11,8 @@ namespace {
 size_t at(OwnerResource resource) { return static_cast<size_t>(resource); }
 
 std::string text_of(OwnerResource resource, uint64_t amount) {
-  return resource == OwnerResource::kMemory ? format_bytes(amount) : std::to_string(amount);
+  const bool is_bytes = resource == OwnerResource::kMemory || resource == OwnerResource::kMessages;
+  return is_bytes ? format_bytes(amount) : std::to_string(amount);
 }
 
 const char* hint_of(OwnerResource resource) {
@@ -21,6 +22,7 @@ const char* hint_of(OwnerResource resource) {
              "controller for more (--config: controller_bytes)";
     case OwnerResource::kCalls: return "wait for some of them first";
     case OwnerResource::kConnections: return "close some clients first";
+    case OwnerResource::kMessages: return "wait for other calls first";
   }
   return "";
 }
@@ -32,6 +34,7 @@ const char* to_string(OwnerResource resource) {
     case OwnerResource::kMemory: return "of the controller's memory";
     case OwnerResource::kCalls: return "calls under way";
     case OwnerResource::kConnections: return "connections";
+    case OwnerResource::kMessages: return "of messages under way";
   }
   return "";
 }

@@ -31,11 +31,12 @@ enum class OwnerResource : uint8_t {
   kMemory,       // Bytes: programs, plans and their texts, runs that wait, logs of runs.
   kCalls,        // Under way: each is a fiber.
   kConnections,  // Over which calls come; each is a file descriptor.
+  kMessages,     // Bytes of calls that arrive or are under way, beyond their first 64 KiB.
 };
-inline constexpr size_t kOwnerResources = 3;
+inline constexpr size_t kOwnerResources = 4;
 
 using OwnerBounds = std::array<uint64_t, kOwnerResources>;
-inline constexpr OwnerBounds kOwnerBounds = {uint64_t{1} << 30, 4096, 2048};
+inline constexpr OwnerBounds kOwnerBounds = {uint64_t{1} << 30, 4096, 2048, uint64_t{2} << 30};
 
 // "bytes of the controller's memory".
 const char* to_string(OwnerResource resource);

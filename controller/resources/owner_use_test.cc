@@ -15,7 +15,7 @@ using testing::HasSubstr;
 constexpr OwnerResource kMemory = OwnerResource::kMemory;
 
 TEST(OwnerUseTest, AnOwnerTakesUpToItsBoundAndOthersTheirs) {
-  OwnerUse use({100, 3, 2});
+  OwnerUse use({100, 3, 2, 50});
   OwnerUse::Hold ann = use.take("ann", kMemory, 60, "compile");
   EXPECT_TRUE(ann.try_grow(40));
   EXPECT_FALSE(ann.try_grow(1));
@@ -33,7 +33,7 @@ TEST(OwnerUseTest, AnOwnerTakesUpToItsBoundAndOthersTheirs) {
 }
 
 TEST(OwnerUseTest, WhatIsHeldIsGivenBackOnceWhoeverHoldsIt) {
-  OwnerUse use({100, 3, 2});
+  OwnerUse use({100, 3, 2, 50});
   {
     OwnerUse::Hold first = use.take("ann", kMemory, 10, "compile");
     OwnerUse::Hold second = std::move(first);
@@ -49,7 +49,7 @@ TEST(OwnerUseTest, WhatIsHeldIsGivenBackOnceWhoeverHoldsIt) {
 }
 
 TEST(OwnerUseTest, MemoryMayBeBoundedByOwner) {
-  OwnerUse use({100, 3, 2});
+  OwnerUse use({100, 3, 2, 50});
   use.set_memory_max({{"ann", 10}}, 50);
   EXPECT_EQ(use.max("ann", kMemory), 10u);
   EXPECT_EQ(use.max("bob", kMemory), 50u);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 
 #include "controller/service/client_sessions.h"
 #include "runtime/fibers/await.h"
+#include "runtime/fibers/kj_error.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/net/server.h"
 #include "runtime/observe/log.h"
@@ -30,6 +32,25 @@ inline constexpr size_t kCallsUnderWayMax = 1024, kJoinsMax = 4096;
 inline constexpr size_t kSlicesOfCallMax = size_t{1} << 16;
 inline constexpr size_t kInputsOfCallMax = ProgramRecord::kInputsMax;
 inline constexpr size_t kStatePartsMax = size_t{1} << 20;
+
+// What messages of an owner take while they arrive and their calls are under way.
+class OwnersMessages final : public MessageBudget {
+ public:
+  // `refused` is told why, once.
+  OwnersMessages(OwnerUse& use, const Peer& peer, std::function<void(const Error&)> refused)
+      : held_(use.hold(peer.user, OwnerResource::kMessages)), refused_(std::move(refused)) {}
+
+  bool take(size_t bytes) override {
+    const Result<void> taken = result_of([&] { held_.grow(bytes, "a message"); });
+    if (!taken.ok() && refused_) std::exchange(refused_, nullptr)(taken.error());
+    return taken.ok();
+  }
+  void give_back(size_t bytes) override { held_.shrink(bytes); }
+
+ private:
+  OwnerUse::Hold held_;
+  std::function<void(const Error&)> refused_;
+};
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:

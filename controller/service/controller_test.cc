@@ -599,7 +599,7 @@ class OwnersMemoryTest : public ::testing::Test {
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   FakeExecutor executor_;
   FakeClient client_;
-  Controller controller_{*reactor_, {.owner_bounds = {64 << 10, 100, 100}}};
+  Controller controller_{*reactor_, {.owner_bounds = {64 << 10, 100, 100, 1 << 20}}};
   HostId host_ = controller_.add_host({.name = "host-0", .devices = 4}, executor_);
 };
 

@@ -534,7 +534,12 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
           .user_of = [&impl](const AccessToken& token) { return impl.owner_of(token); },
           .on_refused = [&impl](const std::string& from,
                                 const std::string& why) { impl.refused(from, why); },
-          .on_trouble = [&impl](const Error& why) { impl.out_of_descriptors(why); }});
+          .on_trouble = [&impl](const Error& why) { impl.out_of_descriptors(why); },
+          .budget_of = [&impl](const Peer& peer) -> std::shared_ptr<MessageBudget> {
+            return std::make_shared<OwnersMessages>(
+                impl.core.owner_use(), peer,
+                [&impl, from = peer.from](const Error& why) { impl.refused(from, why.message()); });
+          }});
   if (!options.metrics_address.empty()) {
     impl.metrics = std::make_unique<MetricsServer>(
         reactor, network, options.metrics_address,

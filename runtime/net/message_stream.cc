@@ -16,8 +16,15 @@ constexpr uint32_t kSegmentsMax = 512;
 // A message as it arrives: u32 segments - 1 | u32 words of each | padding | the segments.
 class Arriving final : public capnp::MessageReader {
  public:
-  Arriving(kj::AsyncIoStream& in, capnp::ReaderOptions limits)
-      : MessageReader(limits), in_(in), words_max_(limits.traversalLimitInWords) {}
+  Arriving(kj::AsyncIoStream& in, capnp::ReaderOptions limits,
+           std::shared_ptr<MessageBudget> budget)
+      : MessageReader(limits),
+        in_(in),
+        words_max_(limits.traversalLimitInWords),
+        budget_(std::move(budget)) {}
+  ~Arriving() noexcept override {
+    if (taken_ > 0) budget_->give_back(taken_);
+  }
 
   // False: the stream has ended before it.
   kj::Promise<bool> read() {
@@ -55,7 +62,9 @@ class Arriving final : public capnp::MessageReader {
   kj::Promise<void> grow() {
     const size_t held = words_.size();
     if (held == total_) return kj::READY_NOW;
-    auto more = kj::heapArray<capnp::word>(std::min(total_, std::max(kFirstWords, 2 * held)));
+    const size_t wanted = std::min(total_, std::max(kFirstWords, 2 * held));
+    take_more(wanted);
+    auto more = kj::heapArray<capnp::word>(wanted);
     if (held > 0) std::memcpy(more.begin(), words_.begin(), held * kWord);
     words_ = kj::mv(more);
     return in_.read(words_.begin() + held, (words_.size() - held) * kWord).then([this] {
@@ -63,8 +72,18 @@ class Arriving final : public capnp::MessageReader {
     });
   }
 
+  void take_more(size_t words) {
+    const size_t bytes = (words - std::min(words, kFirstWords)) * kWord;
+    if (budget_ == nullptr || bytes <= taken_) return;
+    if (!budget_->take(bytes - taken_))
+      kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many bytes of messages"));
+    taken_ = bytes;
+  }
+
   kj::AsyncIoStream& in_;
   const uint64_t words_max_;
+  const std::shared_ptr<MessageBudget> budget_;
+  size_t taken_ = 0;              // Of the budget.
   uint32_t first_[2] = {};        // Segments - 1, and the first one's words.
   std::vector<uint32_t> sizes_;   // Of the others.
   size_t total_ = 0;              // Words.
@@ -75,7 +94,7 @@ class Arriving final : public capnp::MessageReader {
 
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> MessageStream::tryReadMessage(
     kj::ArrayPtr<kj::AutoCloseFd>, capnp::ReaderOptions options, kj::ArrayPtr<capnp::word>) {
-  auto message = kj::heap<Arriving>(in_, options);
+  auto message = kj::heap<Arriving>(in_, options, budget_);
   auto arrived = message->read();
   return arrived.then(
       [message = kj::mv(message)](bool there) mutable -> kj::Maybe<capnp::MessageReaderAndFds> {

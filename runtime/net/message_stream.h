@@ -1,22 +1,41 @@
 // MessageStream: Cap'n Proto messages over a byte stream, as TwoPartyVatNetwork takes them.
 //
 // Cap'n Proto's own reader allocates what a message's first bytes promise. This one allocates as
-// the message arrives: a peer costs at most three times the bytes that it has sent.
+// the message arrives: a peer costs at most three times the bytes that it has sent. What it takes
+// beyond the first 64 KiB of each message comes out of a MessageBudget, until the message is let go.
 //
 // Threads: the reactor's thread.
 // Ownership: the stream outlives it and the promises it gave.
 // Errors: as promises: kj DISCONNECTED when the stream ends within a message, FAILED when a message
-// is malformed or beyond the reader's traversal limit.
+// is malformed or beyond the reader's traversal limit, OVERLOADED when the budget has no more.
 // Cost: two reads for each message of up to 64 KiB, one more for each doubling.
 #pragma once
 
 #include <capnp/serialize-async.h>
 
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace gangway {
+
+// Shared by the messages of a connection, some of which may outlive it.
+class MessageBudget {
+ public:
+  virtual ~MessageBudget() = default;
+  virtual bool take(size_t bytes) = 0;  // False: there are not so many left.
+  virtual void give_back(size_t bytes) = 0;
+};
+
+}  // namespace gangway
+
 namespace gangway::internal {
 
 class MessageStream final : public capnp::MessageStream {
  public:
-  explicit MessageStream(kj::AsyncIoStream& stream) : in_(stream), out_(stream) {}
+  // Without a budget: as much as the peer sends.
+  explicit MessageStream(kj::AsyncIoStream& stream, std::shared_ptr<MessageBudget> budget = nullptr)
+      : in_(stream), out_(stream), budget_(std::move(budget)) {}
 
   // File descriptors do not come along.
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(
@@ -37,6 +56,7 @@ class MessageStream final : public capnp::MessageStream {
  private:
   kj::AsyncIoStream& in_;
   capnp::AsyncIoMessageStream out_;
+  const std::shared_ptr<MessageBudget> budget_;
 };
 
 }  // namespace gangway::internal

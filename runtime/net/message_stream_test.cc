@@ -60,6 +60,43 @@ TEST_F(MessageStreamTest, ReadsMessagesOfEveryNumberOfSegmentsInPiecesAndTheirEn
   EXPECT_TRUE(await(static_cast<capnp::MessageStream&>(stream_).tryReadMessage()) == nullptr);
 }
 
+class CountedBudget final : public MessageBudget {
+ public:
+  explicit CountedBudget(size_t bytes) : left_(bytes) {}
+  bool take(size_t bytes) override {
+    if (bytes > left_) return false;
+    left_ -= bytes;
+    return true;
+  }
+  void give_back(size_t bytes) override { left_ += bytes; }
+  size_t left() const { return left_; }
+
+ private:
+  size_t left_;
+};
+
+TEST_F(MessageStreamTest, WhatALargeMessageTakesComesOutOfABudgetUntilItIsLetGo) {
+  constexpr size_t kBudget = 1 << 20;
+  const auto budget = std::make_shared<CountedBudget>(kBudget);
+  for (const size_t bytes : {size_t{1} << 10, size_t{500} << 10, size_t{5} << 20}) {
+    pipe_ = kj::newTwoWayPipe();
+    internal::MessageStream stream(*pipe_.ends[1], budget);
+    auto reading = static_cast<capnp::MessageStream&>(stream).tryReadMessage();
+    std::vector<uint32_t> message(2 + bytes / sizeof(uint32_t));
+    message[1] = static_cast<uint32_t>(bytes / sizeof(capnp::word));
+    write(message.data(), message.size() * sizeof(uint32_t));
+    if (bytes > kBudget) {
+      EXPECT_THROW(await(kj::mv(reading)), Error);
+    } else {
+      const auto read = await(kj::mv(reading));
+      EXPECT_FALSE(read == nullptr);
+      EXPECT_EQ(budget->left() == kBudget, bytes < (64 << 10)) << bytes;
+    }
+    sent_ = kj::READY_NOW;
+  }
+  EXPECT_EQ(budget->left(), kBudget);
+}
+
 TEST_F(MessageStreamTest, AMessageThatIsMalformedTooLargeOrCutShortIsAnError) {
   const std::vector<std::vector<uint32_t>> cases = {
       {0xffffffff, 1}, {511, 1}, {0, 1 << 20}, {0, 2, 1, 1}};

@@ -235,7 +235,8 @@ void Server::serve_rpc(Incoming in) {
                   .disconnected = disconnected.future(),
                   .hang_up = [hang_up = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(
                                   kj::mv(hung_up.fulfiller))] { (*hang_up)->fulfill(); }};
-  internal::MessageStream messages(*in.stream);
+  internal::MessageStream messages(*in.stream,
+                                   options_.budget_of ? options_.budget_of(peer) : nullptr);
   capnp::TwoPartyVatNetwork network(messages, capnp::rpc::twoparty::Side::SERVER, reader_options());
   auto rpc = capnp::makeRpcServer(network, options_.bootstrap(peer));
   rpc.setFlowLimit(kRpcWordsMax);

@@ -36,6 +36,7 @@
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/future.h"
 #include "runtime/net/frames.h"
+#include "runtime/net/message_stream.h"
 #include "runtime/net/transport.h"
 
 namespace gangway {
@@ -70,6 +71,8 @@ struct ServerOptions {
   // Told of each connection that was refused.
   std::function<void(const std::string& from, const std::string& why)> on_refused;
   OnTrouble on_trouble = {};
+  // Out of what the messages of this RPC connection may take; null: as much as the peer sends.
+  std::function<std::shared_ptr<MessageBudget>(const Peer&)> budget_of = {};
 };
 
 class Server {

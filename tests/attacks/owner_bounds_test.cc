@@ -7,8 +7,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -31,7 +35,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr char kEve[] = "eve";
-constexpr OwnerBounds kSmall = {512 << 10, 64, 8};
+constexpr OwnerBounds kSmall = {512 << 10, 64, 8, 1 << 20};
 
 Program chain(const std::string& name, int nodes, int64_t width, int64_t microseconds) {
   ProgramBuilder b(name, Mesh{{{"data", 1}}});
@@ -211,6 +215,42 @@ TEST_F(OwnerBoundsTest, ConnectionsAreAsManyAsOneOwnerMayHave) {
         });
       },
       "has as many connections of this user as one user may have");
+}
+
+TEST_F(OwnerBoundsTest, MessagesThatNeverEndTakeNoMoreThanOneOwnerMay) {
+  constexpr size_t kHelloBytes = 48, kSentBytes = 300 << 10;
+  // Magic, version and kind; then a message of one segment of 64 MiB, of which little comes.
+  std::vector<unsigned char> bytes(kHelloBytes + 8 + kSentBytes, 0);
+  const unsigned char hello[] = {'G', 'W', 'A', 'Y', kConnectionVersion};
+  std::copy(std::begin(hello), std::end(hello), bytes.begin());
+  const uint32_t header[] = {0, 8 << 20};
+  std::memcpy(&bytes[kHelloBytes], header, sizeof header);
+  expect_bounded(
+      OwnerResource::kMessages,
+      [&](SimCluster& cluster, const Client&, Taken& taken) -> std::optional<Error> {
+        Reactor& reactor = Reactor::current();
+        struct Sent {
+          Stream stream;
+          bool is_closed = false;
+          std::array<unsigned char, 16> answer{};
+          kj::Promise<void> written = kj::READY_NOW, read = kj::READY_NOW;
+        };
+        const auto sent = std::make_shared<Sent>();
+        sent->stream = cluster.network.endpoint(kEve).connect("sim:controller");
+        sent->written = kj::evalNow([&] {
+                          return sent->stream->write(bytes.data(), bytes.size());
+                        }).eagerlyEvaluate([](const kj::Exception&) {});
+        // More than the controller answers, so until it closes the connection.
+        sent->read = sent->stream->tryRead(sent->answer.data(), 16, 16)
+                         .then([at = sent.get()](size_t) { at->is_closed = true; },
+                               [at = sent.get()](const kj::Exception&) { at->is_closed = true; })
+                         .eagerlyEvaluate(nullptr);
+        WaitQueue().wait_until_ns("for a refusal", reactor.clock().now_ns() + kMs);
+        if (sent->is_closed) return Error(ErrorKind::kOverloaded, "the connection has ended");
+        taken.push_back(sent);
+        return std::nullopt;
+      },
+      "the connection has ended");
 }
 
 // Rows of the table: what is taken, its bound by owner, and the test, as "file: name".
