@@ -241,11 +241,12 @@ interface Executor {
   # allocates nothing on the others.
 
   install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64, ofOther :Bool,
-              texts :List(SourceText))
+              texts :List(SourceText), owner :Text)
           -> (needs :List(DeviceNeed), offers :List(LinkOffer), texts :List(SourceText));
   # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
   # verified on reading. `self`: this host's index in the plan. `ofOther`: its owner is not who runs
-  # the controller, so its sources read no files but those of folders that the executor trusts.
+  # the controller, so its sources read no files but those of folders that the executor trusts, and
+  # all programs of its `owner` together at most half of the memory that the host has for texts.
   # `texts`: those that its sources read, as they were when it was installed first: of these paths
   # no more bytes are read. In the answer: what the host has read. The controller compares them.
 

@@ -43,8 +43,12 @@ struct MoveRequest {
 };
 
 // Whose program a plan is of: of who runs the controller and its executors, or of anybody else, who
-// may not read all files that an executor can.
-enum class PlanOwner : uint8_t { kOperator, kOther };
+// may not read all files that an executor can, nor take all that its host has for texts.
+struct PlanOwner {
+  bool is_operator = true;
+  std::string name = {};  // As protocol/owner.h; empty: not known.
+  friend bool operator==(const PlanOwner&, const PlanOwner&) = default;
+};
 
 // A text that sources of a plan read: so many bytes of what lies at the path, and no more, even
 // where it has grown since.

@@ -230,7 +230,7 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   options.on_progress = ProgressTeller(reactor_, record.unwanted, tell);
   if (request.pacer != nullptr) pace(*request.pacer, *program, *record.unwanted);
   std::shared_ptr<Lowered> lowered = background_.run(
-      record.owner_name,
+      record.is_of.name,
       [program = std::move(program), options = std::move(options), cache = cache_] {
         auto made = std::make_shared<Lowered>();
         made->plan = std::make_shared<const Plan>(gangway::lower(*program, options, *cache));
@@ -268,7 +268,6 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   placed.dispatch = request.dispatch;
   placed.overlays = request.overlaid;
   placed.is_of = request.owner;
-  placed.owner_name = request.owner_name;
   placed.held = std::move(request.held);
   placed.states_since = request.states_since;
   for (SourceText& text : request.texts) placed.texts.push_back({std::move(text), {}});

@@ -38,8 +38,7 @@ struct PlanRecord {
   PlanId id;
   PlanId on_hosts;  // What hosts call it: another name each time it is installed.
   SessionId owner;
-  PlanOwner is_of = PlanOwner::kOperator;
-  std::string owner_name;    // Whose turn on the compiler's threads it takes.
+  PlanOwner is_of;           // Whose turn on the compiler's threads it takes, too.
   OwnerUse::Hold held;       // What it takes of the controller's memory.
   size_t lowered_bytes = 0;  // Of that, the plan and its text.
   std::shared_ptr<const Program> program;
@@ -101,8 +100,7 @@ struct CompileRequest {
   // On the reactor's thread, at most kCompileStagesMax times, and not after compile() has ended.
   std::function<void(const CompileStage&)> on_progress;
   Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
-  PlanOwner owner = PlanOwner::kOperator;
-  std::string owner_name = {};
+  PlanOwner owner = {};
   OwnerUse::Hold held = {};  // Has the program; grows by what lowering gives.
   // As an earlier controller knew it, whose program goes on; none: from now on.
   std::optional<StateVersion> states_since = {};

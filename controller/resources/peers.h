@@ -45,7 +45,7 @@ class ExecutorPeer {
  public:
   virtual ~ExecutorPeer() = default;
   virtual Future<Installed> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
-                                    StateScope scope, PlanOwner owner,
+                                    StateScope scope, const PlanOwner& owner,
                                     const std::vector<SourceText>& texts) = 0;
   virtual Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;

@@ -476,8 +476,8 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   request.overlaid = options_.overlay_memory;
-  request.owner_name = owner_of(session);
-  if (request.owner_name != own_user_name()) request.owner = PlanOwner::kOther;
+  request.owner.name = owner_of(session);
+  request.owner.is_operator = request.owner.name == own_user_name();
   return plans_.compile(session, holder_name(session),
                         std::make_shared<const Program>(std::move(program)), slices,
                         std::move(request));

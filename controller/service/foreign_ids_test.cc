@@ -116,11 +116,11 @@ TEST_F(ForeignIdsTest, AProgramIsNotCompiledOnAnothersSlice) {
 
 // Hosts let it read less (executor/sources/data_source.h).
 TEST_F(ForeignIdsTest, HostsAreToldWhetherAProgramIsOfWhoRunsThem) {
-  EXPECT_EQ(executor_[0].installed_of, PlanOwner::kOther);
+  EXPECT_FALSE(executor_[0].installed_of.is_operator);
   FakeClient own;
   const SessionId operators = controller_.add_session("own", own_user_name(), own);
   compile(operators);
-  EXPECT_EQ(executor_[0].installed_of, PlanOwner::kOperator);
+  EXPECT_TRUE(executor_[0].installed_of.is_operator);
 }
 
 }  // namespace

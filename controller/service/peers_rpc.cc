@@ -59,14 +59,15 @@ void PeerStream::close() {
 }
 
 Future<Installed> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>& bytes,
-                                       uint32_t self, StateScope scope, PlanOwner owner,
+                                       uint32_t self, StateScope scope, const PlanOwner& owner,
                                        const std::vector<SourceText>& texts) {
   auto request = executor_.installRequest();
   request.setPlan(plan.value);
   request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
   request.setSelf(self);
   request.setScope(scope.id);
-  request.setOfOther(owner == PlanOwner::kOther);
+  request.setOfOther(!owner.is_operator);
+  request.setOwner(owner.name);
   write(request.initTexts(static_cast<uint32_t>(texts.size())), texts);
   auto promise = request.send();
   return as_future<Installed>(reactor_, "install", [promise = kj::mv(promise)]() mutable {

@@ -54,7 +54,7 @@ class ExecutorRpc final : public ExecutorPeer, public CheckpointPeer {
   ~ExecutorRpc() noexcept override {}  // A capability may throw when it is dropped: end there.
 
   Future<Installed> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
-                            StateScope scope, PlanOwner owner,
+                            StateScope scope, const PlanOwner& owner,
                             const std::vector<SourceText>& texts) override;
   Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) override;
   Future<void> commit_install(PlanId plan) override;

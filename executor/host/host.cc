@@ -43,7 +43,7 @@ const HostOptions& Host::options() const { return impl_->devices.options; }
 std::string Host::describe_devices() const { return impl_->devices.describe(); }
 
 Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                                StateScope scope, PlanOwner owner,
+                                StateScope scope, const PlanOwner& owner,
                                 const std::vector<SourceText>& texts) {
   return impl_->install(id, std::move(plan), self, scope, owner, texts);
 }

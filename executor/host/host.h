@@ -104,7 +104,7 @@ class Host {
   // reactor is free meanwhile, and an uninstall makes it kCancelled. `texts`: those that it has
   // read before, of which no more is read now.
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                            StateScope scope, PlanOwner owner = PlanOwner::kOperator,
+                            StateScope scope, const PlanOwner& owner = {},
                             const std::vector<SourceText>& texts = {});
   // The offers of all hosts of the plan.
   void link(PlanId id, const std::vector<LinkOffer>& offers);

@@ -32,7 +32,7 @@ struct Host::Impl final : DeviceRun::Listener {
 
   // host_plans.cc
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                            StateScope scope, PlanOwner owner,
+                            StateScope scope, const PlanOwner& owner,
                             const std::vector<SourceText>& fixed);
   static uint32_t initialiser_number(const HostPlan& made, size_t state);
   void add_initialisers(const HostPlan& made, CompileJob& job);

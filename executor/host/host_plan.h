@@ -78,7 +78,7 @@ struct HostPlan {
   std::shared_ptr<const Plan> plan;
   uint32_t self = 0;
   StateScope scope;
-  PlanOwner owner = PlanOwner::kOperator;
+  PlanOwner owner;
   PlanStage stage = PlanStage::kCompiling;
   int64_t init_arena = 0;  // What initialisers of its states need.
   // One of its devices has less memory in all than it needs there: it offers nothing to its peers.

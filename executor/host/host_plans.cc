@@ -64,7 +64,7 @@ HostPlan& Host::Impl::plan(PlanId id) {
 }
 
 Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
-                                      StateScope scope, PlanOwner owner,
+                                      StateScope scope, const PlanOwner& owner,
                                       const std::vector<SourceText>& fixed) {
   GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
   require_valid_on(*given, self, static_cast<uint32_t>(devices.all.size()));
@@ -116,7 +116,10 @@ std::vector<TextRequest> Host::Impl::texts_wanted(const HostPlan& made,
   for (const auto& [path, none] : made.texts) {
     TextRequest& text = wanted.emplace_back();
     text.path = path;
-    if (made.owner != PlanOwner::kOperator) text.readable = devices.options.trusted;
+    if (!made.owner.is_operator) {
+      text.readable = devices.options.trusted;
+      text.owner = made.owner.name;
+    }
     text.dropped = {made.compiling, &made.compiling->dropped};
     const auto before = std::ranges::find(fixed, path, &SourceText::path);
     if (before != fixed.end()) text.bytes_max = before->bytes;

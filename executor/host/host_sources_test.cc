@@ -73,8 +73,7 @@ TEST_F(HostSourcesTest, PlansThatReadOneTextShareItAndTheHostCountsItOnce) {
 TEST_F(HostSourcesTest, OfATextThatHasGrownNoMoreIsReadThanBefore) {
   const std::string path = write("text", std::string(kBytes, '\1') + "more").string();
   const SourceText before{path, static_cast<uint64_t>(kBytes), "of no matter here"};
-  const Installed got =
-      host().install(kPlan, reading(path), 0, {1}, PlanOwner::kOperator, {before}).take();
+  const Installed got = host().install(kPlan, reading(path), 0, {1}, {}, {before}).take();
   EXPECT_THAT(got.texts, ElementsAre(SourceText{path, static_cast<uint64_t>(kBytes),
                                                 content_hash(std::string(kBytes, '\1'))}));
 }

@@ -59,7 +59,7 @@ class ExecutorServer final : public wire::Executor::Server {
           host_
               .install(PlanId(params.getPlan()), std::move(plan), params.getSelf(),
                        {params.getScope()},
-                       params.getOfOther() ? PlanOwner::kOther : PlanOwner::kOperator,
+                       {.is_operator = !params.getOfOther(), .name = params.getOwner().cStr()},
                        read(params.getTexts()))
               .take();
       auto results = context.getResults();

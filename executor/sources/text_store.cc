@@ -31,7 +31,8 @@ std::string path_to_read(const std::string& path, const TrustedFiles* readable) 
 }  // namespace
 
 Future<TextPtr> TextStore::load(TextRequest request) {
-  return background_.start([this, request = std::move(request)] { return read(request); });
+  const std::string owner = request.owner;
+  return background_.start(owner, [this, request = std::move(request)] { return read(request); });
 }
 
 void TextStore::release(std::map<std::string, TextPtr> texts) {
@@ -57,7 +58,7 @@ TextPtr TextStore::read(const TextRequest& request) {
   const auto text = std::make_shared<LoadedText>();
   text->counted = budget_
                       .take(static_cast<int64_t>(bytes),
-                            cat("text \"", cut(request.path, kPathBytesShown), "\""))
+                            cat("text \"", cut(request.path, kPathBytesShown), "\""), request.owner)
                       .take();
   text->bytes.resize(bytes);
   Hasher hasher;

@@ -1,5 +1,5 @@
 // TextStore: the texts that an executor's sources read, loaded beside the reactor: the next
-// heartbeat does not wait for a disk.
+// heartbeat does not wait for a disk. Owners take turns.
 //
 // Plans that read the same bytes, from whichever path, share one copy of them. It is counted
 // against the host's memory until the last of them has gone.
@@ -45,6 +45,9 @@ struct TextRequest {
   std::shared_ptr<const std::atomic<bool>> dropped;  // Set: nobody wants it any more.
   // Of the text; what lies behind them was added later.
   uint64_t bytes_max = std::numeric_limits<uint64_t>::max();
+  // Whose turn it takes, and whose part of the host's memory; empty: the operator's, who may take
+  // all.
+  std::string owner = {};
 };
 
 class TextStore {

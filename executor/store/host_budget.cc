@@ -13,12 +13,41 @@ Error HostBudget::too_large(int64_t bytes, int64_t used, const std::string& what
       {}, "resume or stop a suspended program, or give the executor more (--suspended-memory)");
 }
 
-Result<std::shared_ptr<void>> HostBudget::take(int64_t bytes, const std::string& what) {
-  for (int64_t used = in_use(); true;) {
-    if (bytes > bytes_max_ - used) return too_large(bytes, used, what);
-    if (in_use_->compare_exchange_weak(used, used + bytes)) break;
+Error HostBudget::too_much(int64_t bytes, int64_t used, const std::string& what,
+                           const std::string& owner) const {
+  const auto text = [](int64_t size) { return format_bytes(static_cast<uint64_t>(size)); };
+  return Error(ErrorKind::kOverloaded,
+               cat(what, ": owner \"", owner, "\" has ", text(used),
+                   " of the host's memory for texts: expected at most ", text(of_one_owner_max()),
+                   ", half of it, got ", text(bytes), " more"),
+               {}, "end a program that reads another text, or take a smaller one");
+}
+
+Result<std::shared_ptr<void>> HostBudget::take(int64_t bytes, const std::string& what,
+                                               const std::string& owner) {
+  const std::lock_guard lock(used_->mutex);
+  if (bytes > bytes_max_ - used_->all) return too_large(bytes, used_->all, what);
+  if (!owner.empty()) {
+    const auto found = used_->by_owner.find(owner);
+    const int64_t used = found == used_->by_owner.end() ? 0 : found->second;
+    if (bytes > of_one_owner_max() - used) return too_much(bytes, used, what, owner);
+    if (bytes > 0) used_->by_owner[owner] += bytes;
   }
-  return std::shared_ptr<void>(nullptr, [in_use = in_use_, bytes](void*) { *in_use -= bytes; });
+  used_->all += bytes;
+  return std::shared_ptr<void>(
+      nullptr, [used = used_, bytes, owner](void*) { used->give_back(bytes, owner); });
+}
+
+int64_t HostBudget::in_use() const {
+  const std::lock_guard lock(used_->mutex);
+  return used_->all;
+}
+
+void HostBudget::Used::give_back(int64_t bytes, const std::string& owner) {
+  const std::lock_guard lock(mutex);
+  all -= bytes;
+  const auto found = by_owner.find(owner);
+  if (found != by_owner.end() && (found->second -= bytes) == 0) by_owner.erase(found);
 }
 
 }  // namespace gangway

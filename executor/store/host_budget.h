@@ -1,14 +1,15 @@
 // HostBudget: how much memory of its host an executor gives to the states of suspended programs,
-// and to the texts that sources read.
+// and to the texts that sources read. One owner has at most half of it.
 //
 // Threads: any.
 // Ownership: what take() returns may outlive the budget.
 // Errors: kOverloaded, naming what needs how much and how much is left.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "runtime/base/result.h"
@@ -19,16 +20,26 @@ class HostBudget {
  public:
   explicit HostBudget(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Counted until the answer is dropped.
-  Result<std::shared_ptr<void>> take(int64_t bytes, const std::string& what);
-  int64_t in_use() const { return in_use_->load(); }
+  // Counted until the answer is dropped. `owner`: whose it is; empty: of nobody who is bounded.
+  Result<std::shared_ptr<void>> take(int64_t bytes, const std::string& what,
+                                     const std::string& owner = {});
+  int64_t in_use() const;
   int64_t bytes_max() const { return bytes_max_; }
+  int64_t of_one_owner_max() const { return bytes_max_ / 2; }
 
  private:
+  struct Used {
+    mutable std::mutex mutex;
+    int64_t all = 0;
+    std::map<std::string, int64_t> by_owner;  // Of those who have some.
+    void give_back(int64_t bytes, const std::string& owner);
+  };
   Error too_large(int64_t bytes, int64_t used, const std::string& what) const;
+  Error too_much(int64_t bytes, int64_t used, const std::string& what,
+                 const std::string& owner) const;
 
   const int64_t bytes_max_;
-  const std::shared_ptr<std::atomic<int64_t>> in_use_ = std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<Used> used_ = std::make_shared<Used>();
 };
 
 }  // namespace gangway

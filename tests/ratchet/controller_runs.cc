@@ -22,8 +22,8 @@ constexpr uint32_t kDevices = 2;  // Of each host.
 class FakeExecutor final : public ExecutorPeer {
  public:
   explicit FakeExecutor(bool keeps) : keeps_(keeps) {}
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope, PlanOwner,
-                            const std::vector<SourceText>&) override {
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
+                            const PlanOwner&, const std::vector<SourceText>&) override {
     Installed installed;
     for (uint32_t d = 0; d < kDevices; ++d) installed.needs.push_back({.device = d});
     return Future<Installed>(Result<Installed>(std::move(installed)));

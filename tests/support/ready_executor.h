@@ -16,8 +16,8 @@ class ReadyExecutor : public ExecutorPeer {
   // A plan needs so much of each of its devices.
   explicit ReadyExecutor(uint32_t devices, const DeviceNeed& need = {})
       : devices_(devices), need_(need) {}
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope, PlanOwner,
-                            const std::vector<SourceText>&) override {
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
+                            const PlanOwner&, const std::vector<SourceText>&) override {
     Installed reply;
     reply.needs.assign(devices_, need_);
     for (uint32_t d = 0; d < devices_; ++d) reply.needs[d].device = d;

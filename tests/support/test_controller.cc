@@ -36,7 +36,8 @@ FakeExecutor::FakeExecutor() = default;
 FakeExecutor::~FakeExecutor() = default;
 
 Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
-                                        PlanOwner owner, const std::vector<SourceText>& texts) {
+                                        const PlanOwner& owner,
+                                        const std::vector<SourceText>& texts) {
   installed_of = owner;
   ++installs;
   texts_asked = texts;

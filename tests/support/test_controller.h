@@ -43,8 +43,8 @@ class FakeExecutor final : public ExecutorPeer {
  public:
   FakeExecutor();
   ~FakeExecutor() override;
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope, PlanOwner,
-                            const std::vector<SourceText>& texts) override;
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
+                            const PlanOwner&, const std::vector<SourceText>& texts) override;
   Future<void> link(PlanId, const std::vector<LinkOffer>&) override;
   Future<void> commit_install(PlanId) override;
   Future<int64_t> move_states(const MoveRequest&) override;
@@ -70,7 +70,7 @@ class FakeExecutor final : public ExecutorPeer {
   std::optional<Promise<int64_t>> moving;        // Set: what move_states waits for.
   std::optional<Promise<HostTimeline>> telling;  // Set: what timeline waits for.
   uint32_t events_asked = 0;
-  PlanOwner installed_of = PlanOwner::kOperator;  // Of the last one.
+  PlanOwner installed_of;  // Of the last one.
   std::vector<MoveRequest> moves;
   FakeCheckpoints store;
   std::vector<Message> received;
