@@ -201,6 +201,25 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
   while (!kept->is_watching) kept->changed.wait("for checkpoints to begin");
 }
 
+// Those of programs that have ended stay until somebody removes them, also where a later one has
+// the name.
+void Checkpoints::require_room_for_folder(SessionId session) const {
+  if (options_.folder.empty() || kept_of(session) != nullptr) return;
+  const std::filesystem::path owners =
+      (std::filesystem::path(options_.folder) / callbacks_.place_of(session)).parent_path();
+  size_t count = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(owners, error), end;
+       !error && at != end && count < kFoldersOfOwnerMax; at.increment(error))
+    ++count;
+  if (count < kFoldersOfOwnerMax) return;
+  throw Error(
+      ErrorKind::kOverloaded,
+      cat("keep_checkpoints: ", owners.string(), " has ", count,
+          " folders of checkpoints: expected at most ", kFoldersOfOwnerMax, " of one owner"),
+      {}, "remove those of programs that have ended (gangway checkpoint rm)");
+}
+
 std::optional<StateVersion> Checkpoints::newest(SliceId slice) const {
   const auto found = kept_.find(slice);
   return found == kept_.end() ? std::nullopt : found->second->newest;

@@ -57,6 +57,8 @@ class Checkpoints {
   static constexpr int64_t kAheadNs = 100'000'000;
   // Of one owner on one host: to write from, and as many to restore from.
   static constexpr int kSegmentsOfOwnerMax = 16;
+  // Folders of one owner's programs, with those of programs that have ended.
+  static constexpr size_t kFoldersOfOwnerMax = 1024;
 
   // A whole state, in an executor's segment.
   struct Part {
@@ -93,6 +95,8 @@ class Checkpoints {
 
   // Throws what keeps the slice's hosts from having memory for its states now.
   void try_memory(SessionId session, SliceId slice);
+  // Of a program that keeps none yet: kOverloaded where its owner has kFoldersOfOwnerMax folders.
+  void require_room_for_folder(SessionId session) const;
   // From now on a checkpoint of this slice's states is written at each multiple of `every`
   // versions, the next one first. Asked again, the new options hold behind the one under way.
   void keep(SessionId session, SliceId slice, RecoveryOptions options);

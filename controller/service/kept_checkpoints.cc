@@ -27,6 +27,7 @@ void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOpti
                                   const StopToken& asker) {
   recovery_.wait_until_back(session, asker);
   require_open(session);
+  checkpoints_.require_room_for_folder(session);
   checkpoints_.try_memory(session, slice);
   require_open(session);
   checkpoints_.keep(session, slice, std::move(options));

@@ -54,6 +54,16 @@ size_t mapped_segments() {
   return count;
 }
 
+// As `gangway checkpoint rm` does.
+void remove_of_ended(const fs::path& folder, const std::string& program) {
+  std::error_code error;
+  for (const auto& owner : fs::directory_iterator(folder, error)) {
+    for (const auto& of : fs::directory_iterator(owner.path(), error)) {
+      if (of.path().filename().string().starts_with(program)) fs::remove_all(of.path(), error);
+    }
+  }
+}
+
 void count_process(const fs::path& folder, Piles& piles) {
   piles["fibers"] = Reactor::current().live_fibers();
   piles["descriptors"] = entries_of("/proc/self/fd");
@@ -69,6 +79,7 @@ class Lives {
       : cluster_(cluster), rng_(seed, 0x3EE45), weeks_(weeks) {}
 
   void live(int number) {
+    remove_of_ended(cluster_.options().checkpoint_folder, "kept");
     const std::string name = cat("program-", number);
     try {
       if (number % 10 == 0) come_and_go(cat("pod-", number));
@@ -90,6 +101,7 @@ class Lives {
   Piles piles(const fs::path& folder) {
     Controller& controller = cluster_.controller.controller();
     pass(2000 * kMs);
+    remove_of_ended(folder, "kept");
     controller.hosts().names().forget_old(Reactor::current().clock().now_ns() +
                                           HostNames::kForgetAfterNs);
     Piles piles = controller.census();
@@ -181,6 +193,7 @@ class Controllers {
       see_it_go_on();
     }
     if (number % 3 == 0) run_another();
+    remove_of_ended(state_ / "checkpoints", "another");
     controller.end_in_order(1000);
   }
   Piles piles() {

@@ -210,6 +210,24 @@ TEST(CheckpointsTest, ThoseOfATrainingThatWasResumedAreNumberedOn) {
   EXPECT_EQ(losses[1], losses[0]);
 }
 
+TEST(CheckpointsTest, AnOwnersProgramsHaveABoundedNumberOfFolders) {
+  const TempDir root;
+  for (size_t i = 0; i < Checkpoints::kFoldersOfOwnerMax; ++i)
+    std::filesystem::create_directories(folder_of(root, cat("p", i)));
+  auto reactor = Reactor::make_simulated({.seed = 2});
+  with_client(*reactor, {.checkpoint_folder = root.path().string()},
+              [&](SimCluster&, const Client& client) {
+                const Slice slice = client.allocate({.devices = 4});
+                const Executable step = slice.compile(training());
+                const Error error = error_of([&] { slice.keep_checkpoints({.every = 5}); });
+                EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+                EXPECT_THAT(error.what(), HasSubstr("has 1024 folders of checkpoints"));
+                EXPECT_THAT(error.what(), HasSubstr("gangway checkpoint rm"));
+                std::filesystem::remove(folder_of(root, "p7"));
+                slice.keep_checkpoints({.every = 5});
+              });
+}
+
 TEST(CheckpointsTest, StatesGoBackToAVersionThatIsKept) {
   const TempDir root;
   auto reactor = Reactor::make_simulated({.seed = 5});
