@@ -319,7 +319,11 @@ void Recovery::move_slices(Program& program, Programs& programs) {
       callbacks_.warn(program.session, cat("the program waits for ", program.waits_for,
                                            " devices: ", tables_.slices.in_the_way(shape)));
     }
-    tables_.hosts.freed().waiting.wait("for devices of a program that lost a host");
+    Freed& freed = tables_.hosts.freed();
+    std::set<int64_t> memory;
+    if (shape.memory_bytes > 0) memory.insert(shape.memory_bytes);
+    const FreedMemory::Watch watch(freed.memory, memory, [&freed] { freed.waiting.wake_all(); });
+    freed.waiting.wait("for devices of a program that lost a host");
   }
 }
 

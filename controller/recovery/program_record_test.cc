@@ -94,6 +94,38 @@ TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
       std::get<Schedule::List>(std::get<Schedule>(read.repetition.inputs[2].value).form)[0]));
 }
 
+// As the first release with records wrote it: it stays readable.
+constexpr char kFirstRelease[] =
+    R"({"gangway":"program","version":1,"head":717,"bytes":3,)"
+    R"("hash":"d4fd2d77cd087ea34449c9e48b182a6e"})"
+    "\n"
+    R"({"name":"train","owner":"ann","share":{"weight":1.0,"priority":0},)"
+    R"("slices":[{"devices":4,"ranks_per_device":1,"axes":[],"one_island":false,)"
+    R"("per_host_max":0,"memory_bytes":0,"exclusive":false,"readers":["*"]}],)"
+    R"("executables":[{"name":"step","bytes":3,"slices":[0],"runs_in_flight_max":2,)"
+    R"("dispatch":"parallel","position":0}],"kept_slice":0,"recovery":{"every":20,"keep":2,)"
+    R"("elastic":["data"],"metadata":{"a":"b"}},"is_checkpointed":true,)"
+    R"("repetition":{"executable":0,"steps":100,"inputs":[{"linear":[1.0,"inf"],"input":0},)"
+    R"({"warmup_cosine":{"peak":0.1,"warmup":1,"steps":10,"final_share":0.0,"begin":0},)"
+    R"("input":1},{"list":[1.5],"input":2},{"constant":"00ff","input":3}],"position":0,)"
+    R"("first_version":0,"restorable_from":0}})"
+    "\nabc";
+
+TEST(ProgramRecordTest, ARecordOfTheFirstReleaseIsRead) {
+  const ProgramRecord program = parse_record(kFirstRelease, "FILE");
+  EXPECT_EQ(program.name, "train");
+  EXPECT_EQ(program.owner, "ann");
+  EXPECT_EQ(program.slices.at(0).shape.devices, 4u);
+  EXPECT_EQ(program.slices[0].readers, std::set<std::string>{"*"});
+  EXPECT_EQ(*program.executables.at(0).program, *bytes_of("abc"));
+  EXPECT_TRUE(program.executables[0].texts.empty());
+  EXPECT_EQ(program.executables[0].states_since, 0u);
+  EXPECT_EQ(program.recovery.every, 20u);
+  EXPECT_TRUE(program.is_checkpointed);
+  EXPECT_EQ(program.repetition.inputs.size(), 4u);
+  EXPECT_EQ(print_record(parse_record(print_record(program), "FILE")), print_record(program));
+}
+
 TEST(ProgramRecordTest, ANameThatCantBeReadAgainIsRefused) {
   ProgramRecord program = a_program();
   program.name = "caf\xE9";
