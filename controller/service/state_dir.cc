@@ -41,6 +41,13 @@ constexpr size_t kShownMax = 64;  // Of a line, in messages.
 constexpr size_t kFileBytesMax = 64 << 20;
 constexpr size_t kRecordNameBytesMax = 240;  // File systems take 255, and some is added.
 
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const bool is_known = fs::exists(path, error);
+  if (error) fail_file("look at", path, error.value());
+  return is_known;
+}
+
 [[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& hint,
                          ErrorKind kind = ErrorKind::kInvalid) {
   throw Error(kind, cat("state folder: ", where, " ", what), {}, hint);
@@ -190,7 +197,8 @@ std::vector<KeptHost> parse_hosts(std::string_view text, const std::string& file
 StateDir::StateDir(fs::path folder) : folder_(std::move(folder)) {
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (!fs::is_directory(folder_)) {
+  std::error_code unread;
+  if (!fs::is_directory(folder_, unread)) {
     refuse(folder_.string(), cat("can't be made a folder: ", error.message()),
            "choose another one with --state-dir");
   }
@@ -200,7 +208,7 @@ StateDir::StateDir(fs::path folder) : folder_(std::move(folder)) {
     read_log_header();
     read_programs();
     require_writable(folder_);
-    if (fs::exists(folder_ / kRecords)) require_writable(folder_ / kRecords);
+    if (is_there(folder_ / kRecords)) require_writable(folder_ / kRecords);
     set_aside_files();
   } catch (...) {
     ::close(folder_fd_);
@@ -223,7 +231,7 @@ void StateDir::lock() {
 
 void StateDir::read_hosts() {
   const fs::path file = folder_ / kHosts;
-  if (!fs::exists(file)) return;
+  if (!is_there(file)) return;
   const auto why =
       why_unreadable([&] { hosts_ = parse_hosts(read_whole(file, kFileBytesMax), file.string()); });
   if (why) set_aside_.push_back({file, {}, why->message()});
@@ -231,7 +239,7 @@ void StateDir::read_hosts() {
 
 void StateDir::read_log_header() {
   const fs::path file = folder_ / kPrograms;
-  if (!fs::exists(file)) return;
+  if (!is_there(file)) return;
   const auto why = why_unreadable([&] {
     std::string first;
     std::getline(std::ifstream(file), first);
@@ -251,10 +259,11 @@ ProgramRecord StateDir::read_program(const fs::path& file) const {
 // In an order that does not hang on the file system.
 void StateDir::read_programs() {
   const fs::path folder = folder_ / kRecords;
-  if (!fs::exists(folder)) return;
+  if (!is_there(folder)) return;
   std::error_code error;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder, error)) files.push_back(entry.path());
+  fs::directory_iterator entries(folder, error), end;
+  for (; !error && entries != end; entries.increment(error)) files.push_back(entries->path());
   if (error) fail_file("read the folder", folder, error.value());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
@@ -272,7 +281,7 @@ void StateDir::set_aside_files() {
   for (SetAside& file : set_aside_) {
     const std::string name = file.was.filename();
     file.is = folder / name;
-    for (int number = 2; fs::exists(file.is); ++number) file.is = folder / cat(name, "~", number);
+    for (int number = 2; is_there(file.is); ++number) file.is = folder / cat(name, "~", number);
     if (rename(file.was.c_str(), file.is.c_str()) != 0) fail_file("rename", file.was, errno);
     sync_folder(file.was.parent_path());
   }

@@ -23,6 +23,9 @@ void check_text(const Tree& tree, Findings& findings);
 // [banned-call] [ifdef]
 void check_calls(const Tree& tree, Findings& findings);
 
+// [path-error]
+void check_paths(const Tree& tree, Findings& findings);
+
 // [header-comment] [pragma-once] [own-header-first]
 void check_headers(const Tree& tree, Findings& findings);
 

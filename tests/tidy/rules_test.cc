@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 // "rule:line" of each finding in a tree of these files.
 std::vector<std::string> found(const Tree& tree) {
@@ -107,6 +108,23 @@ TEST(TidyCalls, TimeThreadsAndChanceComeFromRuntime) {
 TEST(TidyCalls, OnlyBackendsCompileConditionally) {
   EXPECT_THAT(found("ir/graph/a.cc", "#ifdef X\n#endif\n"), ElementsAre("ifdef:1"));
   EXPECT_THAT(found("executor/devices/cuda/a.cc", "#ifdef X\n#endif\n"), IsEmpty());
+}
+
+TEST(TidyPaths, FilesAreLookedAtWithErrorCodes) {
+  EXPECT_THAT(found("ir/graph/a.cc",
+                    "bool a = fs::exists(path);\n"
+                    "auto b = std::filesystem::absolute(\n    f(path, 2));\n"
+                    "for (const auto& entry : fs::directory_iterator(folder, error)) f(entry);\n"
+                    "if (entries->is_regular_file()) return;\n"
+                    "fs::directory_iterator entries(folder);\n"),
+              UnorderedElementsAre("path-error:1", "path-error:2", "path-error:4", "path-error:5",
+                                   "path-error:6"));
+  EXPECT_THAT(found("ir/graph/a.cc",
+                    "bool a = fs::exists(path, error) && fs::is_directory(status);\n"
+                    "fs::directory_iterator entries(folder, error), end;\n"
+                    "end = fs::directory_iterator();\nfs::path b = my::exists(path);\n"),
+              IsEmpty());
+  EXPECT_THAT(found("ir/graph/a_test.cc", "bool a = fs::exists(path);\n"), IsEmpty());
 }
 
 TEST(TidyHeaders, AHeaderSaysWhatItIs) {
