@@ -36,8 +36,8 @@ class OutFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
-  // Calls `write`, which writes a checkpoint to checkpoints(). Where checkpoints of another training
-  // give way, they do once it has returned; when it throws they are as they were.
+  // Calls `write`, which writes a checkpoint to checkpoints(). Where checkpoints of another
+  // training give way, they do once it has returned; when it throws they are as they were.
   std::filesystem::path save(const std::function<std::filesystem::path()>& write);
 
  private:

@@ -27,7 +27,6 @@
 #include "programs/train/sample.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/paths.h"
 
 namespace gangway::programs {
 namespace {
@@ -233,7 +232,10 @@ class Training {
       path = (options_.out / "text.txt").string();
       write_default_text(path);
     }
-    path = absolute_path(path).string();
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(path, error);
+    if (error) fail_file("find the folder that is current, for", path, error.value());
+    path = whole.string();
     options_.config.text = path;
     TextCorpus corpus = TextCorpus::load(path);
     const auto seq = static_cast<size_t>(options_.config.model.seq);

@@ -76,8 +76,8 @@ class Error : public std::exception {
   std::string text_;
 };
 
-// Prints the error to standard error, with control characters spelt out, and returns the exit status
-// for main(): 2 for kInvalid, else 1.
+// Prints the error to standard error, with control characters spelt out, and returns the exit
+// status for main(): 2 for kInvalid, else 1.
 int report(const Error& error);
 
 namespace internal {

@@ -1,5 +1,5 @@
-// What a user is told where the system, or a range, refuses something: a text with what to do, and a
-// status that is not 0.
+// What a user is told where the system, or a range, refuses something: a text with what to do, and
+// a status that is not 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/commands/table.h"
+#include "tools/io/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

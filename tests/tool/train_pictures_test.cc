@@ -14,7 +14,7 @@
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/tool/terminal.h"
-#include "tools/commands/table.h"
+#include "tools/io/table.h"
 
 namespace gangway {
 namespace {

@@ -17,7 +17,7 @@
 #include "tests/support/small_programs.h"
 #include "tests/tool/lines_in.h"
 #include "tests/tool/terminal.h"
-#include "tools/commands/table.h"
+#include "tools/io/table.h"
 
 namespace gangway {
 namespace {

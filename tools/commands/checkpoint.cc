@@ -12,8 +12,8 @@
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/kept_folders.h"
-#include "tools/commands/output.h"
-#include "tools/commands/table.h"
+#include "tools/io/output.h"
+#include "tools/io/table.h"
 
 namespace gangway::tool {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "client/client.h"
 #include "tools/commands/command.h"
-#include "tools/commands/output.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {

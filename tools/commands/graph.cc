@@ -20,8 +20,8 @@
 #include "tools/commands/command.h"
 #include "tools/commands/lowered_program.h"
 #include "tools/commands/mesh.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
 #include "tools/page/page.h"
 
 namespace gangway::tool {

@@ -1,5 +1,5 @@
-// Checkpoints that clusters have kept (controller/recovery/checkpoints.h): a folder for each program
-// below one for each owner.
+// Checkpoints that clusters have kept (controller/recovery/checkpoints.h): a folder for each
+// program below one for each owner.
 //
 //   FOLDER/ann/train/step-00000500      of the program "train" of ann
 //   FOLDER/ann/train~1/step-00000120    of an earlier one of that name

@@ -9,8 +9,8 @@
 #include "client/client.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {

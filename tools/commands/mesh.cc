@@ -4,7 +4,7 @@
 
 #include "runtime/base/cut.h"
 #include "runtime/base/error.h"
-#include "tools/commands/number.h"
+#include "tools/io/number.h"
 
 namespace gangway::tool {
 

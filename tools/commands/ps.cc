@@ -1,8 +1,8 @@
 // `gangway ps`: the programs that a running cluster serves, and what each gets of its devices.
 #include "client/client.h"
 #include "tools/commands/command.h"
-#include "tools/commands/output.h"
 #include "tools/commands/status_views.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {

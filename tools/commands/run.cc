@@ -12,9 +12,9 @@
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/mesh.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
-#include "tools/commands/table.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
+#include "tools/io/table.h"
 
 namespace gangway::tool {
 namespace {

@@ -31,8 +31,8 @@
 #include "runtime/os/user.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
 #include "tools/live/live_page.h"
 
 namespace gangway::tool {

@@ -7,7 +7,7 @@
 
 #include "client/client.h"
 #include "tools/commands/json.h"
-#include "tools/commands/table.h"
+#include "tools/io/table.h"
 
 namespace gangway::tool {
 

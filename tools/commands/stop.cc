@@ -2,8 +2,8 @@
 // controller, of anybody.
 #include "client/client.h"
 #include "tools/commands/command.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {

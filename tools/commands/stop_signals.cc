@@ -69,8 +69,8 @@ void StopSignals::take_signals() {
     while (read(signals_fd_, &signal, sizeof(signal)) == sizeof(signal)) {
       const auto number = static_cast<int>(signal.ssi_signo);
       ++taken;
-      // One terminal that goes sends SIGHUP several times, and a system that ends a session sends it
-      // beside SIGTERM.
+      // One terminal that goes sends SIGHUP several times, and a system that ends a session sends
+      // it beside SIGTERM.
       if (number != SIGHUP && ++by_hand > 1) end_by(number);
     }
     if (taken > 0 && !is_asked_) {

@@ -1,10 +1,10 @@
-// StopSignals: the first SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone) asks a command to
-// stop, and says so; a second SIGINT or SIGTERM ends the process, as it would have without this.
-// SIGHUP comes several times, or beside SIGTERM, where a session ends: it never counts as the second.
+// StopSignals: the first SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone) asks a command
+// to stop, and says so; a second SIGINT or SIGTERM ends the process, as it would have without this.
+// SIGHUP comes several times, or beside SIGTERM, where a session ends: it is never the second one.
 //
-// While it lives, a thread of its own takes these signals, whatever the command does meanwhile; they
-// are blocked in the thread that creates it and in all threads that are started later. One that the
-// process was told to ignore stays ignored.
+// While it lives, a thread of its own takes these signals, whatever the command does meanwhile;
+// they are blocked in the thread that creates it and in all threads that are started later. One
+// that the process was told to ignore stays ignored.
 // Threads: created and destroyed by one thread, before the command starts any other one;
 // is_asked() anywhere.
 #pragma once

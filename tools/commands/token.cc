@@ -3,7 +3,7 @@
 #include "protocol/token_file.h"
 #include "runtime/base/error.h"
 #include "tools/commands/command.h"
-#include "tools/commands/output.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {

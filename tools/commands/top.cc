@@ -13,9 +13,9 @@
 #include "client/client.h"
 #include "runtime/base/printable.h"
 #include "tools/commands/command.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
 #include "tools/commands/status_views.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {

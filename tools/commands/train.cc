@@ -12,12 +12,12 @@
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/mesh.h"
-#include "tools/commands/number.h"
-#include "tools/commands/output.h"
 #include "tools/commands/resume_command.h"
 #include "tools/commands/sizes_file.h"
 #include "tools/commands/stop_signals.h"
 #include "tools/commands/train_page.h"
+#include "tools/io/number.h"
+#include "tools/io/output.h"
 
 namespace gangway::tool {
 namespace {
@@ -242,6 +242,39 @@ void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
   }
 }
 
+// Where it trains, and what it gets there.
+void add_cluster(CLI::App& command, const std::shared_ptr<Given>& given) {
+  command.add_option("--connect", given->cluster,
+                     "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");
+  command.add_option("--name", given->program,
+                     "of the program, on a shared cluster, which no other of yours has; default: "
+                     "train, or train-2 ... where that is taken");
+  command
+      .add_option("--wait", given->wait_s,
+                  "seconds, for devices that others hold; it says who holds them meanwhile")
+      ->check(whole_number(0, kSliceWaitMsMax / 1000));
+  command.add_option("--weight", given->weight, "its part of shared devices' time")
+      ->check(real_number(kWeightMin, kWeightMax))
+      ->capture_default_str();
+  command.add_option("--priority", given->priority, "under the policy \"priority\": higher first")
+      ->check(whole_number(-kPriorityMax, kPriorityMax))
+      ->capture_default_str();
+  command
+      .add_option("--dispatch", given->dispatch,
+                  "parallel: hosts prepare all nodes of a step ahead; sequential: one by one")
+      ->check(CLI::IsMember({"parallel", "sequential"}))
+      ->capture_default_str();
+  command.add_option("--device", given->device, "of a local cluster; default: cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--devices", given->devices, "to train on; default: all of a local cluster")
+      ->check(whole_number(1, kMeshDevicesMax));
+  command
+      .add_option("--ranks-per-device", given->ranks_per_device,
+                  "so many of --devices share each device of the cluster")
+      ->check(whole_number(1, kMeshDevicesMax))
+      ->capture_default_str();
+}
+
 void add_checkpoints(CLI::App& command, const std::shared_ptr<Given>& given) {
   command.add_option("--checkpoint-every", given->checkpoint_every, "steps; 0: only at the end")
       ->check(whole_number(0, kCountMax));
@@ -278,35 +311,7 @@ void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
       ->required()
       ->check(CLI::IsMember({"quickstart", "reference", "reference-moe"}));
   command->add_option("--text", given->text, "a file or a folder; default: the King James Bible");
-  command->add_option("--connect", given->cluster,
-                      "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");
-  command->add_option("--name", given->program,
-                      "of the program, on a shared cluster, which no other of yours has; default: "
-                      "train, or train-2 ... where that is taken");
-  command
-      ->add_option("--wait", given->wait_s,
-                   "seconds, for devices that others hold; it says who holds them meanwhile")
-      ->check(whole_number(0, kSliceWaitMsMax / 1000));
-  command->add_option("--weight", given->weight, "its part of shared devices' time")
-      ->check(real_number(kWeightMin, kWeightMax))
-      ->capture_default_str();
-  command->add_option("--priority", given->priority, "under the policy \"priority\": higher first")
-      ->check(whole_number(-kPriorityMax, kPriorityMax))
-      ->capture_default_str();
-  command
-      ->add_option("--dispatch", given->dispatch,
-                   "parallel: hosts prepare all nodes of a step ahead; sequential: one by one")
-      ->check(CLI::IsMember({"parallel", "sequential"}))
-      ->capture_default_str();
-  command->add_option("--device", given->device, "of a local cluster; default: cpu")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--devices", given->devices, "to train on; default: all of a local cluster")
-      ->check(whole_number(1, kMeshDevicesMax));
-  command
-      ->add_option("--ranks-per-device", given->ranks_per_device,
-                   "so many of --devices share each device of the cluster")
-      ->check(whole_number(1, kMeshDevicesMax))
-      ->capture_default_str();
+  add_cluster(*command, given);
   command->add_option("--mesh", given->mesh,
                       "AXIS=SIZE,...: axes over the devices (data, expert, expert2, model ...); "
                       "default: all of them along data");

@@ -1,4 +1,5 @@
-// Which ops of the user's program an op of a device was made of, where the compiler has joined some.
+// Which ops of the user's program an op of a device was made of, where the compiler has joined
+// some.
 //
 // Threads: pure functions.
 #pragma once

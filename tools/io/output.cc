@@ -1,4 +1,4 @@
-#include "tools/commands/output.h"
+#include "tools/io/output.h"
 
 #include <cerrno>
 #include <cstdarg>

@@ -1,4 +1,4 @@
-#include "tools/commands/number.h"
+#include "tools/io/number.h"
 
 #include <charconv>
 #include <cstdio>

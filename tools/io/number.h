@@ -1,9 +1,9 @@
 // Numbers of the command line: each says which ones it takes, and nothing else passes.
 //
 // A text that is not wholly a number, that is not a number (nan), or that lies outside is refused
-// before anything converts it, so no conversion rounds it to what a type can hold. The range is part
-// of an option's help. CLI11's own checks are not used: they take nan, and print the limits of a
-// type with 309 digits.
+// before anything converts it, so no conversion rounds it to what a type can hold. The range is
+// part of an option's help. CLI11's own checks are not used: they take nan, and print the limits of
+// a type with 309 digits.
 //
 // Threads: pure functions. Errors: number_in() throws kInvalid.
 //
