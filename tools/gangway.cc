@@ -6,14 +6,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <functional>
-#include <iostream>
+#include <sstream>
 
 #include "protocol/version.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "runtime/fibers/kj_error.h"
 #include "runtime/observe/log.h"
+#include "tools/io/output.h"
 
 namespace {
 
@@ -40,11 +42,11 @@ void occupy_closed_streams() {
 
 // Texts of CLI11: help, versions, and what is wrong with a command line.
 int report(const CLI::App& app, const CLI::ParseError& error) {
-  const int status = app.exit(error) == 0 ? 0 : 2;
-  errno = 0;
-  if (!std::cout.flush())
-    gangway::fail_file("write to", "standard output", errno != 0 ? errno : EIO);
-  return status;
+  std::ostringstream asked, wrong;
+  const int status = app.exit(error, asked, wrong);
+  gangway::tool::print(asked.str());
+  std::fputs(wrong.str().c_str(), stderr);
+  return status == 0 ? 0 : 2;
 }
 
 int run(const CLI::App& app, const std::function<int()>& command) {

@@ -69,7 +69,8 @@ test('a step leads to the box of its line, and a box to its first step', () => {
   for (const label of ['mul', 'reduce_sum']) {
     const box = boxOf(model, label);
     const at = firstStepOf(steps, box);
-    if (at >= 0) assert.equal(places.first(steps[at].keys).id, box.id);
+    // The compiler has joined some of them: then the step is of several boxes.
+    if (at >= 0) assert.ok(steps[at].keys.flatMap((key) => places.at(key)).includes(box));
   }
   const dot = boxOf(model, 'dot', 'heavy.2');
   const at = firstStepOf(steps, dot);
