@@ -53,6 +53,7 @@ TEST_F(OutFolderTest, ATrainingInAFolderThatAnotherWritesToEndsBeforeItWritesAny
   options.out = folder_ / "out";
   options.text = write("text.txt", readable_text()).string();
   options.config = tiny_model(options.text);
+  options.sample_bytes = 0;
   options.in_process = true;
   EXPECT_THAT(error_of([&] { train(options); }).what(), HasSubstr("is being written to by"));
   EXPECT_FALSE(fs::exists(folder_ / "out/model.json"));
