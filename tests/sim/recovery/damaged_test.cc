@@ -11,7 +11,7 @@
 #include "tests/sim/recovery/trainer.h"
 #include "tests/sim/sim_time.h"
 
-namespace gangway {
+namespace gangway::damaged_test {
 namespace {
 
 using sim::Trainer;
@@ -56,4 +56,4 @@ TEST(RecoveryDamagedTest, AProgramWhoseNewestCheckpointIsDamagedGoesBackToTheOne
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::damaged_test
