@@ -253,7 +253,7 @@ TEST(Builder, ANumberThatTheTypeOfTheOtherOperandDoesNotHaveIsRefusedWithTheUser
   EXPECT_THAT(message_of([&] { constant_like(i, 0.25); }), HasSubstr(refused));
   EXPECT_THAT(message_of([&] { pad(i, 0, 1, 0, 0.25); }), HasSubstr(refused));
   i * 2;
-  i - 2147483648.0;
+  i + -2147483648.0;
   lt(i, 1e9);
   where(flag, flag, 0);
   x * 0.1 + std::numeric_limits<float>::max();
