@@ -47,7 +47,12 @@ class Telling {
     return by_value;
   }
 
+  // A device may have put more into the node than its chain, such as the product before it, with
+  // operands and results of its own (executor/devices/cuda/lower): that tells nothing.
   void follow_chain(const Node& node, std::vector<Told>& by_value) const {
+    if (node.body == nullptr || node.body->parameters.size() != node.inputs.size() ||
+        node.body->results.size() != node.results)
+      return;
     const Function& chain = *node.body;
     std::vector<Told> inside;
     for (const ValueId input : node.inputs) inside.push_back(by_value[input]);

@@ -81,7 +81,9 @@ double rounded(DType dtype, double value) {
 }
 
 std::optional<std::string> number_mistake(DType dtype, double value) {
-  const std::string refused = cat("can't be ", value, " in ", to_string(dtype), ": expected ");
+  const bool is_whole = std::abs(value) < 1e15 && std::trunc(value) == value;
+  const std::string shown = is_whole ? cat(static_cast<int64_t>(value)) : cat(value);
+  const std::string refused = cat("can't be ", shown, " in ", to_string(dtype), ": expected ");
   switch (dtype) {
     case DType::kBool:
       if (value == 0 || value == 1) return std::nullopt;
