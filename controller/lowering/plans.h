@@ -7,9 +7,9 @@
 // so that a large program holds up nothing else: plans of several clients are lowered at once, and
 // owners take turns.
 // Errors: compile() throws kInvalid or kUnimplemented with the user's line; what does_not_fit.h
-// says when a device has too little memory for it; kOverloaded when its owner may have no more of the
-// controller's; kUnavailable when a host is lost. After an
-// error nothing of the plan is left on any host.
+// says when a device has too little memory for it; kOverloaded when its owner may have no more of
+// the controller's; kUnavailable when a host is lost. After an error nothing of the plan is left on
+// any host.
 #pragma once
 
 #include <atomic>

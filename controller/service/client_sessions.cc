@@ -238,7 +238,7 @@ void ClientSessions::stop_all(const StopRequest& request,
 void ClientSessions::close_all() {
   is_over_ = true;
   while (!sessions_.empty()) {
-    sessions_.begin()->second->why_closed = "its controller was told to end";
+    sessions_.begin()->second->why_closed = "its controller has ended";
     close(sessions_.begin()->first);
   }
 }

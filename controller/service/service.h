@@ -50,7 +50,7 @@ class ControllerService {
   // For a process that was told to end: takes no new clients, has the programs of clients end by
   // themselves (ConnectOptions::on_stop), but for those that the next controller goes on with, and
   // sees to it that checkpoints which are being written get to the disk. All that at most for
-  // `grace_ms`, and until `at_once` is stopped. Suspends. What is there still ends with this object.
+  // `grace_ms`, and until `at_once` is stopped. Suspends. What is left ends with this object.
   void end_in_order(int64_t grace_ms, const StopToken& at_once = {});
   // In place of those that it had: what is held already stays.
   void set_quotas(Quotas quotas);

@@ -1,8 +1,8 @@
 // Background: work that would hold up a reactor for long (compiling, reading large messages), done
 // on threads of its own, while the fiber that asked for it waits.
 //
-// At most `threads_max` pieces of work are under way; the others wait for a thread. Work may have an
-// owner: owners take turns, an owner's own pieces begin in the order in which they came, and one
+// At most `threads_max` pieces of work are under way; the others wait for a thread. Work may have
+// an owner: owners take turns, an owner's own pieces begin in the order in which they came, and one
 // owner's keep at most `of_one_owner_max` threads busy, so that another's always finds one that no
 // single owner holds. A simulated reactor does the work itself, where it is asked for, so that a
 // simulation stays deterministic.

@@ -168,7 +168,7 @@ TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeIt
   EXPECT_THAT(log,
               ContainsRegex(line("ended", "trainer", ",\"why\":\"it was closed\",\"runs\":3")));
   EXPECT_THAT(log, ContainsRegex(line("ended", "interrupted",
-                                      ",\"why\":\"the controller has ended\",\"runs\":0")));
+                                      ",\"why\":\"its controller has ended\",\"runs\":0")));
   EXPECT_THAT(log, ContainsRegex(line("ended", "stopped",
                                       ",\"why\":\"[^\"]+ asked it to stop\",\"runs\":0")));
   EXPECT_THAT(log, Not(HasSubstr("onlooker")));
