@@ -27,6 +27,8 @@ class Director {
   // Until all programs are over; all hosts are there then. Suspends.
   void direct();
   const std::vector<std::string>& events() const { return events_; }
+  int lost() const { return stage_.drawn.losses - losses_; }
+  int restarted() const { return stage_.drawn.restarts - restarts_; }
 
  private:
   void lose_a_host();

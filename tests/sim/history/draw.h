@@ -31,7 +31,8 @@ struct DrawRow {
 using Draws = std::set<Draw>;
 // Those that are drawn.
 Draws drawn_today();
-const DrawRow& row_of(Draw draw);
+// The others, a line each: what they are, and what is missing.
+std::string left_out_today();
 
 struct Drawn {
   int hosts = 3;     // Of two devices each; a program lies on four.

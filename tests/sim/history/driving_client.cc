@@ -22,7 +22,7 @@ void DrivingClient::live() {
     look_at_all();
     read();
   } catch (const Error& why) {
-    problem("ended", why);
+    stage_.problem(program_, cat("ended: ", why.what()));
   }
   stage_.history.all_unknown(program_, "its client has gone");
   open_.clear();
@@ -30,10 +30,6 @@ void DrivingClient::live() {
   slice_.reset();
   standing.is_over = true;
   if (client_) client_->close();
-}
-
-void DrivingClient::problem(const std::string& what, const Error& why) {
-  stage_.problems.push_back(cat(program_, ": ", what, ": ", why.what()));
 }
 
 void DrivingClient::set_up() {
@@ -123,9 +119,7 @@ void DrivingClient::release() {
   look_at_all();
   const auto at =
       executables_.begin() + 1 + static_cast<std::ptrdiff_t>(rng_.below(executables_.size() - 1));
-  for (const ProgramStatus& program : client_->status().programs) {
-    if (program.is_self && static_cast<int64_t>(program.checkpoint) < at->count) return;
-  }
+  if (stage_.look_for_checkpoint(*client_, program_) < at->count) return;
   stage_.history.told(begin(OpKind::kRelease, at->name), {});
   executables_.erase(at);
 }

@@ -45,7 +45,6 @@ class DrivingClient {
   void compile();
   void release();
   void detach_and_attach();
-  void problem(const std::string& what, const Error& why);
   size_t begin(OpKind kind, const std::string& executable, int64_t x = 0) {
     return stage_.history.begin(
         {.kind = kind, .program = program_, .executable = executable, .x = x});

@@ -20,6 +20,7 @@ std::string asked(const Op& op) {
     case OpKind::kSnapshot:
       return op.version < 0 ? std::string("read the latest version")
                             : cat("read version ", op.version);
+    case OpKind::kCheckpoint: return "look for the newest checkpoint";
   }
   return "?";
 }

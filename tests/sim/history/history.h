@@ -25,13 +25,14 @@ using Values = std::map<std::string, int64_t>;
 std::string to_string(const Values& values);  // "count = 3, trace = 99"
 
 enum class OpKind : uint8_t {
-  kCompile,   // An executable with a state of its own begins.
-  kRelease,   // It goes, and its state with it.
-  kRun,       // One run.
-  kRepeat,    // `steps` runs that the controller enqueues; `done` of them were.
-  kStatus,    // How far a repetition is, and what its newest step gave.
-  kRead,      // The states behind all runs that were enqueued before.
-  kSnapshot,  // States of one version, which another client reads.
+  kCompile,     // An executable with a state of its own begins.
+  kRelease,     // It goes, and its state with it.
+  kRun,         // One run.
+  kRepeat,      // `steps` runs that the controller enqueues; `done` of them were.
+  kStatus,      // How far a repetition is, and what its newest step gave.
+  kRead,        // The states behind all runs that were enqueued before.
+  kSnapshot,    // States of one version, which another client reads.
+  kCheckpoint,  // The version of the newest checkpoint, as the cluster's status has it.
 };
 
 enum class Outcome : uint8_t { kOpen, kTold, kNotDone, kUnknown };

@@ -50,6 +50,7 @@ std::optional<Values> shown(const Branch& branch, const Op& op) {
     if (count != op.seen.end()) version = static_cast<size_t>(count->second);
     if (op.version >= 0) version = static_cast<size_t>(op.version);
   }
+  if (op.kind == OpKind::kCheckpoint) version = static_cast<size_t>(op.seen.at("count"));
   if (version >= branch.traces.size()) return std::nullopt;
   return branch.at(version);
 }
@@ -85,11 +86,15 @@ class Follower {
         if (op.outcome == Outcome::kTold) return run(op, 1, 1);
         return run(op, 0, op.outcome == Outcome::kNotDone ? 0 : 1);
       case OpKind::kRepeat:
-        for (Branch& branch : branches_) branch.repeated_from = branch.traces.size() - 1;
+        for (Branch& branch : branches_) {
+          branch.repeated_from = branch.traces.size() - 1;
+          last_versions_.insert(static_cast<int64_t>(branch.repeated_from) + op.steps);
+        }
         if (op.outcome == Outcome::kTold) return run(op, op.done, op.done);
         return run(op, 0, op.outcome == Outcome::kNotDone ? 0 : op.steps);
       case OpKind::kStatus:
       case OpKind::kRead:
+      case OpKind::kCheckpoint:
       case OpKind::kSnapshot: return;
     }
   }
@@ -127,15 +132,13 @@ class Follower {
   // Somebody is shown less than was told before they asked.
   std::optional<Misfit> older() const {
     for (const Op& op : history_.ops()) {
-      const bool is_status = op.kind == OpKind::kStatus;
       const bool is_latest = op.kind == OpKind::kSnapshot && op.version < 0;
       if (op.program != program_ || op.outcome != Outcome::kTold) continue;
-      if (!is_status && !is_latest && op.kind != OpKind::kRead) continue;
+      if (op.kind != OpKind::kStatus && op.kind != OpKind::kRead && !is_latest) continue;
       for (const Op& other : history_.ops()) {
-        if (other.program != program_ || !is_before(other, op)) continue;
-        const bool is_less = is_status ? is_same_repetition(other, op) && op.done < other.done
-                                       : count_of(op) < count_of(other);
-        if (is_less)
+        const bool is_before =
+            other.program == program_ && other.outcome == Outcome::kTold && other.ended < op.begun;
+        if (is_before && is_less(op, other))
           return Misfit{program_, op.number,
                         cat("that is older than what was told in #", other.number,
                             " before it was asked for")};
@@ -144,16 +147,21 @@ class Follower {
     return std::nullopt;
   }
 
-  static bool is_before(const Op& first, const Op& second) {
-    return first.outcome == Outcome::kTold && first.ended < second.begun &&
-           first.controller == second.controller;
+  bool is_less(const Op& op, const Op& than) const {
+    const bool is_of_another = op.controller != than.controller;
+    if (is_of_another && than.kind != OpKind::kCheckpoint) return false;
+    if (is_of_another && last_versions_.contains(count_of(than))) return false;
+    if (op.kind != OpKind::kStatus) return count_of(op) < count_of(than);
+    // Its newest step may be older than what was run since.
+    if (than.kind == OpKind::kStatus) return is_same_repetition(than, op) && op.done < than.done;
+    const bool has_gone_on = than.kind == OpKind::kCheckpoint && !op.seen.empty();
+    return has_gone_on && is_same_repetition(than, op) && count_of(op) < count_of(than);
   }
   static int64_t count_of(const Op& op) {
     const auto count = op.seen.find("count");
     return count == op.seen.end() ? -1 : count->second;
   }
   bool is_same_repetition(const Op& first, const Op& second) const {
-    if (first.kind != OpKind::kStatus) return false;
     return std::ranges::none_of(history_.ops(), [&](const Op& op) {
       return op.program == program_ && op.kind == OpKind::kRepeat && op.begun > first.ended &&
              op.begun < second.begun;
@@ -163,6 +171,7 @@ class Follower {
   const History& history_;
   const std::string program_;
   std::vector<Branch> branches_ = std::vector<Branch>(1);
+  std::set<int64_t> last_versions_;  // Of repetitions, as they were asked for.
 };
 
 }  // namespace

@@ -6,8 +6,9 @@
 // A run that was told is one step; one that was told not to have been done is none. Where nobody
 // was told, both are tried, as Wing and Gong do ("Testing and Verifying Concurrent Objects", 1993),
 // and what was told later says which it was. Whoever reads sees the states of one version, of the
-// place where the read was enqueued; and of one controller nobody sees an older version than
-// somebody had seen before they asked.
+// place where the read was enqueued. Of one controller nobody sees an older version than somebody
+// had seen before they asked; another controller may go back, but not behind a checkpoint that was
+// told (that of a repetition's last step apart: nobody would know what it gave).
 //
 // Threads: pure.
 // Cost: O(operations x places where nobody was told).

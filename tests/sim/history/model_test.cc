@@ -139,6 +139,29 @@ TEST(HistoryModelTest, AStaleReadIsRefused) {
   EXPECT_THAT(restarted.refusal(), HasSubstr("that is older than what was told in #4"));
 }
 
+TEST(HistoryModelTest, AControllerThatGoesBackBehindACheckpointThatWasToldIsRefused) {
+  Told told;
+  const size_t repetition = told.repeat(1, 20);
+  told.history.told(told.begin(OpKind::kCheckpoint), {{"count", 10}});
+  told.history.controller_ended();
+  told.status(12, told.after(12));
+  told.history.controller_ended();
+  told.status(10, told.after(10));
+  told.history.told(repetition, told.after(20), 20);
+  EXPECT_EQ(told.refusal(), "");
+  told.history.controller_ended();
+  told.status(8, told.after(8));
+  EXPECT_THAT(told.refusal(), HasSubstr("#4 does not fit: that is older than what was told in #1"));
+
+  Told last;
+  const size_t whole = last.repeat(1, 20);
+  last.history.told(last.begin(OpKind::kCheckpoint), {{"count", 20}});
+  last.history.controller_ended();
+  last.status(16, last.after(16));
+  last.history.told(whole, last.after(20), 20);
+  EXPECT_EQ(last.refusal(), "") << "that of the last step, which is taken again for its outputs";
+}
+
 TEST(HistoryModelTest, AProgressThatFallsBackIsRefused) {
   Told told;
   told.repeat(1, 10);

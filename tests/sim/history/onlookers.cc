@@ -1,6 +1,5 @@
 #include "tests/sim/history/onlookers.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "tests/sim/sim_time.h"
@@ -8,19 +7,7 @@
 namespace gangway::history {
 namespace {
 
-// Of who finds nothing to look at: longer from time to time, since that may last.
-class Pauses {
- public:
-  void begin_again() { longest_ns_ = kFirstNs; }
-  void pass(Stage& stage, Rng& rng) {
-    stage.pass_up_to(rng, longest_ns_);
-    longest_ns_ = std::min(2 * longest_ns_, kMostNs);
-  }
-
- private:
-  static constexpr int64_t kFirstNs = 5 * kMillisecond, kMostNs = kSecond;
-  int64_t longest_ns_ = kFirstNs;
-};
+constexpr int kReadsMax = 100, kSuspensionsMax = 12;
 
 std::string any_program(const Stage& stage, Rng& rng) {
   return std::next(stage.programs.begin(),
@@ -43,8 +30,7 @@ void read_once(Stage& stage, Rng& rng, const SharedStates& states, const std::st
     const int64_t count = value_of(snapshot.read("count"));
     stage.history.told(op, {{"count", count}, {"trace", value_of(snapshot.read("trace"))}});
     // What it is called is what it is.
-    if (count != newest)
-      stage.problems.push_back(cat(program, ": #", op, " is called version ", newest));
+    if (count != newest) stage.problem(program, cat("#", op, " is called version ", newest));
   } catch (const Error& why) {
     stage.history.unknown(op, why.message());
     if (why.kind() != ErrorKind::kInvalid) throw;
@@ -56,7 +42,7 @@ void read_once(Stage& stage, Rng& rng, const SharedStates& states, const std::st
 
 void read_along(Stage& stage, Rng rng) {
   Pauses pauses;
-  while (!stage.is_over()) {
+  for (int reads = 0; reads < kReadsMax && !stage.is_over();) {
     try {
       const std::string program = any_program(stage, rng);
       const Client client = stage.connect("reader");
@@ -64,28 +50,30 @@ void read_along(Stage& stage, Rng rng) {
       int64_t newest = 0;
       const int times = 1 + static_cast<int>(rng.below(8));
       for (int i = 0; i < times && !stage.is_over(); ++i) {
+        ++reads;
         read_once(stage, rng, states, program, newest);
         pauses.begin_again();
         stage.pass_up_to(rng, 3 * kMillisecond);
       }
     } catch (const Error&) {  // There is no such program yet, or no more.
     }
-    pauses.pass(stage, rng);
+    stage.pass_up_to(rng, pauses.next_ns());
   }
 }
 
 void suspend_at_random(Stage& stage, Rng rng) {
   Pauses pauses;
-  while (!stage.is_over()) {
-    pauses.pass(stage, rng);
+  for (int times = 0; times < kSuspensionsMax && !stage.is_over();) {
+    stage.pass_up_to(rng, pauses.next_ns());
     try {
       const std::string program = any_program(stage, rng);
       const Client client = stage.connect("suspender");
       client.suspend_program(program);
+      ++times;
       pauses.begin_again();
       Pauses tries;
       while (true) {
-        tries.pass(stage, rng);
+        stage.pass_up_to(rng, tries.next_ns());
         try {
           client.resume_program(program);
           break;

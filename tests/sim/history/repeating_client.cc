@@ -17,7 +17,7 @@ void RepeatingClient::live() {
     const int visits = 1 + static_cast<int>(rng_.below(kVisitsMax));
     for (int i = 0; !visit(i + 1 >= visits); ++i) stage_.pass_up_to(rng_, 15 * kMillisecond);
   } catch (const Error& why) {
-    stage_.problems.push_back(cat(program_, ": ended: ", why.what()));
+    stage_.problem(program_, cat("ended: ", why.what()));
   }
   stage_.history.all_unknown(program_, "its client has gone");
   standing().is_over = true;
@@ -58,6 +58,7 @@ bool RepeatingClient::visit(bool is_last) {
     GW_REQUIRE(repetition, program_, ": it was repeated, and does not say so");
     std::vector<Executable> held;
     look(*repetition);
+    stage_.look_for_checkpoint(client, program_);
     if (rng_.chance(0.3)) client.set_share(1 + static_cast<double>(rng_.below(3)), 0);
     if (rng_.chance(0.4)) stage_.pass_up_to(rng_, 10 * kMillisecond);
     if (stage_.drawn.has_new_states && compiled_ < kAddedMax && rng_.chance(0.5))

@@ -18,9 +18,9 @@ struct SceneReport {
   // What does not fit, with what led to it; errors without a reason; what is left behind. Empty:
   // all is well.
   std::vector<std::string> problems;
-  size_t told = 0;           // Operations whose result somebody was told.
-  std::string history;       // All of it, a line each.
-  uint64_t replay_hash = 0;  // Of everything that was sent and computed.
+  size_t told = 0;  // Operations whose result somebody was told.
+  int lost = 0, restarted = 0;
+  std::string history;  // All of it, a line each.
 };
 
 // The same seed and draws give the same report.

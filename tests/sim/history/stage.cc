@@ -9,7 +9,6 @@
 namespace gangway::history {
 namespace {
 
-constexpr int64_t kPauseNs = 2 * kMillisecond;
 constexpr std::string_view kSeen = "seen.";
 
 ConnectOptions quiet(const std::string& program) {
@@ -32,26 +31,38 @@ void Stage::pass_up_to(Rng& rng, int64_t ns) const {
 }
 
 Client Stage::connect(const std::string& program) {
-  while (true) {
+  for (Pauses pauses;; pass(reactor, pauses.next_ns())) {
     try {
       return cluster.connect(new_endpoint(), quiet(program));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUnavailable) throw;
     }
-    pass(reactor, kPauseNs);
   }
 }
 
 Client Stage::attach(const std::string& program) {
-  while (true) {
+  for (Pauses pauses;; pass(reactor, pauses.next_ns())) {
     try {
       return cluster.attach(new_endpoint(), quiet(program));
     } catch (const Error& error) {
       // There is no controller, or it is bringing the program back.
       if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
     }
-    pass(reactor, kPauseNs);
   }
+}
+
+void Stage::problem(const std::string& program, const std::string& what) {
+  problems.push_back(cat(history.print(program, history.ops().size()), program, ": ", what));
+}
+
+int64_t Stage::look_for_checkpoint(const Client& client, const std::string& program) {
+  const size_t op = history.begin({.kind = OpKind::kCheckpoint, .program = program});
+  int64_t newest = 0;
+  for (const ProgramStatus& one : client.status().programs) {
+    if (one.is_self) newest = static_cast<int64_t>(one.checkpoint);
+  }
+  history.told(op, {{"count", newest}});
+  return newest;
 }
 
 int64_t Stage::newest_checkpoint(const std::string& program) const {

@@ -5,10 +5,12 @@
 // Ownership: the reactor and the cluster outlive it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gangway.h"
@@ -27,6 +29,17 @@ struct Standing {
   int64_t repeated_from = 0;  // The version before the first step of its repetition.
 };
 
+// Of who tries again and again: what is in the way may stay for a minute.
+class Pauses {
+ public:
+  void begin_again() { next_ns_ = kFirstNs; }
+  int64_t next_ns() { return std::exchange(next_ns_, std::min(2 * next_ns_, kMostNs)); }
+
+ private:
+  static constexpr int64_t kFirstNs = 3'000'000, kMostNs = 1'000'000'000;
+  int64_t next_ns_ = kFirstNs;
+};
+
 class Stage {
  public:
   Stage(Reactor& on, SimCluster& with, const Drawn& what)
@@ -38,6 +51,8 @@ class Stage {
   History history;
   std::map<std::string, Standing> programs;
   std::vector<std::string> problems;  // What was told for which there is no reason.
+  // With what led to it.
+  void problem(const std::string& program, const std::string& what);
 
   bool is_over() const;
   // Suspends, for up to so long.
@@ -45,6 +60,8 @@ class Stage {
   // A new client, from an endpoint of its own: where a greeting is cut off, it is begun again.
   Client connect(const std::string& program);
   Client attach(const std::string& program);
+  // What the cluster's status says of the newest checkpoint is written down. Suspends.
+  int64_t look_for_checkpoint(const Client& client, const std::string& program);
   // Of checkpoints that are on the disk; 0: none. While there is a controller.
   int64_t newest_checkpoint(const std::string& program) const;
   bool may_lose_a_host() const;
