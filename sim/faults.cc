@@ -225,8 +225,8 @@ void FaultInjector::begin(const Fault& fault) {
 }
 
 void FaultInjector::end(const Fault& fault) {
+  // Also where its host has gone meanwhile: another one of that name may have come, or will.
   under_way_.erase(std::ranges::find(under_way_, fault));
-  if (!is_there(fault)) return;
   // It goes on until the last of its kind has ended; a delay is taken off by its own factor.
   const bool lasts = std::ranges::any_of(under_way_, [&](const Fault& other) {
     return other.kind == fault.kind && sufferer(other) == sufferer(fault);

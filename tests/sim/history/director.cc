@@ -64,7 +64,7 @@ void Director::bring_hosts_back(bool all) {
     if (!all && away != away_until_ns_.end() && away->second > stage_.reactor.clock().now_ns())
       continue;
     if (away != away_until_ns_.end()) {
-      if (stage_.cluster.alive(host)) stage_.cluster.resume(host);
+      stage_.cluster.resume(host);
       away_until_ns_.erase(away);
     }
     if (is_gone(host)) start(host);

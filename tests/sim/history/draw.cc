@@ -8,22 +8,22 @@ namespace {
 
 constexpr DrawRow kDraws[] = {
     {Draw::kLimitsBesideLosses, false, "time limits of runs, and hosts that are lost",
-     "the limit of a run that was told begins again when it is run once more"},
+     "a time limit that begins again where a told run is run once more"},
     {Draw::kLossesBehindARestart, false, "hosts that are lost behind a restart of the controller",
-     "a program that came back behind a restart is not known to recovery"},
+     "a program that came back behind a restart and is not known to recovery"},
     {Draw::kRestartsOfWhatShrank, false, "restarts of programs that have shrunk",
-     "the record has the shrunk slice beside the program as it was"},
+     "a record that has the shrunk slice beside the program as it was"},
     {Draw::kLossesBehindANewState, false,
      "hosts that are lost before a checkpoint holds a new state",
-     "a state that the newest checkpoint does not have can't be brought back"},
+     "a state that is not brought back, since the newest checkpoint does not have it"},
     {Draw::kLossesBehindACheckpointAfterANewState, false,
      "hosts that are lost behind the first checkpoint after a new state",
-     "a checkpoint that waited while a state was placed leaves it out"},
+     "a checkpoint that leaves out a state which was placed while it waited"},
     {Draw::kLossesBehindAReleasedState, false,
      "hosts that are lost after an executable and its state were released",
-     "a state that was released is looked for in the checkpoint"},
+     "a state that is brought back, or held to be lost, after it was released"},
     {Draw::kHostsThatStandStill, false, "hosts that stand still until they count as lost",
-     "a lost host writes what was asked of it into memory that others have by then"},
+     "a lost host that writes what was asked of it into memory that others have by then"},
 };
 
 }  // namespace
@@ -39,7 +39,7 @@ Draws drawn_today() {
 std::string left_out_today() {
   std::string text;
   for (const DrawRow& row : kDraws) {
-    if (!row.is_drawn) text += cat(row.name, ": ", row.missing, "\n");
+    if (!row.is_drawn) text += cat(row.name, ": ", row.finds, "\n");
   }
   return text;
 }

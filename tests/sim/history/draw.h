@@ -1,5 +1,5 @@
-// What a seed draws: a small cluster, programs on it, and what happens to them. What is known not
-// to hold yet is left out of it, by name (kDraws).
+// What a seed draws: a small cluster, programs on it, and what happens to them. Things that meet
+// are drawn once seeds with them were seen to fit; the others are left out, by name (kDraws).
 //
 // Threads: pure.
 #pragma once
@@ -25,13 +25,13 @@ struct DrawRow {
   Draw draw;
   bool is_drawn;
   const char* name;
-  const char* missing;  // What does not hold yet where it is drawn; empty: it holds.
+  const char* finds;  // What it is there to find.
 };
 
 using Draws = std::set<Draw>;
 // Those that are drawn.
 Draws drawn_today();
-// The others, a line each: what they are, and what is missing.
+// The others, a line each: what they are, and what they are there to find.
 std::string left_out_today();
 
 struct Drawn {
