@@ -3,8 +3,8 @@
 //   {"metadata": {"total_size": 123}, "weight_map": {"name": "model-00001-of-00002.safetensors"}}
 //
 // Threads: values and pure functions; safe anywhere.
-// Errors: kInvalid, naming the index. It is not trusted: it names files of its own folder only. What
-// could not be read back is not printed.
+// Errors: kInvalid, naming the index. It is not trusted: it names files of its own folder only.
+// What could not be read back is not printed.
 #pragma once
 
 #include <cstdint>

@@ -273,8 +273,8 @@ interface Executor {
   # checkpoints that there were are whole, and the newest is still the newest.
 
   readCheckpoint @6 (number :UInt64, files :CheckpointFiles) -> (missing :List(Text));
-  # The other way. kInvalid for files that are not there, or do not have these tensors, but for those
-  # that may be missing: of these, `missing` are.
+  # The other way. kInvalid for files that are not there, or do not have these tensors, but for
+  # those that may be missing: of these, `missing` are.
 
   closeSegment @7 (number :UInt64);
 

@@ -9,8 +9,8 @@
 //
 // The memory is there for a short while only: from a few versions before the one that is to be kept
 // (kAheadVersions, or as many as take kAheadNs) until its files are written. An owner has a bounded
-// number of segments on a host at a time; its other programs wait for one. Where there was none when
-// its version came, the next version is kept, and not the next multiple.
+// number of segments on a host at a time; its other programs wait for one. Where there was none
+// when its version came, the next version is kept, and not the next multiple.
 //
 // What is copied is laid out before its version comes. So states_changed() withdraws what waits for
 // one: it is laid out anew.
@@ -21,8 +21,8 @@
 // meshes. They outlive the program; what an earlier program of the same name left there is set
 // aside, in PROGRAM~1, PROGRAM~2 ..., and stays until somebody removes it.
 //
-// Threads: the reactor's; try_memory(), keep() and restore() suspend, nothing else does. A fiber for
-// each slice.
+// Threads: the reactor's; try_memory(), keep() and restore() suspend, nothing else does. A fiber
+// for each slice.
 // Ownership: what it is given outlives it.
 // Errors: keep() throws kInvalid for options beyond their bounds, where there is no folder, for a
 // slice without states and for a second slice of a program. restore(): kInvalid for a version that
@@ -106,8 +106,8 @@ class Checkpoints {
   std::optional<StateVersion> newest_number_of(SessionId session) const;
   // Writes all states of the program, wherever they lie now, as that version's checkpoint has them,
   // behind the runs that were submitted before and ahead of later ones; the slice is of that
-  // version then. A state that was placed at that version or later, and is not in the checkpoint, is
-  // as installing its plan has left it. Version 0 is that of all: nothing is copied.
+  // version then. A state that was placed at that version or later, and is not in the checkpoint,
+  // is as installing its plan has left it. Version 0 is that of all: nothing is copied.
   void restore(SliceId slice, StateVersion version);
   // Of the program's versions, ascending, those whose files lie in the folder now, whoever wrote
   // them.

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
-#include "tests/support/kept_program.h"
+#include "tests/support/recovery/kept_program.h"
 
 namespace gangway::checkpoints_test {
 namespace {

@@ -7,8 +7,8 @@
 //
 // The hash is of all that follows the first line.
 //
-// What the controller accepts of a program can be written, and what is written can be read back: its
-// calls, print_record() and parse_record() are held to the one table of bounds below.
+// What the controller accepts of a program can be written, and what is written can be read back:
+// its calls, print_record() and parse_record() are held to the one table of bounds below.
 //
 // Threads: values and pure functions.
 // Errors: require_record() and print_record() throw kInvalid for what is beyond a bound.

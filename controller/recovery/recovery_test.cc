@@ -1,10 +1,11 @@
-// What becomes of a program's runs when it is brought back, with hosts that end them as a test says.
+// What becomes of a program's runs when it is brought back, with hosts that end them as a test
+// says.
 #include "controller/recovery/recovery.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/kept_program.h"
+#include "tests/support/recovery/kept_program.h"
 
 namespace gangway::recovery_test {
 namespace {

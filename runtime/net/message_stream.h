@@ -2,7 +2,8 @@
 //
 // Cap'n Proto's own reader allocates what a message's first bytes promise. This one allocates as
 // the message arrives: a peer costs at most three times the bytes that it has sent. What it takes
-// beyond the first 64 KiB of each message comes out of a MessageBudget, until the message is let go.
+// beyond the first 64 KiB of each message comes out of a MessageBudget, until the message is let
+// go.
 //
 // Threads: the reactor's thread.
 // Ownership: the stream outlives it and the promises it gave.

@@ -1,5 +1,5 @@
-// A dropless program that its client's library compiles again with more room, and which then loses a
-// host, on virtual time.
+// A dropless program that its client's library compiles again with more room, and which then loses
+// a host, on virtual time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A program with checkpoints on one of three hosts of two devices each, all of them fakes that a test
-// answers: the fixture of tests of what recovery and checkpoints do in the controller.
+// A program with checkpoints on one of three hosts of two devices each, all of them fakes that a
+// test answers: the fixture of tests of what recovery and checkpoints do in the controller.
 //
 // Threads: the reactor's, outside fibers.
 #pragma once
