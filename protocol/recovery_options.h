@@ -42,8 +42,8 @@ inline constexpr uint64_t kFirstVersionMax = uint64_t{1} << 61;
 
 inline void require_recovery(const RecoveryOptions& options) {
   GW_REQUIRE(options.every >= 1 && options.every <= kCheckpointEveryMax,
-             "keep_checkpoints: expected one every 1 or more versions, up to ", kCheckpointEveryMax,
-             ", got ", options.every);
+             "keep_checkpoints: expected one every 1 or more versions, got ", options.every,
+             ": at most every ", kCheckpointEveryMax);
   GW_REQUIRE(options.keep >= 1 && options.keep <= kCheckpointsKeptMax,
              "keep_checkpoints: expected to keep 1 to ", kCheckpointsKeptMax, " checkpoints, got ",
              options.keep);

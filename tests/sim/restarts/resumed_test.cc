@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/tensor_files.h"
 #include "controller/service/resumed_programs.h"
+#include "ir/types/limits.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/hash.h"
 #include "tests/sim/restarts/resumed.h"
@@ -343,8 +344,7 @@ TEST_F(ResumedTest, WhatTheCallsOfAProgramAcceptIsBroughtBackAndWhatIsBeyondIsRe
       const Slice slice = client.allocate({.devices = 4});
       std::vector<Slice> others;
       for (int i = 0; i < 300; ++i) others.push_back(client.allocate({.devices = 1}));
-      const Executable step =
-          slice.compile(walking(text_, std::string(ProgramRecord::kExecutableNameBytesMax, 'w')));
+      const Executable step = slice.compile(walking(text_, std::string(kNameBytesMax, 'w')));
       EXPECT_EQ(
           error_of([&] { slice.keep_checkpoints({.every = kCheckpointEveryMax + 1}); }).kind(),
           ErrorKind::kInvalid);
