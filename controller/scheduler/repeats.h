@@ -77,6 +77,8 @@ class Repeats {
   // The same of all of this session's. Suspends until none is under way, or it is so late.
   void end_all(SessionId session, int64_t deadline_ns);
 
+  // Whether it is a step that was enqueued and has not ended.
+  bool is_step(SessionId session, RunId run) const { return in_flight_.contains({session, run}); }
   // False: it was none of its steps.
   bool run_ended(SessionId session, const RunDoneFrame& done);
   void plan_gone(PlanId plan);

@@ -359,6 +359,8 @@ void Controller::on_message(SessionId id, Message message) {
 
 void Controller::act(SessionId id, Session& session, Message&& message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
+    // It waited while its program was brought back.
+    if (repeats_.is_step(id, run->run)) return recovery_.submit(id, std::move(*run));
     std::optional<Error> refused = repeats_.refusal(run->plan);
     if (!refused) refused = refusal_of_run(session, *run);
     if (session.repeated && !refused) note_run(id, run->plan);
