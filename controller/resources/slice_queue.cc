@@ -81,6 +81,7 @@ SliceRecord& SliceQueue::wait_in_line(Wait& wait, const StopToken& stop) {
 void SliceQueue::serve() {
   const bool is_memory_due = has_memory_come_ && clock_.now_ns() >= may_look_ns_;
   if (!std::exchange(hosts_.freed().is_new, false) && !is_memory_due) return;
+  if (is_memory_due) may_look_ns_ = clock_.now_ns() + kMemoryPauseNs;
   kept_.clear();
   first_ = nullptr;
   for (Wait& wait : waits_) {
@@ -106,7 +107,6 @@ void SliceQueue::watch_memory() {
       sizes.insert(wait.shape.memory_bytes);
   }
   has_memory_come_ = false;
-  may_look_ns_ = clock_.now_ns() + kMemoryPauseNs;
   memory_.emplace(hosts_.freed().memory, sizes, [this] {
     has_memory_come_ = true;
     hosts_.freed().waiting.wake_all();
