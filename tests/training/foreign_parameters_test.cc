@@ -32,7 +32,7 @@ uint16_t half_of(float value) {
   if (value == 0) return 0;
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t exponent = (bits >> 23 & 0xff) - 127 + 15;
-  return static_cast<uint16_t>(bits >> 16 & 0x8000 | exponent << 10 | (bits >> 13 & 0x3ff));
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 0x3ff));
 }
 
 std::vector<std::byte> bytes_as(FileDType dtype, size_t tensor, int64_t elements) {
