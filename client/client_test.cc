@@ -280,8 +280,6 @@ TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
   at([&] { slice_.write_state("w", x); });
   line = __LINE__ + 1;
   at([&] { step.run({{"y", x}}); });
-  line = __LINE__ + 1;
-  at([&] { run["twice"].item<float>(); });
   client_.close();
   line = __LINE__ + 1;
   at([&] { run["twice"].to_host(); });
@@ -301,7 +299,7 @@ TEST(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTold
     return b.build();
   };
   slice.compile(adding("first", 3, {{{"data", 1}}}));
-  slice.compile(adding("same", 3, {{{"model", 1}}}));
+  slice.compile(adding("same", 3, {{{"data", 1}}}));
   EXPECT_EQ(told, "");
   slice.compile(adding("other", 5, {{{"data", 1}}}));
   EXPECT_EQ(told,

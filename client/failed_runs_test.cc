@@ -120,17 +120,5 @@ TEST_F(FailedRunsTest, AnExecutableThatHasGoneTakesNothingBack) {
   EXPECT_EQ(w(), 0.0f);
 }
 
-// Runs that update nothing do not depend on one another.
-TEST_F(FailedRunsTest, OfRunsThatUpdateNothingOnlyWhoWaitsIsTold) {
-  ProgramBuilder b("log", Mesh{{{"data", 2}}});
-  b.output("log", log(b.input("x", f32())));
-  b.require_finite("log");
-  const Executable logs = slice_.compile(b.build());
-  last_ = logs.run({{"x", -1.0f}});
-  wait_for_the_last();
-  EXPECT_EQ(logs.run({{"x", 1.0f}})["log"].item<float>(), 0.0f);
-  EXPECT_EQ(error_of([&] { last_->wait(); }).kind(), ErrorKind::kInvalid);
-}
-
 }  // namespace
 }  // namespace gangway::failed_runs_test

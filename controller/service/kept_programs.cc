@@ -6,8 +6,8 @@
 
 namespace gangway {
 
-// Of the states behind all runs that the session has submitted.
-uint64_t Controller::version_ahead(SessionId session, uint64_t scope) {
+// Of the states behind all runs that were submitted.
+uint64_t Controller::version_ahead(SessionId, uint64_t scope) {
   const SliceRecord* const slice = slices_.find(SliceId(scope));
   if (slice == nullptr) return 0;
   return slice->version->value + runs_.may_commit(*slice->runs).size();

@@ -202,8 +202,8 @@ void write_log(wire::Controller::LogsResults::Builder to, const ProgramLog& log)
 
 void write_graph(wire::Controller::GraphResults::Builder to, const ShownGraph& graph,
                  const GraphBytes& bytes) {
-  const auto data = [](const std::vector<std::byte>& bytes) {
-    return kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size());
+  const auto data = [](const std::vector<std::byte>& part) {
+    return kj::arrayPtr(reinterpret_cast<const kj::byte*>(part.data()), part.size());
   };
   to.setProgram(data(bytes.program));
   to.setPlan(data(bytes.plan));

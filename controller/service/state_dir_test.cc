@@ -212,7 +212,8 @@ TEST_F(StateDirTest, FindsProgramsWhateverTheyAreCalled) {
     }
   }
   std::set<std::string> found;
-  for (const ProgramRecord& program : StateDir(state_).programs()) found.insert(program.name);
+  const StateDir again(state_);
+  for (const ProgramRecord& program : again.programs()) found.insert(program.name);
   EXPECT_EQ(found, std::set<std::string>(names.begin(), names.end()));
 }
 

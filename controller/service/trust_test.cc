@@ -273,6 +273,7 @@ TEST(FrameKeys, OfARealControllerDoNotRepeatWithItsSeed) {
       auto request = connection.bootstrap<wire::Controller>().connectRequest();
       write(request.initVersion(), Version{});
       write(request.initMachine(), this_machine());
+      request.setName("peer");
       return await<Joined>(request.send()).getFrameKey();
     });
   };

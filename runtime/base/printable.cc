@@ -67,7 +67,7 @@ std::string printable(std::string_view text) { return spelt(text, ""); }
 
 std::string printable_lines(std::string_view text) { return spelt(text, "\n"); }
 
-Letter first_letter(std::string_view text) {
+ShownLetter first_letter(std::string_view text) {
   const Decoded letter = decode(text);
   const bool is_wide = letter.is_utf8 && letter.code >= 0x1100 && letter.code != 0x2026;
   return {letter.bytes, is_wide ? 2u : 1u, is_shown(letter)};

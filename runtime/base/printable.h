@@ -21,10 +21,10 @@ std::string printable_lines(std::string_view text);
 
 // The first letter of a text: its bytes, and how many columns it takes on a terminal at most (those
 // of scripts that terminals may show wide take two).
-struct Letter {
+struct ShownLetter {
   size_t bytes = 1, columns = 1;
   bool is_shown = true;  // As it is.
 };
-Letter first_letter(std::string_view text);
+ShownLetter first_letter(std::string_view text);
 
 }  // namespace gangway

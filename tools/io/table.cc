@@ -93,7 +93,7 @@ class Layout {
 size_t width_of(std::string_view printable_text) {
   size_t columns = 0;
   while (!printable_text.empty()) {
-    const Letter letter = first_letter(printable_text);
+    const ShownLetter letter = first_letter(printable_text);
     columns += letter.columns;
     printable_text.remove_prefix(letter.bytes);
   }
