@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/base/ids.h"
+#include "controller/resources/slices.h"
 
 namespace gangway {
 
