@@ -216,9 +216,9 @@ void ClientSessions::stop_all(const StopRequest& request,
     awaited->insert(id);
     controller_.logs().say(id, cat(request.by, " asks it to end"));
     session->tell_stop(request).on_ready(
-        [awaited, fewer = fewer_, id = id](const Result<bool>& acts) {
+        [awaited, fewer = fewer_, asked = id](const Result<bool>& acts) {
           if (acts.ok() && acts.value()) return;
-          awaited->erase(id);
+          awaited->erase(asked);
           fewer->wake_all();
         });
   }
