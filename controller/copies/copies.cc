@@ -124,13 +124,13 @@ void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame 
   } catch (const Error& error) {
     return done({.error = error, .is_settled = true});
   }
-  send({.session = session,
-        .kind = request.kind,
-        .tenant = tenant,
-        .pending = {hosts.begin(), hosts.end()},
-        .states = scope.id,
-        .done = std::move(done)},
-       std::move(request));
+  Copy copy{.session = session,
+            .kind = request.kind,
+            .tenant = tenant,
+            .pending = {hosts.begin(), hosts.end()},
+            .states = scope.id,
+            .done = std::move(done)};
+  send(std::move(copy), std::move(request));
 }
 
 bool CopyTable::any_of_states(SliceId slice) const {

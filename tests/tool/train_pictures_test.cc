@@ -41,6 +41,7 @@ class TrainPicturesTest : public testing::Test {
                                       out_};
     std::istringstream sizes(
         "--connect local:1x2 --steps 12 --batch 2 --layers 1 --dim 16 --heads 2 --experts 0 "
+        "--replace "
         "--seq 16 --sample-bytes 0");
     for (std::string word; sizes >> word;) words.push_back(word);
     return words;
