@@ -123,6 +123,8 @@ class Processes final : public Cluster {
       auto process = std::make_unique<ChildProcess>(
           ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
       children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
+      // Forking takes tens of milliseconds: others have their turn between two of them.
+      WaitQueue().wait_until_ns("for the next process", reactor_.clock().now_ns() + 1000);
     } catch (const Error& error) {
       // Invalid is a program that can't be started; all else has nothing to do with which it is.
       throw Error(error.kind(), cat("local cluster: ", error.message()), {.host = name},
