@@ -37,7 +37,7 @@ TEST(ModelExplorerTest, OfASmallProgramIsAsItWas) {
 TEST(ModelExplorerTest, OfProgramsKeepsTheFormat) {
   const Read read = check({to_model_explorer(quickstart_program())});
   EXPECT_TRUE(read.ok) << read.said;
-  // 36 states, 3 inputs, 97 nodes of the step and 6 outputs; the bodies of its two scans.
+  // 36 states, 3 inputs, 101 nodes of the step and 6 outputs; the bodies of its two scans.
   EXPECT_THAT(read.said, HasSubstr("3 graphs; 146 nodes, "));
   EXPECT_THAT(read.said, HasSubstr("in ['main']"));
   std::vector<std::string> texts = {to_model_explorer(two_stages()),
