@@ -111,7 +111,7 @@ std::string read_whole(const fs::path& path, size_t bytes_max) {
 }
 
 std::string record_name(const std::string& owner, const std::string& name) {
-  const std::string whole = cat(Checkpoints::escaped(owner), ".", Checkpoints::escaped(name));
+  std::string whole = cat(Checkpoints::escaped(owner), ".", Checkpoints::escaped(name));
   if (whole.size() <= kRecordNameBytesMax) return whole;
   const std::string hash = content_hash(cat(owner, "/", name));
   return cat(whole.substr(0, kRecordNameBytesMax - hash.size() - 1), "~", hash);
