@@ -61,7 +61,7 @@ class TensorFiles {
   // Whole tensors to these places, of their sizes, by name. Files with a hash are read from their
   // beginning to their end, and what they hold must have it. `go_on` is called before each piece of
   // kPieceBytes, and may throw.
-  static constexpr size_t kPieceBytes = size_t{16} << 20;
+  static constexpr size_t kPieceBytes = size_t{256} << 10;
   using Places = std::map<std::string, std::span<std::byte>, std::less<>>;
   void read(const Places& to, const std::function<void()>& go_on = {}) const;
 

@@ -255,8 +255,8 @@ class Slice {
   // slice 0. Programs compiled on one slice share the states of equal name: one that is there keeps
   // what it holds, and on_warning is told where this program would have begun it otherwise. An
   // error that is about no line of the program names the caller's.
-  //   slice.compile(program, {.runs_in_flight_max = 1});
-  //   slice.compile(program, {second, third});
+  // Options may stand behind the program alone, as {.runs_in_flight_max = 1}, and so may further
+  // slices, as {second, third}.
   Executable compile(const Program& program, const CompileOptions& options = {},
                      Loc loc = Loc::current()) const;
   Executable compile(const Program& program, std::span<const Slice> more_slices,

@@ -77,10 +77,11 @@ Dims need_dims(const OpCall& call, std::string_view attr, DType dtype) {
   return dims;
 }
 
-void need_number_of(const OpCall& call, std::string_view attr, DType dtype) {
-  const std::optional<std::string> mistake = number_mistake(dtype, call.attrs.real(attr));
+void need_number_of(const OpCall& call, std::string_view attr, const Type& of) {
+  const std::optional<std::string> mistake = number_mistake(of.dtype, call.attrs.real(attr));
   GW_NEED(call, !mistake, attr, " ", *mistake,
-          "; numbers take the type of the other operand: convert() that first");
+          "; numbers take the type of the other operand, here ", to_string(of),
+          ": convert() that first");
 }
 
 void need_counts(const OpCall& call, DType counter, int64_t count, std::string_view what) {

@@ -42,7 +42,7 @@ std::vector<int64_t> need_axes(const OpCall& call, std::string_view attr, const 
 // An attribute that holds sizes within the bounds of a type.
 Dims need_dims(const OpCall& call, std::string_view attr, DType dtype);
 // An attribute that is the value of elements of this type.
-void need_number_of(const OpCall& call, std::string_view attr, DType dtype);
+void need_number_of(const OpCall& call, std::string_view attr, const Type& of);
 // `counter` has the numbers 0 to count - 1, each apart from its neighbours. `what` says what is
 // counted: "dim 0", "slots of a group".
 void need_counts(const OpCall& call, DType counter, int64_t count, std::string_view what);

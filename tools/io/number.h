@@ -7,7 +7,7 @@
 //
 // Threads: pure functions. Errors: number_in() throws kInvalid.
 //
-//   command.add_option("--steps", steps, "training steps")->check(whole_number(1, 1'000'000));
+// An option of --steps is given check(whole_number(1, 1'000'000)).
 #pragma once
 
 #include <CLI/CLI.hpp>

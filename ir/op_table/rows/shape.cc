@@ -20,7 +20,7 @@ Type source_type(const OpCall& call) {
 
 std::vector<Type> constant_type(const OpCall& call) {
   Type type = source_type(call);
-  need_number_of(call, "value", type.dtype);
+  need_number_of(call, "value", type);
   return {type};
 }
 
@@ -226,7 +226,7 @@ std::vector<Type> pad_type(const OpCall& call) {
   GW_NEED(call, low.size() == x.dims.size() && high.size() == x.dims.size(),
           "low and high need one number for each dimension of ", to_string(x), ": got ",
           to_string(low), " and ", to_string(high));
-  need_number_of(call, "value", x.dtype);
+  need_number_of(call, "value", x);
   Type result = x;
   for (size_t d = 0; d < low.size(); ++d) {
     GW_NEED(call, low[d] >= 0 && low[d] <= kElementsMax && high[d] >= 0 && high[d] <= kElementsMax,
