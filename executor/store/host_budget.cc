@@ -47,7 +47,9 @@ void HostBudget::Used::give_back(int64_t bytes, const std::string& owner) {
   const std::lock_guard lock(mutex);
   all -= bytes;
   const auto found = by_owner.find(owner);
-  if (found != by_owner.end() && (found->second -= bytes) == 0) by_owner.erase(found);
+  if (found == by_owner.end()) return;
+  found->second -= bytes;
+  if (found->second == 0) by_owner.erase(found);
 }
 
 }  // namespace gangway

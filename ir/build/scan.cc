@@ -56,7 +56,7 @@ void add_carries(Builder& body, const Tree& operands, const Tree& given, Loc loc
     const auto found = named.extract(name);
     if (found.empty())
       refuse(cat("scan: the body gives no ", what, ": expected carries as it got them"), loc);
-    const Value leaving = found.mapped();
+    const Value& leaving = found.mapped();
     if (!leaving.empty() && leaving.type() != entering.type()) {
       refuse(cat("scan: ", what, " changes its type: it enters an iteration as ",
                  to_string(entering.type()), " and leaves it as ", to_string(leaving.type())),
