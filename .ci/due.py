@@ -1,9 +1,9 @@
 """Says what a run of .ci/run has to look at besides ./check: what the newest commits can have
-changed, and a third of everything, so that within three days with commits all of it was looked at.
+changed, and a third of everything, so that runs on three days in a row look at all of it.
 
 Both follow from git alone, since a new machine remembers nothing. The third that is due is the
-number of different days on which main has commits, modulo 3. GANGWAY_THIRD=N forces one, and
-GANGWAY_THIRD=all takes everything.
+number of different days (UTC) on which main has commits, modulo 3. GANGWAY_THIRD=N forces one, and
+GANGWAY_THIRD=all takes everything, however long that takes.
 """
 
 import hashlib
@@ -22,12 +22,14 @@ import results
 
 
 def git(*words):
-    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True,
+                          env={**os.environ, "TZ": "UTC"}).stdout
 
 
 def days():
     """The days of all commits, the newest first."""
-    return sorted(set(git("log", "--format=%cd", "--date=format:%Y-%m-%d").split()), reverse=True)
+    return sorted(set(git("log", "--format=%cd", "--date=format-local:%Y-%m-%d").split()),
+                  reverse=True)
 
 
 def forced():
@@ -43,9 +45,16 @@ def third():
 
 
 def changed_files():
-    """What the commits of the newest day touched, and what is not committed."""
-    text = git("log", "--format=", "--name-only", f"--since={days()[0]}T00:00:00")
-    return set(text.split()) | set(git("diff", "--name-only", "HEAD").split())
+    """What the commits of the 24 hours up to the newest one touched, and what is not committed."""
+    newest = int(git("log", "-1", "--format=%ct"))
+    text = git("log", "--format=", "--name-only", f"--since=@{newest - 24 * 3600}")
+    text += git("diff", "--name-only", "HEAD") + git("ls-files", "--others", "--exclude-standard")
+    return set(text.split())
+
+
+def is_changed(source, changed):
+    """Whether a source or the header of its name is among the changed files."""
+    return source in changed or source.removesuffix(".cc") + ".h" in changed
 
 
 def third_of(name):
@@ -60,7 +69,7 @@ LATE_S = 60 * 60
 
 def late_in(seconds):
     """Whether nothing of what is due may begin any more in so many seconds."""
-    began = os.environ.get("GANGWAY_CI_BEGAN")
+    began = not everything() and os.environ.get("GANGWAY_CI_BEGAN")
     return bool(began) and time.time() - float(began) > LATE_S - seconds
 
 
@@ -85,7 +94,7 @@ def chosen(names, is_changed):
 
 
 def say(what, chosen_names, names):
-    rest = "" if everything() else " that the newest day's commits changed"
+    rest = "" if everything() else " that the newest commits changed"
     if part() == "third":
         rest = f" of third {third()} besides"
     print(f"{what}: {len(chosen_names)} of {len(names)}{rest}", flush=True)

@@ -32,7 +32,10 @@ def main():
     folder = results.folder()
     folder.mkdir(parents=True, exist_ok=True)
     known_file = folder / "steps.json"
-    known = json.loads(known_file.read_text()) if known_file.exists() else {}
+    try:
+        known = json.loads(known_file.read_text())
+    except (OSError, ValueError):
+        known = {}  # Only times are lost, so no check fails for it.
     saved_file = pathlib.Path(os.environ["GANGWAY_SAVED"])
     seen_file = pathlib.Path(f"{saved_file}.seen")
     seen = json.loads(seen_file.read_text()) if seen_file.exists() else {}
@@ -43,7 +46,9 @@ def main():
                     results.count_saved(known[step] - took)
                 else:
                     known[step] = took
-    known_file.write_text(json.dumps(known))
+    written = known_file.with_suffix(f".{os.getpid()}")
+    written.write_text(json.dumps(known))
+    written.replace(known_file)
     lines = saved_file.read_text().splitlines() if saved_file.exists() else []
     print(round(sum(map(float, lines)) / os.cpu_count()))
     saved_file.write_text("")

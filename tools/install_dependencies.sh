@@ -64,8 +64,8 @@ install_packages() {
   as_root apt-get update -qq
   # Descriptor 3 is opened behind sudo, which closes all above 2.
   as_root env DEBIAN_FRONTEND=noninteractive sh -c 'exec "$@" 3>&1' sh \
-    apt-get install -y -qq -o Dpkg::Use-Pty=0 "${progress[@]}" --no-install-recommends \
-    "${missing[@]}" </dev/null
+    apt-get install -y -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "${progress[@]}" \
+    --no-install-recommends "${missing[@]}" </dev/null
 }
 
 # Sanitizers misread fiber switches unless Boost.Fiber and Boost.Context are compiled with them, so

@@ -11,6 +11,7 @@
 # $compiled is the folder of the compiler cache. $packages, where set, is a folder of packages; the
 # machine has it as $package_folder.
 packages=
+cache_size=$(ccache --get-config max_size 2>/dev/null || echo 5G)
 package_folder=/var/cache/gangway_packages
 
 in_namespace() {
@@ -41,6 +42,9 @@ mount_machine() {
   rm -rf "${work:?}/$2" "$work/$2.work"
   mkdir -p "$work/$2" "$work/$2.work" "$machine"
   mount -t overlay overlay "$machine" -o "lowerdir=$1,upperdir=$work/$2,workdir=$work/$2.work"
+  # It may be a mount of its own, or lead to one; the overlay has neither.
+  rm -f "$machine/etc/resolv.conf"
+  cp -L /etc/resolv.conf "$machine/etc/resolv.conf"
   mount -t proc proc "$machine/proc"
   mount --rbind /dev "$machine/dev"
   local folder
@@ -61,7 +65,8 @@ as() {
   local user=$1 variable
   shift
   local variables=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-    "HOME=$(home_of "$user")" "USER=$user" LANG=C.UTF-8)
+    "HOME=$(home_of "$user")" "USER=$user" LANG=C.UTF-8
+    "CCACHE_MAXSIZE=$cache_size")
   for variable in http_proxy https_proxy no_proxy; do
     if [ -n "${!variable:-}" ]; then
       variables+=("$variable=${!variable}")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints, for each room, how many of its lines of code ran while tests did.
 
-    cmake --preset coverage && cmake --build --preset coverage && ctest --preset coverage
+    cmake --preset coverage && cmake --build --preset coverage &&
+      find build-coverage -name '*.gcda' -delete && ctest --preset coverage
     tests/runner/coverage.py [BUILD]    by default build-coverage
     tests/runner/coverage.py BUILD --files ROOM    each file of a room instead
 
