@@ -59,8 +59,8 @@ void rename_path(const fs::path& from, const fs::path& to) {
   if (rename(from.c_str(), to.c_str()) != 0) fail_file("rename to", to, errno);
 }
 
-// Of chance, so that a process that was stopped while it wrote, and goes on after another one has
-// taken its place, renames nothing but what it wrote itself.
+// With a random name, so that a process that was stopped while it wrote, and goes on after another
+// one has taken its place, renames nothing but what it wrote itself.
 fs::path partial_path(const fs::path& root, std::string_view name) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof(number), 0) != sizeof(number))
@@ -81,13 +81,16 @@ void move_latest_folder_away(const fs::path& root) {
 
 }  // namespace
 
+// Not a recursive iterator of the library: that one ends where a folder below it has gone meanwhile,
+// and what comes after would count as nothing.
 uint64_t bytes_below(const fs::path& folder) {
   std::error_code error;
   uint64_t bytes = 0;
-  fs::recursive_directory_iterator entries(folder, error), end;
+  fs::directory_iterator entries(folder, error), end;
   for (; !error && entries != end; entries.increment(error)) {
     std::error_code gone;
     const fs::file_status status = fs::symlink_status(entries->path(), gone);
+    if (fs::is_directory(status)) bytes += bytes_below(entries->path());
     if (!fs::is_regular_file(status)) continue;
     const uintmax_t size = fs::file_size(entries->path(), gone);
     if (!gone) bytes += size;
@@ -156,7 +159,7 @@ PendingCheckpoint CheckpointDir::begin(int64_t step) {
 
 std::optional<fs::path> CheckpointDir::latest() const {
   std::error_code error;
-  const fs::path link = root_ / kLatest;
+  fs::path link = root_ / kLatest;  // Not const: it may be what is returned.
   const fs::file_type type = fs::symlink_status(link, error).type();
   if (type == fs::file_type::not_found) {
     const std::vector<int64_t> all = steps();
@@ -189,11 +192,18 @@ fs::path CheckpointDir::folder_of(int64_t step) const { return root_ / step_name
 
 void CheckpointDir::prune(int keep, std::optional<int64_t> needed) {
   GW_REQUIRE(keep >= 1, "checkpoint: expected to keep at least 1, got ", keep);
-  std::optional<fs::path> kept = latest();
-  std::vector<int64_t> all = steps();
-  for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) {
+  const std::optional<fs::path> newest = latest();
+  const std::optional<int64_t> newest_step =
+      newest ? parse_step(newest->filename().string()) : std::nullopt;
+  const std::vector<int64_t> all = steps();
+  const auto places = static_cast<size_t>(keep);
+  // Steps above the newest one are of before a training went back, and may be the damaged ones for
+  // which it did: they take no place of those that led to the newest.
+  const auto led = static_cast<size_t>(
+      newest_step ? std::ranges::upper_bound(all, *newest_step) - all.begin() : std::ssize(all));
+  for (size_t i = 0; i + places < all.size(); ++i) {
     fs::path folder = folder_of(all[i]);
-    if (all[i] == needed || (kept && folder == *kept)) continue;
+    if (all[i] == needed || (i < led && i + places >= led)) continue;
     // Renamed first: a crash half-way leaves no folder that looks whole.
     const fs::path doomed = partial_path(root_, step_name(all[i]));
     rename_path(folder, doomed);

@@ -6,8 +6,9 @@
 //   checkpoints/.partial-...      being written; removed on failure, and by the next begin()
 //
 // Invariants: a folder named step-N is whole and on the disk; `latest` names such a folder, before
-// and after a crash at any point but one: after the first checkpoint has its name and before the
-// link is there. Copies of the folder may lack the link, or have a folder in its place (a copy of
+// and after a crash at any point but two: after the first checkpoint has its name and before the
+// link is there; and after a folder in the link's place has gone and before the link is there. Then
+// the highest step counts as the newest. Copies of the folder may lack the link, or have a folder in its place (a copy of
 // the checkpoint that it named); both are read, and the next commit() puts a link there again.
 //
 // Threads: one at a time; one process writes.
@@ -71,8 +72,8 @@ class CheckpointDir {
   // Ascending.
   std::vector<int64_t> steps() const;
   std::filesystem::path folder_of(int64_t step) const;
-  // Removes all but the newest `keep` checkpoints; never the one that `latest` names, nor that of
-  // `needed`. keep >= 1.
+  // Removes all but the `keep` highest steps, and as many that lead to the one that `latest` names,
+  // that one included; never that of `needed`. keep >= 1.
   void prune(int keep, std::optional<int64_t> needed = {});
 
  private:

@@ -133,6 +133,16 @@ TEST_F(CheckpointDirTest, PruningKeepsTheNewestAndTheLatest) {
   EXPECT_THROW(dir().prune(0), Error);
 }
 
+TEST_F(CheckpointDirTest, ADamagedNewestOneTakesNoPlaceOfThoseThatATrainingWentBackTo) {
+  for (int64_t step : {450, 500, 550}) save(step, cat("step ", step));
+  save(525, "gone on from 500");
+  dir().prune(2);
+  EXPECT_THAT(dir().steps(), ElementsAre(500, 525, 550));
+  save(575, "later");
+  dir().prune(2);
+  EXPECT_THAT(dir().steps(), ElementsAre(550, 575));
+}
+
 TEST_F(CheckpointDirTest, PruningKeepsTheOneThatIsNeeded) {
   for (int64_t step : {1, 2, 3, 4}) save(step, cat("step ", step));
   dir().prune(1, 2);
@@ -193,6 +203,15 @@ TEST_F(CheckpointDirTest, AWriterWhosePlaceWasTakenRenamesNothingOfTheOther) {
   write_durably(other.folder() / "data", "whole");
   other.commit();
   EXPECT_EQ(latest_text(), "whole");
+}
+
+TEST_F(CheckpointDirTest, BytesOfFoldersBelowOneAnotherCountAndLinksDoNot) {
+  write("checkpoints/ann/train/step-1/data", std::string(100, 'x'));
+  write("checkpoints/ann/other/data", std::string(20, 'x'));
+  write("checkpoints/ann/file", std::string(3, 'x'));
+  fs::create_directory_symlink("train", folder_ / "checkpoints/ann/again");
+  EXPECT_EQ(bytes_below(folder_ / "checkpoints"), 123u);
+  EXPECT_EQ(bytes_below(folder_ / "missing"), 0u);
 }
 
 TEST_F(CheckpointDirTest, LookingCreatesNothing) {
