@@ -35,10 +35,10 @@ void SafetensorsFile::read_header() {
   if (error != 0) fail_file("read", path_, error);
   const auto bytes = static_cast<uint64_t>(status.st_size);
   std::vector<std::byte> head(std::min(bytes, kLengthBytes));
-  read_file(0, head);
+  read_at(0, head);
   data_begin_ = find_data(head, bytes, path_.string());
   head.resize(data_begin_);
-  read_file(0, head);
+  read_at(0, head);
   header_ = parse_header(head, bytes, path_.string());
   for (const TensorEntry& tensor : header_.tensors) by_name_[tensor.spec.name] = &tensor;
 }
@@ -52,10 +52,10 @@ void SafetensorsFile::read(const TensorEntry& tensor, uint64_t offset,
                            std::span<std::byte> to) const {
   GW_ASSERT(offset <= tensor.end - tensor.begin && to.size() <= tensor.end - tensor.begin - offset,
             "bytes of tensor ", tensor.spec.name, " lie in it");
-  read_file(data_begin_ + tensor.begin + offset, to);
+  read_at(data_begin_ + tensor.begin + offset, to);
 }
 
-void SafetensorsFile::read_file(uint64_t offset, std::span<std::byte> to) const {
+void SafetensorsFile::read_at(uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t count = pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;

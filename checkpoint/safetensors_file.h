@@ -39,7 +39,7 @@ class SafetensorsFile {
   // As many bytes of a tensor as there is room for, from `offset` of it on.
   void read(const TensorEntry& tensor, uint64_t offset, std::span<std::byte> to) const;
   // The same of the file: length, header and data.
-  void read_file(uint64_t offset, std::span<std::byte> to) const;
+  void read_at(uint64_t offset, std::span<std::byte> to) const;
   uint64_t data_begin() const { return data_begin_; }  // Of the file.
 
  private:

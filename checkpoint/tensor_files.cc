@@ -32,7 +32,7 @@ class WholeFile {
       if (to.empty()) buffer_.resize(std::max(buffer_.size(), count));
       const std::span<std::byte> piece =
           to.empty() ? std::span(buffer_).first(count) : to.first(count);
-      file_.read_file(at_, piece);
+      file_.read_at(at_, piece);
       hasher_.add_unframed(piece.data(), piece.size());
       at_ += count;
       if (!to.empty()) to = to.subspan(count);
