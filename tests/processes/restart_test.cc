@@ -264,6 +264,47 @@ TEST_F(RestartTest, AControllerThatIsToldToEndLetsProgramsEndFirstAndBlamesNoHos
   EXPECT_THAT(output_of(controller_said_), Not(HasSubstr("host lost")));
 }
 
+TEST_F(RestartTest, AControllerWhoseTerminalGoesLetsProgramsEndFirst) {
+  const ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7",
+                                       "--devices", "2", "--memory", std::to_string(64 << 20)},
+                                      executor_said_);
+  ChildProcess controller = start_controller(address_, controller_said_);
+  run_once();
+  const Client heeds = client("heeds");
+  {
+    const Executable step = heeds.allocate({.devices = 2}).compile(twice());
+    const HostTensor ones = HostTensor::of<float>({8}, std::vector<float>(8, 1.0f));
+    controller.signal(SIGHUP);
+    EXPECT_TRUE(eventually([&] { return heeds.stop_requested(); }));
+    controller.signal(SIGHUP);  // The shell sends one too.
+    for (int saved = 0; saved < 20; ++saved)
+      EXPECT_EQ(step.run({{"x", ones}})["y"].item<float>(), 16.0f);
+    heeds.close();
+  }
+  EXPECT_TRUE(controller.wait().ok()) << output_of(controller_said_);
+}
+
+TEST_F(RestartTest, AnExecutorThatNohupHasStartedOutlivesItsTerminal) {
+  ChildProcess executor({.arguments = {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\"",
+                                       tests::gangway_tool(), "executor", "--connect", address_,
+                                       "--name", "e7", "--memory", std::to_string(64 << 20)},
+                         .output_file = executor_said_.path()});
+  EXPECT_TRUE(eventually([&] {
+    return output_of(executor_said_).find("waits for its controller") != std::string::npos;
+  })) << output_of(executor_said_);
+  executor.signal(SIGHUP);
+  executor.signal(SIGHUP);
+  ChildProcess controller = start_controller(address_, controller_said_);
+  const Client client = connect(address_);
+  EXPECT_TRUE(eventually([&] { return client.status().hosts.size() == 1; }))
+      << output_of(executor_said_);
+  client.close();
+  executor.signal(SIGTERM);
+  EXPECT_TRUE(executor.wait().ok()) << output_of(executor_said_);
+  controller.signal(SIGTERM);
+  EXPECT_TRUE(controller.wait().ok()) << output_of(controller_said_);
+}
+
 TEST_F(RestartTest, QuotasAreThoseOfTheConfigWhenItWasReadLast) {
   const std::string config = (folder_.path() / "config.json").string();
   const auto write = [&](const std::string& text) { std::ofstream(config) << text; };

@@ -50,7 +50,8 @@ constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process 
 // which started it has gone, is for at once.
 class Ends {
  public:
-  // `on_hangup` is called for each SIGHUP; null: SIGHUP is another SIGTERM.
+  // `on_hangup` is called for each SIGHUP; null: SIGHUP asks for the end, unless it was ignored when
+  // this process started, as nohup does it.
   Ends(Reactor& reactor, std::function<void()> on_hangup)
       : signals_(reactor, {SIGINT, SIGTERM, SIGHUP}), on_hangup_(std::move(on_hangup)) {
     parent_gone(reactor).on_ready([ends = ends_](const Result<void>&) { ends->at_once(); });
@@ -89,9 +90,18 @@ class Ends {
   };
   void take(int number) {
     if (number == SIGHUP && on_hangup_) return on_hangup_();
-    ends_->asked.is_set() ? ends_->at_once() : ends_->ask();
+    if (number == SIGHUP && hangup_is_ignored_) return;
+    // One terminal that goes sends SIGHUP several times: that is no hurry.
+    if (!ends_->asked.is_set()) return ends_->ask();
+    if (number != SIGHUP) ends_->at_once();
+  }
+  static bool is_ignored(int number) {
+    struct sigaction action{};
+    sigaction(number, nullptr, &action);
+    return action.sa_handler == SIG_IGN;
   }
 
+  const bool hangup_is_ignored_ = is_ignored(SIGHUP);  // Before signals_ takes its place.
   Signals signals_;
   const std::function<void()> on_hangup_;
   const std::shared_ptr<State> ends_ = std::make_shared<State>();
