@@ -42,8 +42,20 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   if (error) fail_file("rename to", to, error.value());
 }
 
+bool has_any(const fs::path& checkpoints) {
+  return CheckpointDir(checkpoints).latest().has_value();
+}
+
 bool has_checkpoints(const fs::path& out) {
-  return CheckpointDir(out / "checkpoints").latest().has_value();
+  return has_any(out / "checkpoints") || has_any(out / kReplaced);
+}
+
+// A training that was killed before its first checkpoint was written has replaced none.
+void put_replaced_back(const fs::path& out) {
+  const fs::path checkpoints = out / "checkpoints", aside = out / kReplaced;
+  if (has_any(checkpoints) || !has_any(aside)) return;
+  remove_folder(checkpoints);
+  rename_folder(aside, checkpoints);
 }
 
 [[noreturn]] void refuse_foreign_checkpoints(const fs::path& out) {
@@ -85,6 +97,7 @@ OutFolder::OutFolder(const OutOptions& options) {
   }
   GW_REQUIRE(lock_ && lock_->is_held(), "train: ", options.path.string(), " to ", path_.string(),
              " all have checkpoints: say which folder to take with --out");
+  put_replaced_back(path_);
   const bool is_taken = has_checkpoints(path_);
   GW_REQUIRE(is_taken || !options.resume, "train: there is no checkpoint to go on from under ",
              checkpoints().string());

@@ -5,6 +5,8 @@
 //
 //   out/quickstart/.lock           held while a training runs, and says which process that is
 //   out/quickstart/checkpoints/    of one training (checkpoint/checkpoint_dir.h)
+//   out/quickstart/checkpoints.replaced/    those of the training before it, until the first one is
+//                                  written; whoever takes the folder puts them back if it never was
 //
 // Threads: one.
 // Errors: kInvalid for a folder that another process writes to, that has checkpoints of another

@@ -101,6 +101,27 @@ TEST_F(OutFolderTest, ReplacedCheckpointsStayUntilTheFirstNewOneIsWritten) {
   EXPECT_FALSE(fs::exists(path / "checkpoints.replaced"));
 }
 
+TEST_F(OutFolderTest, ATrainingThatIsKilledBeforeItsFirstCheckpointHasReplacedNone) {
+  const fs::path path = with_checkpoint("out", 287);
+  // What it leaves: the old ones aside, and one that is not whole in their place.
+  fs::rename(path / "checkpoints", path / "checkpoints.replaced");
+  write("out/checkpoints/.partial-step-00000003-1/model.safetensors", "half");
+  EXPECT_THAT(folders_with_checkpoints(path), ElementsAre(path));
+  {
+    const OutFolder next(OutOptions{.path = path, .take_next_free = true});
+    EXPECT_EQ(next.path(), folder_ / "out-2");
+  }
+  {
+    const OutFolder resumed(OutOptions{.path = path, .resume = true});
+    EXPECT_THAT(steps(path), ElementsAre(287));
+    EXPECT_FALSE(fs::exists(path / "checkpoints.replaced"));
+  }
+  fs::rename(path / "checkpoints", path / "checkpoints.replaced");
+  OutFolder again(OutOptions{.path = path, .replace = true});
+  EXPECT_THROW(again.save([&]() -> fs::path { fail_file("write", path, ENOSPC); }), Error);
+  EXPECT_THAT(steps(path), ElementsAre(287));
+}
+
 TEST_F(OutFolderTest, ATextOfTheUserIsNotReplacedByTheBook) {
   write("out/text.txt", "mine");
   TrainOptions options = quickstart_options();
