@@ -220,4 +220,12 @@ std::string sizes_text(const TransformerConfig& model) {
   return text + "}";
 }
 
+std::string sizes_file_text(const TransformerConfig& model) {
+  std::string text = sizes_text(model);
+  // Unless it says so, a top_k of 1 is read as one whose gate is not divided.
+  if (has_experts(model) && model.moe.top_k == 1 && renormalizes(model.moe))
+    text.insert(text.size() - 1, ",\"renormalize\":true");
+  return text + "\n";
+}
+
 }  // namespace gangway::programs

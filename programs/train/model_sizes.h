@@ -48,6 +48,9 @@ struct SaidSize {
 void set_sizes(LanguageModelConfig& config, const std::vector<SaidSize>& said);
 
 // All sizes of a model as the JSON object that a file of sizes may be: {"layers":3,"dim":128, ...}.
+// What is compared with earlier checkpoints: it says no more than they do.
 std::string sizes_text(const TransformerConfig& model);
+// The same as the text of a file, from which set_sizes() makes this very model.
+std::string sizes_file_text(const TransformerConfig& model);
 
 }  // namespace gangway::programs

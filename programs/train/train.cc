@@ -259,7 +259,7 @@ class Training {
   void write_graph(const Program& program) {
     replace_durably(report_.graph, to_dot(program));
     program.save((options_.out / "train_step.gwp").string());
-    replace_durably(options_.out / "model.json", sizes_text(options_.config.model) + "\n");
+    replace_durably(options_.out / "model.json", sizes_file_text(options_.config.model));
   }
 
   int64_t planned_bytes() const {

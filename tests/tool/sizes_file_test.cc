@@ -72,5 +72,19 @@ TEST(SizesFile, TheTextOfAModelsSizesIsSuchAFile) {
   }
 }
 
+TEST(SizesFile, AGateThatIsDividedByItselfIsReadBackFromTheFile) {
+  programs::LanguageModelConfig config = programs::quickstart_options().config;
+  for (const int64_t top_k : {1, 2}) {
+    for (const bool renormalize : {false, true}) {
+      config.model.moe.top_k = top_k;
+      config.model.moe.renormalize = renormalize;
+      programs::LanguageModelConfig read;
+      programs::set_sizes(read, parse_sizes(programs::sizes_file_text(config.model), "model.json"));
+      EXPECT_EQ(programs::renormalizes(read.model.moe), renormalize) << top_k;
+      EXPECT_EQ(read.model.moe.top_k, top_k);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gangway::tool
