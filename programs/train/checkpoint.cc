@@ -315,6 +315,7 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const std::function<std::string(const std::string&)>& name_of,
                     const LoadOptions& options) {
   const TensorFiles files = TensorFiles::open(path);
+  files.read({});  // Verifies those that have a hash.
   std::vector<Restored> all;
   for (StateTensor& tensor : stored_in(StoredIn::kModel, slice.state_tensors())) {
     const std::string foreign = name_of(tensor.name);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <fstream>
 
 #include "checkpoint/safetensors_writer.h"
 #include "programs/train/checkpoint.h"
@@ -137,6 +138,25 @@ TEST_F(ForeignParameters, AMissingTensorAWrongShapeAndATypeThatIsNotConvertedAre
               AllOf(HasSubstr("\"embed\""), HasSubstr("I32"), HasSubstr("f32")));
   std::filesystem::remove(folder_ / "embed.safetensors");
   EXPECT_THAT(why_refused(write_embed(FileDType::kF8E4M3, dims)), HasSubstr("F8_E4M3"));
+}
+
+TEST_F(ForeignParameters, OfACheckpointWithAFlippedBitAreNotLoaded) {
+  const std::filesystem::path saved =
+      save_checkpoint(trainer_->slice, folder_ / "checkpoints", {.step = 1, .seed = 1});
+  const auto load = [&] {
+    load_parameters(trainer_->slice, saved, [](const std::string& name) { return name; });
+  };
+  load();
+  {
+    std::fstream file(saved / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const auto last = static_cast<char>(file.peek() ^ 1);
+    file.seekp(-1, std::ios::end);
+    file.put(last);
+  }
+  const States before = states_of(trainer_->slice);
+  EXPECT_THAT(error_of(load).what(), HasSubstr("model.safetensors: the file is damaged"));
+  EXPECT_TRUE(states_of(trainer_->slice) == before);
 }
 
 }  // namespace
