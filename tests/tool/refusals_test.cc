@@ -171,6 +171,12 @@ TEST_F(RefusalsTest, EveryNumberOfEveryCommandHasARangeAndRefusesWhatIsNone) {
   EXPECT_GT(count, 60u);
 }
 
+TEST_F(RefusalsTest, ANumberWithALeadingZeroIsNotTakenForAnOctalOne) {
+  const Ended ended = gangway({"train", "quickstart", "--steps", "0100"});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.text, AllOf(HasSubstr("--steps"), HasSubstr("got \"0100\"")));
+}
+
 TEST_F(RefusalsTest, ATextThatIsNoNumberIsShownInShort) {
   const Ended ended = gangway({"train", "quickstart", "--lr", std::string(309, '9')});
   EXPECT_EQ(ended.status, 2);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <optional>
+#include <type_traits>
 
 #include "runtime/base/cut.h"
 #include "runtime/base/error.h"
@@ -17,9 +18,16 @@ std::string got(const std::string& text) {
   return cat("got \"", printable(cut(text, kShownBytesMax)), "\"");
 }
 
+// "0100", which whoever converts it may take for an octal number.
+bool has_leading_zero(const std::string& text) {
+  const size_t first = text.starts_with('-') ? 1 : 0;
+  return text.size() > first + 1 && text[first] == '0';
+}
+
 // The whole text as a number of this type; nothing where it is none, or more than the type holds.
 template <class Number>
 std::optional<Number> parse(const std::string& text) {
+  if (std::is_integral_v<Number> && has_leading_zero(text)) return std::nullopt;
   Number value = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
