@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "controller/recovery/checkpoints.h"
 #include "gangway.h"
@@ -65,11 +66,14 @@ class CheckpointsTest : public testing::Test {
                    {.name = name, .token_file = token_, .on_warning = [](const std::string&) {}});
   }
 
-  tool_test::Ended checkpoint(std::vector<std::string> arguments) const {
+  // With a token of this file, or the controller's own.
+  tool_test::Ended checkpoint(std::vector<std::string> arguments,
+                              const std::string& token = {}) const {
     arguments.insert(arguments.begin(), {tests::gangway_tool(), "checkpoint"});
     arguments.insert(arguments.end(), {"--connect", address_});
     return tool_test::run_child(
-        {.arguments = std::move(arguments), .environment = {{"GANGWAY_TOKEN_FILE", token_}}});
+        {.arguments = std::move(arguments),
+         .environment = {{"GANGWAY_TOKEN_FILE", token.empty() ? token_ : token}}});
   }
 
   static void train(const Executable& step, int runs) {
@@ -151,6 +155,14 @@ TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOther
     EXPECT_EQ(refused.status, 2);
     EXPECT_THAT(refused.text, testing::HasSubstr("the program \"small\" of "));
     EXPECT_FALSE(CheckpointDir(folder).steps().empty());
+    // Another owner is not told whether it runs.
+    const std::string bob = (temp_.path() / "bob").string();
+    EXPECT_TRUE(start({"token", "add", "bob", "--out", bob}, executor_said_).wait().ok());
+    EXPECT_THAT(checkpoint({"ls", root}, bob).text, testing::ContainsRegex("small +1 +2 .* -\n"));
+    const tool_test::Ended untold = checkpoint({"rm", folder}, bob);
+    EXPECT_EQ(untold.status, 2);
+    EXPECT_THAT(untold.text, testing::HasSubstr("whose name you are not told"));
+    EXPECT_FALSE(CheckpointDir(folder).steps().empty());
     trainer.close();
   }
   EXPECT_THAT(checkpoint({"ls", root}).text, testing::ContainsRegex("small +1 +2 .* ended\n"));
@@ -160,6 +172,37 @@ TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOther
   EXPECT_EQ(removed.status, 0) << removed.text;
   EXPECT_THAT(removed.text, testing::HasSubstr(folder + " is removed: 1 checkpoint, "));
   EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_F(CheckpointsTest, ADamagedOneIsRemovedAndSoIsWhatAnInterruptedRemovalLeft) {
+  namespace fs = std::filesystem;
+  const std::string folder = kept("small").string();
+  {
+    Client trainer = client("small");
+    const Slice slice = trainer.allocate({.devices = 2, .wait_ms = 10'000});
+    const Executable step = slice.compile(training(16));
+    slice.keep_checkpoints({.every = 2, .keep = 2});
+    train(step, 2);
+    // The last that its writer does.
+    ASSERT_TRUE(eventually([&] { return fs::is_symlink(fs::path(folder) / "latest"); }));
+    trainer.close();
+  }
+  const fs::path damaged = CheckpointDir(folder).folder_of(9);
+  fs::create_directory(damaged);
+  std::ofstream(damaged / kModelFile) << "no tensors";
+  fs::remove(fs::path(folder) / "latest");
+  fs::create_directory_symlink(damaged.filename(), fs::path(folder) / "latest");
+  const tool_test::Ended removed = checkpoint({"rm", folder});
+  EXPECT_EQ(removed.status, 0) << removed.text;
+  EXPECT_THAT(removed.text, testing::HasSubstr(folder + " is removed: 2 checkpoints, "));
+  EXPECT_FALSE(fs::exists(folder));
+
+  const fs::path left = kept(".removed-small");
+  fs::create_directories(left / "step-00000002");
+  const tool_test::Ended again = checkpoint({"rm", folder});
+  EXPECT_EQ(again.status, 0) << again.text;
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_EQ(checkpoint({"rm", folder}).status, 2) << "nothing is left of it";
 }
 
 }  // namespace

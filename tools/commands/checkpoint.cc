@@ -51,7 +51,14 @@ std::vector<ProgramStatus> programs_at(const CheckpointCommand& command) {
       .programs;
 }
 
-// Whether its program runs is known where a controller was named.
+// Known where a controller was named that tells the names of the owner's programs.
+std::string state_of(const std::optional<std::vector<ProgramStatus>>& programs,
+                     const KeptFolder& folder) {
+  const std::optional<bool> used = programs ? is_in_use(*programs, folder) : std::nullopt;
+  if (!used) return "-";
+  return *used ? "running" : "ended";
+}
+
 int list_programs(const std::vector<KeptFolder>& folders, const CheckpointCommand& command) {
   std::optional<std::vector<ProgramStatus>> programs;
   if (!command.address.empty()) programs = programs_at(command);
@@ -64,9 +71,7 @@ int list_programs(const std::vector<KeptFolder>& folders, const CheckpointComman
               .rows = {}};
   std::vector<JsonObject> rows;
   for (const KeptFolder& folder : folders) {
-    const std::string state = !programs                              ? "-"
-                              : is_written_by_one(*programs, folder) ? "running"
-                                                                     : "ended";
+    const std::string state = state_of(programs, folder);
     rows.push_back({{"owner", folder.owner},
                     {"program", folder.program},
                     {"folder", folder.path.string()},
@@ -104,7 +109,15 @@ int remove(const CheckpointCommand& command) {
   for (const std::string& path : command.paths) folders.push_back(kept_folder(path));
   const std::vector<ProgramStatus> programs = programs_at(command);
   for (const KeptFolder& folder : folders) {
-    if (is_written_by_one(programs, folder))
+    const std::optional<bool> used = is_in_use(programs, folder);
+    if (!used)
+      throw Error(ErrorKind::kInvalid,
+                  cat("checkpoint rm: a program of ", folder.owner, " runs whose name you are not ",
+                      "told: it may be \"", folder.program, "\", which needs its checkpoints"),
+                  {},
+                  cat("have it done by ", folder.owner, " or by who runs the controller, with ",
+                      "their token"));
+    if (*used)
       throw Error(ErrorKind::kInvalid,
                   cat("checkpoint rm: the program \"", folder.program, "\" of ", folder.owner,
                       " runs: it needs its checkpoints to go on when a host is lost"),

@@ -1,6 +1,7 @@
 #include "tools/commands/kept_folders.h"
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -22,7 +23,8 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   fs::directory_iterator entries(folder, error), end;
   for (; !error && entries != end; entries.increment(error)) {
     std::error_code gone;
-    if (fs::is_directory(fs::symlink_status(entries->path(), gone)))
+    const bool is_hidden = entries->path().filename().string().starts_with('.');
+    if (!is_hidden && fs::is_directory(fs::symlink_status(entries->path(), gone)))
       found.push_back(entries->path());
   }
   if (error) fail_file("list", folder, error.value());
@@ -40,10 +42,33 @@ KeptFolder look_at(const fs::path& path) {
           .bytes = bytes_below(folder)};
 }
 
-// What a training writes by itself says nothing of a cluster's program.
+// What a training writes by itself says nothing of a cluster's program; a damaged checkpoint says
+// nothing at all.
 bool is_of_cluster(const KeptFolder& folder) {
-  const auto newest = CheckpointDir(folder.path).latest();
-  return newest && TensorFiles::open(*newest).metadata().contains(kProgramKey);
+  const CheckpointDir directory(folder.path);
+  return std::ranges::any_of(folder.steps, [&](int64_t step) {
+    try {
+      return TensorFiles::open(directory.folder_of(step)).metadata().contains(kProgramKey);
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
+// What the folder is called while it is removed: no program's name begins so.
+fs::path doomed_path(const fs::path& folder) {
+  return folder.parent_path() / cat(".removed-", folder.filename().string());
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+void remove_whole(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) fail_file("remove", folder, error.value());
 }
 
 }  // namespace
@@ -61,23 +86,35 @@ std::vector<KeptFolder> kept_folders(const fs::path& folder) {
 
 KeptFolder kept_folder(const fs::path& path) {
   KeptFolder folder = look_at(path);
-  GW_REQUIRE(!folder.steps.empty() && is_of_cluster(folder), "checkpoint: ", path.string(),
+  const bool is_removed_in_part = !is_there(folder.path) && is_there(doomed_path(folder.path));
+  if (is_removed_in_part) folder.bytes = bytes_below(doomed_path(folder.path));
+  GW_REQUIRE(is_removed_in_part || is_of_cluster(folder), "checkpoint: ", path.string(),
              ": expected the folder of a program whose checkpoints a cluster has kept, "
              "FOLDER/OWNER/PROGRAM");
   return folder;
 }
 
-bool is_written_by_one(const std::vector<ProgramStatus>& programs, const KeptFolder& folder) {
-  return std::ranges::any_of(programs, [&](const ProgramStatus& program) {
-    return Checkpoints::escaped(program.owner) == folder.owner &&
-           Checkpoints::escaped(program.name) == folder.program;
-  });
+std::optional<bool> is_in_use(const std::vector<ProgramStatus>& programs,
+                              const KeptFolder& folder) {
+  std::optional<bool> answer = false;
+  for (const ProgramStatus& program : programs) {
+    if (Checkpoints::escaped(program.owner) != folder.owner) continue;
+    if (program.name.empty()) answer.reset();
+    if (Checkpoints::escaped(program.name) == folder.program) return true;
+  }
+  return answer;
 }
 
 void remove_kept_folder(const KeptFolder& folder) {
+  // Renamed first: when this ends half-way, what is left looks like no program's, and the next call
+  // removes the rest.
+  const fs::path doomed = doomed_path(folder.path);
+  remove_whole(doomed);
+  if (!is_there(folder.path)) return;
   std::error_code error;
-  fs::remove_all(folder.path, error);
-  if (error) fail_file("remove", folder.path, error.value());
+  fs::rename(folder.path, doomed, error);
+  if (error) fail_file("rename to", doomed, error.value());
+  remove_whole(doomed);
 }
 
 }  // namespace gangway::tool

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,13 @@ struct KeptFolder {
 
 // Those below a folder, by owner and program.
 std::vector<KeptFolder> kept_folders(const std::filesystem::path& folder);
-// The one at this path. kInvalid where it has no checkpoint that a cluster has kept.
+// The one at this path, also what is left of one that was removed in part. kInvalid where it has no
+// checkpoint that can be read and that a cluster has kept.
 KeptFolder kept_folder(const std::filesystem::path& path);
 
-// Whether one of these programs writes there.
-bool is_written_by_one(const std::vector<ProgramStatus>& programs, const KeptFolder& folder);
+// Whether one of these programs writes there. Nothing where that can't be told: one of the owner has
+// no name here, as a controller tells names of other owners to nobody but who runs it.
+std::optional<bool> is_in_use(const std::vector<ProgramStatus>& programs, const KeptFolder& folder);
 
 // The whole folder of a program.
 void remove_kept_folder(const KeptFolder& folder);
