@@ -45,8 +45,8 @@ TEST(Builder, AValueWhoseFunctionIsBuiltOrGoneSaysSoWhateverIsDoneWithIt) {
   b.build();
   const Value later = b.parameter("x", f32());  // Of another function.
   for (const auto& [value, name] : {std::pair{x, "built"}, {gone, "dropped"}}) {
-    const auto expected =
-        HasSubstr(cat("value: function \"", name, "\", which it is of, is traced no more"));
+    const auto expected = HasSubstr(
+        cat("value: this value belongs to function \"", name, "\", which is already built"));
     EXPECT_THAT(message_of([&] { value.type(); }), expected);
     EXPECT_THAT(message_of([&] { value.dim(0); }), expected);
     EXPECT_THAT(message_of([&] { value + 1.0; }), expected);
@@ -248,7 +248,8 @@ TEST(Builder, ANumberThatTheTypeOfTheOtherOperandDoesNotHaveIsRefusedWithTheUser
               HasSubstr(refused));
   EXPECT_THAT(message_of([&] { where(flag, flag, 2); }), HasSubstr(refused));
   EXPECT_THAT(message_of([&] { x * 1e39; }), HasSubstr(refused));
-  EXPECT_THAT(message_of([&] { x + 1e-60; }), HasSubstr(refused));
+  EXPECT_THAT(message_of([&] { x + 1e-60; }),
+              HasSubstr("value can't be 1e-60: that is too small for f32: it would become 0"));
   EXPECT_THAT(message_of([&] { half - std::numeric_limits<float>::max(); }), HasSubstr(refused));
   EXPECT_THAT(message_of([&] { constant_like(i, 0.25); }), HasSubstr(refused));
   EXPECT_THAT(message_of([&] { pad(i, 0, 1, 0, 0.25); }), HasSubstr(refused));

@@ -64,7 +64,7 @@ TEST(ProgramBuilder, AValueThatIsUsedAfterTheProgramIsBuiltSaysSo) {
   for (const auto& use :
        std::vector<std::function<void()>>{[&] { sum(w * 2.0); }, [&] { b.output("again", w); },
                                           [&] { b.update(w, w); }, [&] { w.type(); }}) {
-    EXPECT_THAT(error_text_of(use), testing::HasSubstr("is traced no more"));
+    EXPECT_THAT(error_text_of(use), testing::HasSubstr("which is already built"));
   }
 }
 

@@ -9,9 +9,10 @@ Value::Value(Builder* builder, ValueId id) : trace_(builder->trace()), id_(id) {
 
 Builder& Value::builder() const {
   GW_REQUIRE(trace_ != nullptr, "value: it is empty: expected the result of an op");
-  GW_REQUIRE(
-      trace_->builder != nullptr, "value: function \"", trace_->function,
-      "\", which it is of, is traced no more: expected a value of one that is not built yet");
+  GW_REQUIRE(trace_->builder != nullptr, "value: this value belongs to function \"",
+             trace_->function,
+             "\", which is already built, or was dropped: expected a value of one that is not "
+             "built yet");
   return *trace_->builder;
 }
 

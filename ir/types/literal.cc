@@ -98,7 +98,9 @@ std::optional<std::string> number_mistake(DType dtype, double value) {
   const double nearest = rounded(dtype, value);
   if (std::isfinite(value) && !std::isfinite(nearest))
     return refused + "a number that is finite there, or infinity itself";
-  if (value != 0 && nearest == 0) return refused + "0, or a number that is not 0 there";
+  if (value != 0 && nearest == 0)
+    return cat("can't be ", shown, ": that is too small for ", to_string(dtype),
+               ": it would become 0");
   return std::nullopt;
 }
 
