@@ -140,6 +140,23 @@ TEST_F(ResumeTest, GoingOnWithOtherSettingsSaysWhichStepsHadWhich) {
                     Not(HasSubstr("--dtype"))));
 }
 
+TEST_F(ResumeTest, GoingOnInAnotherTypeOrWithOtherMicrobatchesIsSaid) {
+  TrainOptions other = options("out");
+  other.config = tiny_model(text_);
+  train(other);
+  other.resume = true;
+  other.steps = 9;
+  other.config.model.compute = DType::kBF16;
+  other.config.accumulate = 2;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(train(other).trained, 1);
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      AllOf(HasSubstr("with --dtype bf16: the steps so far were trained with --dtype f32"),
+            HasSubstr("with --accumulate 2: the steps so far were trained with --accumulate 1"),
+            Not(HasSubstr("with --lr"))));
+}
+
 TEST_F(ResumeTest, WhatIsStoppedAndResumedHasTheLossesOfWhatNeverStopped) {
   using Losses = std::map<int64_t, float>;
   const auto losses_of = [](TrainOptions options, Losses& losses, int64_t stop_at = 1000) {
