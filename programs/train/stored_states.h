@@ -2,7 +2,7 @@
 //
 //   params.layers.0.q     model.safetensors, as "layers.0.q": other tools call it so
 //   adamw.m.params.w      optimizer.safetensors, under its own name
-//   w, params             states.safetensors, the same; there where there is one such state
+//   w, params             states.safetensors, the same; the file is there if there is such a state
 //
 // Threads: pure, but for the slice's states.
 // Errors: kInvalid.

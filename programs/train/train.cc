@@ -209,8 +209,8 @@ class Training {
     report_.graph = (options_.out / "train_step.dot").string();
   }
 
-  // Of what the folder has, a text that somebody else put there is the one thing that could be
-  // taken for the book.
+  // The user may have put a text of this name there: it is neither replaced nor trained on as if it
+  // were the book.
   void write_default_text(const std::filesystem::path& path) {
     const std::string book = default_text();
     std::error_code error;
