@@ -13,6 +13,7 @@
 #include "checkpoint/safetensors_writer.h"
 #include "gangway.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/processes/process_tree.h"
 #include "tests/tool/run_tool.h"
 
 namespace gangway::tool_test {
@@ -67,6 +68,42 @@ TEST_F(RefusalsTest, WhatIsPrintedToAFullDiskIsNotLostWithoutAWord) {
     EXPECT_THAT(ended.text, AllOf(HasSubstr("cannot write to standard output: No space left"),
                                   HasSubstr("hint: ")))
         << command[0] << " " << command.back();
+  }
+}
+
+TEST_F(RefusalsTest, WhatARunningClusterSaysToAFullDiskIsNotLostWithoutAWord) {
+  const AnonymousFile said("controller"), executor_said("executor");
+  const std::string at = "unix:" + in("socket"), file = in("one.safetensors");
+  const ChildProcess controller({.arguments = {tests::gangway_tool(), "controller", "--listen", at},
+                                 .output_file = said.path()});
+  const ChildProcess executor({.arguments = {tests::gangway_tool(), "executor", "--connect", at,
+                                             "--name", "h", "--memory", "67108864"},
+                               .output_file = executor_said.path()});
+  const Client client = connect(at, {.name = "p", .on_warning = [](const std::string&) {}});
+  ASSERT_TRUE(eventually([&] { return client.status().hosts.size() == 1; }))
+      << output_of(executor_said);
+  client.log("a line");
+  ASSERT_TRUE(eventually([&] { return !client.logs("p").lines.empty(); }));
+  {
+    SafetensorsWriter out(file, {{"w", FileDType::kF32, {1}}});
+    const float one = 1;
+    out.append("w", std::as_bytes(std::span(&one, 1)));
+    out.finish();
+  }
+  const std::vector<std::vector<std::string>> commands = {
+      {"ps", "--connect", at},
+      {"ps", "--connect", at, "--json"},
+      {"top", "--connect", at, "--once"},
+      {"devices", "--connect", at},
+      {"logs", "p", "--connect", at},
+      {"drain", "h", "--connect", at},
+      {"checkpoint", "ls", file},
+      {"stop", "p", "--connect", at, "--grace", "0"}};
+  for (const std::vector<std::string>& command : commands) {
+    const Ended ended = gangway_in_shell("", command, "> /dev/full");
+    EXPECT_EQ(ended.status, 1) << command[0] << ": " << ended.text;
+    EXPECT_THAT(ended.text, HasSubstr("cannot write to standard output: No space left"))
+        << command[0];
   }
 }
 
