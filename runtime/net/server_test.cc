@@ -254,6 +254,19 @@ TEST_P(RpcTest, WhoDoesNotSayWhoTheyAreKeepNobodyOutForLong) {
   EXPECT_NO_THROW(Connection::connect(*reactor_, client_side(), server.address()));
 }
 
+TEST_P(RpcTest, WhoAcceptsAndSaysNothingIsAskedAfter) {
+  std::vector<Stream> taken;
+  auto listener = server_side().listen(listen_address(),
+                                       [&](Incoming in) { taken.push_back(kj::mv(in.stream)); });
+  const Error error = error_of([&] {
+    Connection::connect(*reactor_, client_side(), listener->address(), {.time_limit = 50ms});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.what(), HasSubstr("accepted, then went silent: "));
+  EXPECT_THAT(error.what(), HasSubstr("is it a Gangway process? One that has no file descriptors "
+                                      "left says so in its log"));
+}
+
 TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   std::unique_ptr<FrameStream> theirs;
   auto listener = server_side().listen(listen_address(), [&](Incoming in) {
