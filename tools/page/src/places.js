@@ -1,10 +1,10 @@
 // Finds the boxes of what stands at a place of the user's source: {op, line, scopes, made_of}.
 //
-// An op of a device is one of the program, or the compiler made it: of ops that made_of names, or of
-// others that nobody knows any more. So a place is of the boxes of its own op; else of those that it
-// was made of; else of the scope, the loop or the call that it lies in. Ops of one kind that one
-// line makes in one scope can't be told apart: the time that is measured of them is divided equally
-// among them.
+// An op of a device is one of the program, or the compiler made it: of ops that made_of names, or
+// of others that nobody knows any more. So a place is of the boxes of its own op; else of those
+// that it was made of; else of the scope, the loop or the call that it lies in. Ops of one kind
+// that one line makes in one scope can't be told apart: the time that is measured of them is
+// divided equally among them.
 export class Places {
   constructor(model) {
     this.model = model;
