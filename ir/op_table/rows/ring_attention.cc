@@ -114,7 +114,7 @@ Values lower_attention(const LoweringCall& c) {
       ring.rotate({ring.to_stripes(c.inputs[1], 1), ring.to_stripes(c.inputs[2], 1),
                    c.builder.constant(out, 0), c.builder.constant(lse, kNothingSeen)},
                   {q, member}, [&](const Values& now, const Values& fixed, Value steps) -> Values {
-                    const Value k = now[0], v = now[1];
+                    const Value &k = now[0], &v = now[1];
                     const Value next_k = ring.pass_on(k), next_v = ring.pass_on(v);
                     const Attended all = merge({now[2], now[3]},
                                                block(ring, {fixed[0], k, v}, out, fixed[1], steps));
