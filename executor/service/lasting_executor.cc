@@ -58,10 +58,17 @@ Result<void> LastingExecutor::try_to_register() {
   options.connect_timeout_ms = kAttemptMs;
   if (wait_.limit_ms)
     options.connect_timeout_ms = std::clamp<int64_t>(*wait_.limit_ms, 1, kAttemptMs);
+  Result<Connection> dialled =
+      result_of([&] { return connect_to_controller(reactor_, network_, options); });
+  if (!dialled.ok()) {
+    const Error& why = dialled.error();
+    // There will be room once others have gone. Later, it is this machine that has too little.
+    if (why.kind() != ErrorKind::kOverloaded) return why;
+    return Error(ErrorKind::kUnavailable, why.message(), why.where(), why.hint());
+  }
   return result_of([&] {
-    Connection connection = connect_to_controller(reactor_, network_, options);
-    service_ = std::make_unique<ExecutorService>(reactor_, network_, std::move(connection),
-                                                 std::move(options));
+    service_ =
+        std::make_unique<ExecutorService>(reactor_, network_, dialled.take(), std::move(options));
   });
 }
 

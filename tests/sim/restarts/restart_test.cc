@@ -91,6 +91,28 @@ TEST(RestartTest, AnExecutorThatMayNotWaitLongerSaysForHowLongItHasWaited) {
   });
 }
 
+TEST(RestartTest, AnExecutorWaitsWhileItsUserHasAllTheConnectionsThatOneUserMayHave) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    ControllerOptions options;
+    options.owner_bounds[static_cast<size_t>(OwnerResource::kConnections)] = 2;
+    cluster.start_controller(nullptr, std::move(options));
+    cluster.pass(20s);
+    ASSERT_NE(cluster.executor(1).service(), nullptr);
+    cluster.end_executor(1);
+    const Client first = cluster.connect("first"), second = cluster.connect("second");
+    cluster.start_executor(1);
+    cluster.pass(30s);
+    EXPECT_FALSE(cluster.executor(1).ended().ready()) << "it may be taken later";
+    EXPECT_EQ(cluster.executor(1).service(), nullptr);
+    first.close();
+    cluster.pass(30s);
+    EXPECT_NE(cluster.executor(1).service(), nullptr);
+    second.close();
+  });
+}
+
 TEST(RestartTest, AnExecutorThatIsToEndWithItsControllerDoes) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
