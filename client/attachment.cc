@@ -218,6 +218,8 @@ std::optional<Error> Attachment::try_to_attach(Duration time_limit) {
   Result<Answer<Results>> answer = result_of([&] { return answer_of<Results>(request.send()); });
   if (!answer.ok()) {
     if (answer.error().kind() == ErrorKind::kCancelled) throw Error(answer.error());
+    // The session is still there, as long as its lease: calls that are under way end.
+    if (answer.error().kind() == ErrorKind::kOverloaded) return not_now();
     return Error(ErrorKind::kUnavailable, cat("client: ", answer.error().message()), {},
                  answer.error().hint());
   }

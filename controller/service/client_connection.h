@@ -67,16 +67,13 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // A call, in a fiber.
   template <class Body>
   kj::Promise<void> serve(const char* what, Body body) {
-    OwnerUse::Hold call = use_.hold(peer_.user, OwnerResource::kCalls);
-    try {
-      require_at_most(under_way_ + 1, kCallsUnderWayMax, "calls under way over one connection");
-      call.grow(1, what);
-    } catch (const Error& error) {
-      return to_kj(error);
-    }
-    return in_fiber(calls_, what,
-                    [counted = Counted(shared_from_this(), std::move(call)),
-                     body = std::move(body)]() mutable { body(); });
+    return serve(what, std::move(body), use_.hold(peer_.user, OwnerResource::kCalls));
+  }
+  // A call that is served however many its owner has under way: one that keeps a session, ends it
+  // or brings a host. Refused, it would cost more than it takes. Its body waits for nothing.
+  template <class Body>
+  kj::Promise<void> serve_always(const char* what, Body body) {
+    return serve(what, std::move(body), OwnerUse::Hold());
   }
   // It is an executor's, and so no client's.
   void belongs_to_executor() { connection_ = OwnerUse::Hold(); }
@@ -89,6 +86,19 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void hang_up();
 
  private:
+  template <class Body>
+  kj::Promise<void> serve(const char* what, Body body, OwnerUse::Hold call) {
+    try {
+      require_at_most(under_way_ + 1, kCallsUnderWayMax, "calls under way over one connection");
+      call.grow(1, what);
+    } catch (const Error& error) {
+      return to_kj(error);
+    }
+    return in_fiber(calls_, what,
+                    [counted = Counted(shared_from_this(), std::move(call)),
+                     body = std::move(body)]() mutable { body(); });
+  }
+
   // A call under way.
   class Counted {
    public:

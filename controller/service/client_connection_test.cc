@@ -29,17 +29,19 @@ class ClientConnectionTest : public testing::Test {
   ClientConnectionTest() {
     network_.set_user("eve's", "eve");
     network_.set_user("bob's", "bob");
-    reactor_->run([&] {
-      service_ = std::make_unique<ControllerService>(
-          *reactor_, network_.endpoint("controller"),
-          ControllerServiceOptions{
-              .address = "sim:controller",
-              .controller = {
-                  .log = logs_.module("controller"), .sessions_max = 3, .slices_max = 0}});
-    });
+    start({.log = logs_.module("controller"), .sessions_max = 3, .slices_max = 0});
   }
   ~ClientConnectionTest() noexcept override {
     reactor_->run([&] { service_.reset(); });
+  }
+
+  void start(const ControllerOptions& options) {
+    reactor_->run([&] {
+      service_.reset();
+      service_ = std::make_unique<ControllerService>(
+          *reactor_, network_.endpoint("controller"),
+          ControllerServiceOptions{.address = "sim:controller", .controller = options});
+    });
   }
 
   Connection connect(const std::string& from) {
@@ -210,6 +212,37 @@ TEST_F(ClientConnectionTest, WhatAnOwnerMayReachIsRefusedAndTheConnectionStays) 
         error_of([&] { await<capnp::Response<wire::Session::AllocateResults>>(request.send()); });
     EXPECT_EQ(slice.kind(), ErrorKind::kOverloaded);
     EXPECT_THAT(slice.what(), HasSubstr("this client has 0 slices: expected at most 0"));
+  });
+}
+
+TEST_F(ClientConnectionTest, WhoHasAllTheCallsThatOneOwnerMayHaveAttachesAndClosesAllTheSame) {
+  ControllerOptions options;
+  options.owner_bounds[static_cast<size_t>(OwnerResource::kCalls)] = 4;
+  start(options);
+  reactor_->run([&] {
+    Connection eves = connect("eve's");
+    Joined eve = join(eves, "busy");
+    using Results = capnp::Response<wire::Session::AllocateResults>;
+    std::vector<kj::Promise<Results>> waiting;
+    for (uint64_t i = 1; i <= 5; ++i) {
+      auto request = eve.getSession().allocateRequest();
+      request.setDevices(1);
+      request.setCall(i);
+      request.setReleases(1);  // None comes.
+      waiting.push_back(request.send());
+    }
+    const Error fifth = error_of([&] { await(kj::mv(waiting.back())); });
+    EXPECT_EQ(fifth.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(fifth.what(), HasSubstr("has 4 calls under way: expected at most 4"));
+    Connection again = connect("eve's");
+    auto request = again.bootstrap<wire::Controller>().attachRequest();
+    write(request.initVersion(), Version{});
+    request.setId(eve.getId());
+    request.setKey(eve.getFrameKey());
+    auto attached = await<capnp::Response<wire::Controller::AttachResults>>(request.send());
+    await<capnp::Response<wire::Session::CloseResults>>(
+        attached.getSession().closeRequest().send());
+    EXPECT_EQ(service_->controller().counts().clients, 0u);
   });
 }
 

@@ -242,7 +242,7 @@ class ControllerServer final : public wire::Controller::Server {
       : impl_(impl), connection_(std::move(connection)), owner_(connection_->owner()) {}
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
-    return connection_->serve("register", [this, self = thisCap(), context]() mutable {
+    return connection_->serve_always("register", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       HostInfo info = read_host(params.getDescription(), !impl_.reactor.simulated());
       info.owner = owner_;
@@ -302,7 +302,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> attach(AttachContext context) override {
-    return connection_->serve("attach", [this, self = thisCap(), context]() mutable {
+    return connection_->serve_always("attach", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       require_same_version({}, read(params.getVersion()), "client");
       const SessionId id(params.getId());

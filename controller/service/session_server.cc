@@ -331,7 +331,7 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> close(CloseContext) override {
-    return connection_->serve("close", [this, self = thisCap()] {
+    return connection_->serve_always("close", [this, self = thisCap()] {
       sessions_.require_current(id_, attachment_);
       sessions_.close(id_);
     });
