@@ -51,7 +51,8 @@ void Logger::write(LogLevel level, std::string_view message, Fields fields) cons
                printable_lines(message));
     const char* gap = "  ";
     for (const LogField& field : fields) {
-      line += cat(gap, field.key, "=", printable_lines(field.value));
+      // One line: a name that somebody chose must not write lines of its own.
+      line += cat(gap, field.key, "=", printable(field.value));
       gap = " ";
     }
   }

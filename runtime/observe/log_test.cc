@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,14 @@ TEST(Log, WritesModuleMessageAndFields) {
     logs.module("controller").info("host joined", {{"host", 3}, {"name", "h3"}});
   });
   EXPECT_THAT(text, HasSubstr(" info  controller: host joined  host=3 name=h3\n"));
+}
+
+TEST(Log, ANameWithLinesInItWritesNoLinesOfItsOwn) {
+  const std::string text = lines_of({.levels = "info"}, [](const Logs& logs) {
+    logs.module("a").info("client joined", {{"name", "x\n12:00 error controller: all is lost"}});
+  });
+  EXPECT_THAT(text, HasSubstr("client joined  name=x\\n12:00 error controller: all is lost\n"));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
 }
 
 TEST(Log, IsQuietUnlessAskedAndListensToEachModulesLevel) {
