@@ -48,7 +48,9 @@ void get_errors_for_files_beyond_the_limit() {
   if (sigaction(SIGXFSZ, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
       action.sa_handler != SIG_DFL)
     return;
-  action.sa_handler = SIG_IGN;
+  // Not ignored, which the programs that this process starts would inherit.
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
   sigaction(SIGXFSZ, &action, nullptr);
 }
 
