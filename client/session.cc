@@ -590,6 +590,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   Reactor& reactor_;
   const std::function<void(const std::string&)> warn_;
+  // Before the attachment, which may be asked to stop while it connects.
+  std::optional<std::string> stopped_by_;
+  bool controller_ends_ = false;
   Attachment attachment_;
   uint64_t last_call_ = 0, releases_ = 0;
   std::map<uint64_t, uint64_t> slices_;  // Which calls made them.
@@ -597,8 +600,6 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   std::map<uint64_t, Reading> readings_;
   std::optional<Error> gone_;
   bool is_leaving_ = false;
-  std::optional<std::string> stopped_by_;
-  bool controller_ends_ = false;
   std::unique_ptr<FrameStream> frames_;
   std::vector<ArrayId> freed_;  // The controller has not been told yet.
 };
