@@ -179,6 +179,7 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
       executable->plan = client->session().compile(bytes, ids, options);
     });
   });
+  executable->states = internal::states_of(program);
   executable->updated = internal::updated_states(*executable);
   {
     const std::lock_guard lock(impl_->client->notify.mutex);

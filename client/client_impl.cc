@@ -256,7 +256,7 @@ void wait_for(Notify& notify, Outcome& outcome) {
   if (!outcome.error) return;
   {
     const std::lock_guard lock(notify.mutex);
-    outcome.chain->told = true;
+    note_told(*outcome.chain);
   }
   throw *outcome.error;
 }
@@ -274,6 +274,7 @@ RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
     outcome.chain = chain;
   }
   outcome.chain->last_run = outcome.weak_from_this();
+  outcome.run = run;
   return std::exchange(outcome.chain->last, run);
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -101,9 +102,9 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
   std::atomic<bool> holds_runs{false};  // Whether a slice has ever had HeldRuns.
-  // Whether a run that updates states ever has (failed_runs.h).
-  const std::shared_ptr<std::atomic<bool>> any_run_failed =
-      std::make_shared<std::atomic<bool>>(false);
+  // Chains of runs with one that has failed, of which the user is still to be told (failed_runs.h).
+  const std::shared_ptr<std::atomic<int64_t>> untold_chains =
+      std::make_shared<std::atomic<int64_t>>(0);
 
  private:
   bool may_pass_reactor() const;
@@ -183,14 +184,20 @@ class SliceImpl {
 // has been told of one that did not, the next run begins a new chain. Guarded by the client's
 // notify.mutex.
 struct Chain {
+  Chain() = default;
+  Chain(const Chain&) = delete;
+  ~Chain();
+
   RunId last;
+  // The user was told of the run that failed. So the next run begins a new chain.
   bool told = false;
   // What the runs behind are told; known here only where runs may have to be run again.
   std::optional<Error> broken;
   // As failed_runs.h says; null: they update nothing.
   std::shared_ptr<const UpdatedStates> updates;
   std::weak_ptr<Outcome> last_run;
-  std::optional<Error> failed;  // Of the first run that has.
+  std::optional<Error> failed;  // Of the first run that has, as far as is known; and which it is.
+  RunId failed_run;
 };
 
 // How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
@@ -201,6 +208,7 @@ struct Outcome : std::enable_shared_from_this<Outcome> {
   std::weak_ptr<HeldRuns> held;  // Where it may have to be run again.
   std::optional<Error> error;
   std::shared_ptr<Chain> chain;
+  RunId run;  // As it was sent last; 0: it never was, since one before it in its chain had failed.
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
 
@@ -270,6 +278,7 @@ class ExecutableImpl {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
   std::shared_ptr<const UpdatedStates> updated;  // By its runs; null: none.
+  std::set<std::string> states;                  // That its program names.
   // `run` is enqueued now: which run must commit before it does. One that is sent again stays in
   // its chain.
   RunId next_in_chain(RunId run, Outcome& outcome);

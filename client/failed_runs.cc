@@ -44,7 +44,7 @@ Names states_of(const Program& program) {
 std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& executable) {
   UpdatedStates updated{.program = executable.program.name,
                         .names = {},
-                        .any_failed = executable.client->any_run_failed};
+                        .untold_chains = executable.client->untold_chains};
   for (const ProgramNode& node : executable.program.nodes) {
     for (const StateUpdate& update : node.updates)
       updated.names.insert(executable.program.nodes[update.state].name);
@@ -65,23 +65,36 @@ void begin_chain(ExecutableImpl& executable) {
   chains.push_back(executable.chain);
 }
 
-void note_failed(Chain& chain, const Error& error) {
-  if (chain.updates == nullptr || chain.failed) return;
+Chain::~Chain() { note_told(*this); }
+
+void note_failed(Chain& chain, RunId run, const Error& error) {
+  if (chain.updates == nullptr) return;
+  if (chain.failed && chain.failed_run <= run) return;
+  // Those behind a run that failed say why it did.
+  const bool is_known =
+      chain.failed && chain.failed->message().find(error.message()) != std::string::npos;
+  const bool was_untold = chain.failed && !chain.told;
+  if (!is_known) chain.told = false;
   chain.failed = error;
-  *chain.updates->any_failed = true;
+  chain.failed_run = run;
+  if (!was_untold && !chain.told) ++*chain.updates->untold_chains;
+}
+
+void note_told(Chain& chain) {
+  if (chain.failed && !chain.told) --*chain.updates->untold_chains;
+  chain.told = true;
 }
 
 void tell_of_failed_runs(const ExecutableImpl& executable) {
-  if (*executable.client->any_run_failed)
-    tell_of_failed_runs(*executable.slices[0], states_of(executable.program));
+  tell_of_failed_runs(*executable.slices[0], executable.states);
 }
 
 void tell_of_failed_runs(SliceImpl& slice, const Names& states) {
-  if (!*slice.client->any_run_failed) return;
+  if (*slice.client->untold_chains == 0) return;
   const std::lock_guard lock(slice.client->notify.mutex);
   for (const auto& chain : chains_of(slice, states)) {
     if (!chain->failed || chain->told) continue;
-    chain->told = true;
+    note_told(*chain);
     throw as_told_later(*chain);
   }
 }

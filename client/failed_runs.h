@@ -11,10 +11,11 @@
 //
 // Threads: a user's, or a fiber of the client's reactor; those that say so, with notify.mutex held.
 // Errors: the failed run's kind, place and hint.
-// Cost: as long as no run has failed, a look at one flag for each run.
+// Cost: while there is no chain whose user is still to be told, a look at one number for each run.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -30,15 +31,19 @@ std::set<std::string> states_of(const Program& program);
 struct UpdatedStates {
   std::string program;
   std::set<std::string> names;
-  std::shared_ptr<std::atomic<bool>> any_failed;  // The client's.
+  std::shared_ptr<std::atomic<int64_t>> untold_chains;  // The client's.
 };
 // Null: the program updates none, and its runs do not depend on one another.
 std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& executable);
 
 // A new chain for the executable, of which calls on its slice are told. With the mutex held.
 void begin_chain(ExecutableImpl& executable);
-// A run of the chain has failed. With the mutex held.
-void note_failed(Chain& chain, const Error& error);
+// A run of the chain has failed. Ends may come in another order than the runs: one that is stopped
+// while it waits ends at once. When one before those that the user was told of fails too, for a
+// reason of its own, the user is told again. With the mutex held.
+void note_failed(Chain& chain, RunId run, const Error& error);
+// The user was told of a run of the chain that failed. With the mutex held.
+void note_told(Chain& chain);
 
 // Throws what is to be told to who runs the executable.
 void tell_of_failed_runs(const ExecutableImpl& executable);

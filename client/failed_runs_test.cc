@@ -120,5 +120,40 @@ TEST_F(FailedRunsTest, AnExecutableThatHasGoneTakesNothingBack) {
   EXPECT_EQ(w(), 0.0f);
 }
 
+class FailedChainTest : public ::testing::Test {
+ protected:
+  FailedChainTest() {
+    chain_.updates = std::make_shared<const internal::UpdatedStates>(
+        internal::UpdatedStates{.program = "step", .names = {"w"}, .untold_chains = untold_});
+  }
+  const std::shared_ptr<std::atomic<int64_t>> untold_ = std::make_shared<std::atomic<int64_t>>(0);
+  internal::Chain chain_;
+};
+
+TEST_F(FailedChainTest, ARunThatFailsBehindTheEndOfALaterOneIsStillToBeToldOf) {
+  note_failed(chain_, RunId(2), Error(ErrorKind::kCancelled, "not done within its limit"));
+  EXPECT_EQ(*untold_, 1);
+  note_told(chain_);
+  EXPECT_EQ(*untold_, 0);
+  note_failed(chain_, RunId(1), Error(ErrorKind::kInvalid, "not finite"));
+  EXPECT_FALSE(chain_.told);
+  EXPECT_EQ(chain_.failed->message(), "not finite");
+  EXPECT_EQ(*untold_, 1);
+  note_failed(chain_, RunId(3), Error(ErrorKind::kCancelled, "cancelled"));
+  EXPECT_EQ(chain_.failed->message(), "not finite");
+  EXPECT_EQ(*untold_, 1) << "a chain counts once";
+  note_told(chain_);
+  EXPECT_EQ(*untold_, 0) << "runs are looked at no longer";
+}
+
+TEST_F(FailedChainTest, WhoWasToldByALaterRunWhyTheFirstFailedIsNotToldAgain) {
+  note_failed(chain_, RunId(2),
+              Error(ErrorKind::kCancelled, "since the run before it did not commit: not finite"));
+  note_told(chain_);
+  note_failed(chain_, RunId(1), Error(ErrorKind::kInvalid, "not finite"));
+  EXPECT_TRUE(chain_.told);
+  EXPECT_EQ(*untold_, 0);
+}
+
 }  // namespace
 }  // namespace gangway::failed_runs_test

@@ -208,7 +208,11 @@ RunId send_one(ExecutableImpl& executable, Outcome& outcome,
 
 void end(Outcome& outcome, RunDoneFrame done) {
   outcome.error = std::move(done.error);
-  if (outcome.error && outcome.chain != nullptr) note_failed(*outcome.chain, *outcome.error);
+  if (outcome.error && outcome.chain != nullptr) {
+    // One that was never sent has failed with the one before it.
+    const RunId run = outcome.run == RunId() ? outcome.chain->failed_run : outcome.run;
+    note_failed(*outcome.chain, run, *outcome.error);
+  }
   for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
   outcome.done = true;
 }
