@@ -309,6 +309,26 @@ TEST(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTold
   client.close();
 }
 
+TEST(ClientWarningTest, AStateThatBeginsAlikeBehindAnotherOneIsNoReasonToWarn) {
+  std::string told;
+  const Client client =
+      connect("local:1x1", {.in_process = true,
+                            .memory_bytes = 1 << 20,
+                            .on_warning = [&](const auto& line) { told += line; }});
+  const Slice slice = client.allocate({.devices = 1});
+  const auto adding = [](const std::string& name, bool has_more) {
+    ProgramBuilder b(name, Mesh{{{"data", 1}}});
+    if (has_more) b.output("twice", b.state("v", filled(f32({2}), 5)) * 2.0);
+    const Value w = b.state("w", filled(f32({2}), 3));
+    b.update(w, w + 1.0);
+    return b.build();
+  };
+  slice.compile(adding("first", false));
+  slice.compile(adding("more", true));
+  EXPECT_EQ(told, "");
+  client.close();
+}
+
 TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
   ProgramBuilder b("big", mesh_);
   Value w = b.state("w", zeros(f32({1 << 25})));

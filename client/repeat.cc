@@ -153,9 +153,7 @@ std::vector<std::string> SliceImpl::note_states(const CompiledPlan& plan, const 
   for (const PlanPort& state : plan.states) {
     const uint32_t node = program.find(NodeKind::kState, state.name);
     GW_ASSERT(node != kNone, "the plan has a state that the program lacks: ", state.name);
-    Function first = *program.functions[program.nodes[node].function];
-    first.mesh = {};  // It gives the same values on any.
-    const Hash128 begins = content_hash(first);
+    const Hash128 begins = values_hash(*program.functions[program.nodes[node].function]);
     const auto [known, is_new] =
         states.try_emplace(state.name, State{state.type, program.nodes[node].stacked, begins});
     if (!is_new && known->second.begins != begins) ignored.push_back(state.name);

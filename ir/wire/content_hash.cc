@@ -14,13 +14,18 @@ namespace {
 class GraphHasher {
  public:
   using BodyHashes = std::map<const Function*, Hash128>;
+  enum class Of : uint8_t { kAll, kValues };  // Values: without names and meshes of functions.
 
   // Begins with the first version of the wire form, whose graphs keep their hashes.
-  explicit GraphHasher(BodyHashes* bodies) : bodies_(bodies) { add(kWireVersionMin); }
+  explicit GraphHasher(BodyHashes* bodies, Of of = Of::kAll) : bodies_(bodies), of_(of) {
+    add(kWireVersionMin);
+  }
 
   void add(const Function& f) {
-    add(f.name);
-    add(f.mesh);
+    if (of_ == Of::kAll) {
+      add(f.name);
+      add(f.mesh);
+    }
     add(f.local);
     add(f.parameters.size());
     for (const Parameter& parameter : f.parameters) {
@@ -153,7 +158,7 @@ class GraphHasher {
   const Hash128& hash_of_body(const Function* body) {
     auto found = bodies_->find(body);
     if (found == bodies_->end()) {
-      GraphHasher hasher(bodies_);
+      GraphHasher hasher(bodies_, of_);
       hasher.add(*body);
       found = bodies_->emplace(body, hasher.finish()).first;
     }
@@ -193,6 +198,7 @@ class GraphHasher {
 
   Hasher hasher_;
   BodyHashes* bodies_;
+  const Of of_;
 };
 
 void add_locations(const Function& function, Hasher& hasher) {
@@ -212,9 +218,9 @@ void add_locations(const Function& function, Hasher& hasher) {
 }
 
 template <class Graph>
-Hash128 hash_of(const Graph& graph) {
+Hash128 hash_of(const Graph& graph, GraphHasher::Of of = GraphHasher::Of::kAll) {
   GraphHasher::BodyHashes bodies;
-  GraphHasher hasher(&bodies);
+  GraphHasher hasher(&bodies, of);
   hasher.add(graph);
   return hasher.finish();
 }
@@ -223,6 +229,9 @@ Hash128 hash_of(const Graph& graph) {
 
 Hash128 content_hash(const Function& function) { return hash_of(function); }
 Hash128 content_hash(const Program& program) { return hash_of(program); }
+Hash128 values_hash(const Function& function) {
+  return hash_of(function, GraphHasher::Of::kValues);
+}
 
 Hash128 location_hash(const Function& function) {
   Hasher hasher;

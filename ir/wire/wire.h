@@ -30,6 +30,9 @@ Program program_from_wire(std::span<const std::byte> bytes);
 // equal wire version.
 Hash128 content_hash(const Function& function);
 Hash128 content_hash(const Program& program);
+// The same without the names and meshes of the function and of the bodies in it: for one that gives
+// the same values whatever it is called and on any mesh, as initialisers of states do.
+Hash128 values_hash(const Function& function);
 // Of what content_hash() leaves out: the lines of the user's that nodes came from. Two functions of
 // equal hashes of both kinds give the same errors.
 Hash128 location_hash(const Function& function);
