@@ -118,9 +118,14 @@ class Array {
   template <class T>
   T item(Loc loc = Loc::current()) const {
     const HostTensor tensor = to_host(loc);
-    GW_REQUIRE(tensor.type.elements() == 1, "item: needs one element, the array is ",
-               to_string(tensor.type));
-    return tensor.as<T>()[0];
+    try {
+      GW_REQUIRE(tensor.type.elements() == 1, "item: needs one element, the array is ",
+                 to_string(tensor.type));
+      return tensor.as<T>()[0];
+    } catch (Error& error) {
+      error.add_where({.at = to_string(loc)});
+      throw;
+    }
   }
   const std::shared_ptr<internal::ArrayImpl>& impl() const { return impl_; }
 

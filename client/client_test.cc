@@ -280,6 +280,8 @@ TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
   at([&] { slice_.write_state("w", x); });
   line = __LINE__ + 1;
   at([&] { step.run({{"y", x}}); });
+  line = __LINE__ + 1;
+  EXPECT_THAT(at([&] { run["twice"].item<float>(); }), HasSubstr("item: needs one element"));
   client_.close();
   line = __LINE__ + 1;
   at([&] { run["twice"].to_host(); });
@@ -351,9 +353,11 @@ TEST_F(ClientTest, ARunPastItsTimeLimitOrCancelledSaysSoAndLeavesItsState) {
   b.output("sum", sum(next, {0}));
   Executable step = slice_.compile(b.build());
   auto late = step.run({}, {.time_limit_ms = 10});
+  const int line = __LINE__ + 1;
   const Error error = error_of([&] { late.wait(); });
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
   EXPECT_THAT(error.what(), HasSubstr("limit of 10 ms"));
+  EXPECT_EQ(error.where().at, cat("client_test.cc:", line)) << "who waited for it";
   auto cancelled = step.run();
   cancelled.cancel();
   EXPECT_EQ(error_of([&] { cancelled["sum"].item<float>(); }).kind(), ErrorKind::kCancelled);
