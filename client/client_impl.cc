@@ -137,7 +137,16 @@ void ClientImpl::end() {
   end_cluster();
 }
 
+void ClientImpl::free_on_thread(PartPtr part) {
+  if (part == nullptr || has_ended_) return;
+  if (freeing_ == nullptr)
+    freeing_ = std::make_unique<Background>(*notify.home, "client/freeing", 1);
+  static_cast<void>(freeing_->start([part = std::move(part)] {}));
+}
+
 void ClientImpl::end_cluster() {
+  has_ended_ = true;
+  freeing_.reset();
   std::vector<std::string> traces;
   if (cluster_ != nullptr) traces = cluster_->stop();
   cluster_.reset();
@@ -228,8 +237,10 @@ void ClientImpl::post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done
   part->lend();
   post([this, frame = std::move(frame), part = std::move(part),
         done = std::move(done)](Session& session) {
-    session.copy(frame, [this, part, done](const CopyDoneFrame& ended) {
+    session.copy(frame, [this, part, done](const CopyDoneFrame& ended) mutable {
       if (ended.is_settled) part->returned();
+      // Whoever waits lets go of it before it takes another.
+      part.reset();
       notify.change([&] {
         done(ended);
         --copies_under_way_;

@@ -22,6 +22,7 @@
 #include "client/session.h"
 #include "client/timeline.h"
 #include "runtime/fibers/ask.h"
+#include "runtime/fibers/background.h"
 
 namespace gangway::internal {
 
@@ -95,6 +96,9 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // of the part, which hosts may read and write until all of them have said that they are done,
   // also when `done` was called.
   void post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done);
+  // Lets go of memory (null: none) on a thread of its own, where it takes the system long to take
+  // it back. On the reactor.
+  void free_on_thread(PartPtr part);
 
   Notify notify;
   // Runs that were submitted and have not ended, and how many the controller allows. Guarded by
@@ -117,9 +121,11 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   void end_cluster();
   std::shared_ptr<SliceImpl> held_slice(const HeldSlice& held);  // With held_mutex_.
 
-  std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next two.
+  std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next four.
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Session> session_;  // Stays when it is closed.
+  std::unique_ptr<Background> freeing_;
+  bool has_ended_ = false;  // The cluster, and with it that.
   uint64_t base_ = 0;
   std::string name_, address_;
   bool has_chosen_name_ = false, is_attached_ = false, is_local_ = false;
@@ -169,7 +175,7 @@ class SliceImpl {
   struct State {
     Type type;
     std::optional<StackedLayers> stacked;
-    Hash128 begins;  // The content of its initialiser.
+    Hash128 begins;  // values_hash() of its initialiser.
   };
   std::map<std::string, State> states;  // Of all programs compiled on it.
   // Returns those that were there already and would have begun otherwise in this program.

@@ -40,21 +40,28 @@ int64_t SegmentHeap::used() const {
 }
 
 void SegmentHeap::release(const std::shared_ptr<Segment>& of, int64_t offset, bool is_returned) {
-  std::lock_guard lock(mutex_);
-  const auto part = of->used.find(offset);
-  used_ -= part->second;
-  of->used.erase(part);
-  if (!is_returned && of == current_) current_ = nullptr;
-  if (of != current_) drop_unused_pages(*of);
+  std::vector<std::pair<int64_t, int64_t>> unused;
+  {
+    std::lock_guard lock(mutex_);
+    const auto part = of->used.find(offset);
+    used_ -= part->second;
+    of->used.erase(part);
+    if (!is_returned && of == current_) current_ = nullptr;
+    if (of != current_) unused = holes_of(*of);
+  }
+  // Without the mutex, since it takes long. A segment that was given up hands out none of it.
+  for (const auto& [begin, bytes] : unused) of->memory.drop_pages(begin, bytes);
 }
 
-void SegmentHeap::drop_unused_pages(const Segment& segment) {
+std::vector<std::pair<int64_t, int64_t>> SegmentHeap::holes_of(const Segment& segment) {
+  std::vector<std::pair<int64_t, int64_t>> holes;
   int64_t hole = 0;
   for (const auto& [offset, size] : segment.used) {
-    segment.memory.drop_pages(hole, offset - hole);
+    holes.emplace_back(hole, offset - hole);
     hole = offset + size;
   }
-  segment.memory.drop_pages(hole, static_cast<int64_t>(segment.memory.size()) - hole);
+  holes.emplace_back(hole, static_cast<int64_t>(segment.memory.size()) - hole);
+  return holes;
 }
 
 }  // namespace gangway::internal

@@ -27,6 +27,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "runtime/os/shared_segment.h"
 
@@ -74,7 +76,8 @@ class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
 
  private:
   void release(const std::shared_ptr<Segment>& of, int64_t offset, bool is_returned);
-  static void drop_unused_pages(const Segment& segment);
+  // Offsets and sizes of what no part lies in. With the mutex.
+  static std::vector<std::pair<int64_t, int64_t>> holes_of(const Segment& segment);
 
   const int64_t segment_bytes_;
   mutable std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "client/call_errors.h"
 #include "client/client_impl.h"
@@ -80,9 +81,11 @@ Error is_past(const std::string& program, uint64_t wanted, uint64_t now) {
           "ask for a later one, before it comes, or for the latest"};
 }
 
-// Gives the request memory that hosts may write from now on; what it had is let go.
+// Gives the request memory that hosts may write from now on. What it had is let go first, so that
+// nobody needs room for both.
 void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offsets, int64_t bytes,
                  internal::Arrival& arrival, internal::StatesRequest& request) {
+  arrival.bytes.reset();
   const internal::ClientImpl::PartPtr part = heap.take(bytes);
   part->lend();
   request.segment = part->segment();
@@ -90,8 +93,10 @@ void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offset
   arrival.bytes = part;
 }
 
-void arrived(internal::Arrival& arrival, const std::string& program,
-             const internal::StatesRequest& asked, const Result<internal::StatesAnswer>& told) {
+// Returns memory that nobody needs any more.
+internal::ClientImpl::PartPtr arrived(internal::Arrival& arrival, const std::string& program,
+                                      const internal::StatesRequest& asked,
+                                      const Result<internal::StatesAnswer>& told) {
   if (!told.ok()) {
     arrival.error = told.error();
   } else {
@@ -100,8 +105,8 @@ void arrived(internal::Arrival& arrival, const std::string& program,
     if (told.value().is_past)
       arrival.error = is_past(program, asked.version.value_or(0), arrival.version);
   }
-  if (arrival.error) arrival.bytes.reset();
   arrival.done = true;
+  return arrival.error ? std::exchange(arrival.bytes, nullptr) : nullptr;
 }
 
 Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
@@ -136,7 +141,9 @@ Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
   };
   const auto done = [&client, program = from.program, request,
                      arrival](const Result<internal::StatesAnswer>& told) {
-    client.notify.change([&] { arrived(*arrival, program, request, told); });
+    internal::ClientImpl::PartPtr unused;
+    client.notify.change([&] { unused = arrived(*arrival, program, request, told); });
+    client.free_on_thread(std::move(unused));
   };
   client.post([number = snapshot->number, request, renew, done](internal::Session& session) {
     session.read_states(number, request, renew, done);
