@@ -124,7 +124,8 @@ class ProgramBuilder {
   // A gate: the named output must be finite, and so must all that the run would put into states:
   // every new value, and where AdamW writes in place, its gradient, learning rate and other
   // scalars. Otherwise the run is not committed, and its error names the first op whose result was
-  // not finite. A state that is to hold an infinity belongs in a program without a gate.
+  // not finite. A state that is to hold an infinity belongs in a program without a gate. A
+  // program that updates no state has nothing to commit, and so no gate: nothing is looked at.
   void require_finite(const std::string& output);
   // What the devices may do to be faster (ir/graph/numerics.h); the defaults where this is not
   // called.
