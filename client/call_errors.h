@@ -12,7 +12,7 @@
 
 namespace gangway::internal {
 
-// What is wrong, where no line is known yet, is so at this one of the caller's.
+// An error of the body that names no line gets this one, which is the caller's.
 template <class Body>
 auto at_line(const Loc& loc, const Body& body) {
   try {

@@ -100,8 +100,8 @@ struct ConnectOptions {
   std::function<void(const std::string& line)> on_warning;
   // Called where somebody asks the client's program to end (`gangway stop`): `by` whom, and after
   // how long it is ended by force, when all that waits fails with kCancelled. A program may end by
-  // itself until then; close() and detach() do. So it is where the controller was told to end; what
-  // waits fails with kUnavailable then. Threads and errors as on_warning.
+  // itself until then; close() and detach() do. on_stop is also called when the controller was told
+  // to end; what waits fails with kUnavailable then. Threads and errors as on_warning.
   std::function<void(const std::string& by, int64_t grace_ms)> on_stop = {};
 };
 
@@ -275,10 +275,10 @@ class Slice {
 
   // Reading and writing states, of all slices of the programs that were compiled on this one,
   // however they are sharded. Both are ordered like runs: after every run that was enqueued before,
-  // and before every later one. A part (an empty one: all) is for who need not hold all of a
-  // tensor; pieces_of() (ir/types/box.h) cuts one into parts. What a run enqueued between two parts
-  // does is in the second alone. A state that a failed write has spoilt is whole again once all its
-  // parts were written, in their order.
+  // and before every later one. A part is for who need not hold all of a tensor; pieces_of()
+  // (ir/types/box.h) cuts one into parts. read_state() takes an empty part as all of the state.
+  // What a run enqueued between two parts does is in the second alone. A state that a failed write
+  // has spoilt is whole again once all its parts were written, in their order.
   HostTensor read_state(const std::string& name, const Box& part = {},
                         Loc loc = Loc::current()) const;
   void write_state(const std::string& name, const HostTensor& tensor,

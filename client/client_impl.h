@@ -141,7 +141,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::shared_ptr<SegmentHeap> heap_;
   std::atomic<bool> closed_{false};
   std::atomic<bool> stop_requested_{false};
-  std::atomic<bool> looks_for_stops_{false};  // Its user has asked for the flag before it.
+  std::atomic<bool> looks_for_stops_{false};  // The user has called stop_requested() once.
   std::unique_ptr<ReactorThread> thread_;
 };
 
@@ -218,7 +218,7 @@ struct Outcome : std::enable_shared_from_this<Outcome> {
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
 
-// Waits for the end of a run. What has to be run again is.
+// Waits for the end of a run. Meanwhile it sends held runs again that have to be.
 void wait_until_ended(Notify& notify, Outcome& outcome);
 // The same, and throws its error.
 void wait_for(Notify& notify, Outcome& outcome);

@@ -110,7 +110,7 @@ std::vector<std::shared_ptr<Outcome>> last_runs(SliceImpl& slice, const Names& s
   return runs;
 }
 
-void wait_until_ended(Notify& notify, const std::vector<std::shared_ptr<Outcome>>& runs) {
+void wait_for_ends(Notify& notify, const std::vector<std::shared_ptr<Outcome>>& runs) {
   if (runs.empty()) return;
   notify.wait(
       [&] { return std::ranges::all_of(runs, [](const auto& outcome) { return outcome->done; }); });

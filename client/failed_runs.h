@@ -53,7 +53,8 @@ void tell_of_failed_runs(SliceImpl& slice, const std::set<std::string>& states);
 // The last runs that update these states, of those that have not ended.
 std::vector<std::shared_ptr<Outcome>> last_runs(SliceImpl& slice,
                                                 const std::set<std::string>& states);
-void wait_until_ended(Notify& notify, const std::vector<std::shared_ptr<Outcome>>& runs);
+// Waits, and sends nothing again.
+void wait_for_ends(Notify& notify, const std::vector<std::shared_ptr<Outcome>>& runs);
 
 // What read() returns, which reads these states behind all runs so far. Suspends.
 template <class Read>
@@ -61,7 +62,7 @@ auto behind_runs(SliceImpl& slice, const std::set<std::string>& states, Read rea
   tell_of_failed_runs(slice, states);
   const std::vector<std::shared_ptr<Outcome>> before = last_runs(slice, states);
   auto result = read();
-  wait_until_ended(slice.client->notify, before);
+  wait_for_ends(slice.client->notify, before);
   tell_of_failed_runs(slice, states);
   return result;
 }

@@ -179,7 +179,7 @@ class Session {
   // `done` is told which version it is, or why it never comes; in a fiber of its own. After an
   // error hosts may still write to the memory. `number`: the caller's, not used before. `renew`
   // gives the request other memory, where a host was lost that may still write to the first.
-  // drop_reading(): nobody waits for it any more, which it is told then.
+  // drop_reading() says that nobody waits for it any more; `done` is called all the same.
   using ReadDone = std::function<void(const Result<StatesAnswer>&)>;
   using Renew = std::function<void(StatesRequest&)>;
   void read_states(uint64_t number, const StatesRequest& request, Renew renew, ReadDone done);

@@ -73,7 +73,7 @@ using internal::SnapshotImpl;
 
 namespace {
 
-Error is_past(const std::string& program, uint64_t wanted, uint64_t now) {
+Error past_error(const std::string& program, uint64_t wanted, uint64_t now) {
   return {ErrorKind::kInvalid,
           cat("states of \"", program, "\": version ", wanted, " is past, and nobody kept it: the ",
               "runs that have begun lead to version ", now),
@@ -103,7 +103,7 @@ internal::ClientImpl::PartPtr arrived(internal::Arrival& arrival, const std::str
     arrival.bytes->returned();
     arrival.version = told.value().version;
     if (told.value().is_past)
-      arrival.error = is_past(program, asked.version.value_or(0), arrival.version);
+      arrival.error = past_error(program, asked.version.value_or(0), arrival.version);
   }
   arrival.done = true;
   return arrival.error ? std::exchange(arrival.bytes, nullptr) : nullptr;

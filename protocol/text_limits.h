@@ -12,7 +12,8 @@ namespace gangway {
 inline constexpr size_t kTextBytesMax = 4096;
 inline constexpr size_t kContextLinesMax = 16;  // Of one error.
 inline constexpr size_t kQuotedBytesMax = 256;  // Of a name, as messages quote it.
-// Of a program's name: one that is cut to kQuotedBytesMax, says so and has a number is shorter.
+// Of a program's name. It is longer than a name that was cut to kQuotedBytesMax, with the words
+// that say so and a number behind it.
 inline constexpr size_t kProgramNameBytesMax = 512;
 
 }  // namespace gangway

@@ -3,9 +3,9 @@
 //
 // At most `threads_max` pieces of work are under way; the others wait for a thread. Work may have
 // an owner: owners take turns, an owner's own pieces begin in the order in which they came, and one
-// owner's keep at most `of_one_owner_max` threads busy, so that another's always finds one that no
-// single owner holds. A simulated reactor does the work itself, where it is asked for, so that a
-// simulation stays deterministic.
+// owner's keep at most `of_one_owner_max` threads busy, so that no owner alone holds up all others.
+// A simulated reactor does the work itself, where it is asked for, so that a simulation stays
+// deterministic.
 //
 // Threads: used and destroyed on the reactor's; the work runs on others, which are started as they
 // are needed.

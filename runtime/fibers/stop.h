@@ -6,8 +6,8 @@
 // Ownership: tokens keep the shared state alive, not the source. Destroying a registration removes
 // its callback.
 //
-// wait() suspends until the queue is woken, and throws the reason once a stop is requested. Fibers
-// that only wait for something listen so to whoever asked, and end with that one.
+// wait() suspends until the queue is woken, and throws the reason once a stop is requested. A fiber
+// that only waits for something waits so with the token of whoever asked, and ends with that one.
 //
 // Example:
 //   StopRegistration on_stop = token.on_stop([&](const Error& reason) { promise.fail(reason); });

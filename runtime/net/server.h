@@ -71,7 +71,8 @@ struct ServerOptions {
   // Told of each connection that was refused.
   std::function<void(const std::string& from, const std::string& why)> on_refused;
   OnTrouble on_trouble = {};
-  // Out of what the messages of this RPC connection may take; null: as much as the peer sends.
+  // The budget that messages of this RPC connection take their bytes from. Null: they may take as
+  // much as the peer sends.
   std::function<std::shared_ptr<MessageBudget>(const Peer&)> budget_of = {};
 };
 
