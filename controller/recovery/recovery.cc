@@ -38,9 +38,8 @@ void Recovery::keep(SessionId session, SliceId slice, StateVersion base) {
   const auto program = std::make_shared<Program>();
   program->session = session;
   program->slice = slice;
-  program->log = RunLog(callbacks_.memory_of(session));
+  program->log = RunLog(callbacks_.memory_of(session), base);
   programs_[session] = program;
-  program->log.written(base);
   const StateVersion now = reached(*program);
   if (record->was_written) {
     program->log.spoil(now.next(), "its client has written states, and no checkpoint holds them");

@@ -40,9 +40,11 @@ class RunLog {
     StateVersion version;       // That it has made; 0: none yet, or it makes none.
   };
 
-  // Empty, from the first values on. `held`: of its owner, which bounds it too.
+  // Empty. It begins from the states of version `base` (0: the first values), and can't step back
+  // behind them. `held`: of its owner, which bounds it too.
   RunLog() = default;
-  explicit RunLog(OwnerUse::Hold held) : held_(std::move(held)) {}
+  explicit RunLog(OwnerUse::Hold held, StateVersion base = {})
+      : held_(std::move(held)), base_(base) {}
 
   // What it would take of a log.
   static size_t bytes_of(const RunFrame& frame);

@@ -54,6 +54,19 @@ TEST(RunLogTest, ItStepsBackToTheCheckpointBeforeTheNewest) {
   EXPECT_TRUE(log.step_back());
 }
 
+TEST(RunLogTest, AProgramThatGoesOnFromACheckpointDoesNotStepBackToItsFirstValues) {
+  RunLog log({}, StateVersion(500));
+  EXPECT_EQ(log.base(), StateVersion(500));
+  EXPECT_FALSE(log.step_back()) << "nobody has logged what led to version 500";
+  EXPECT_EQ(log.base(), StateVersion(500));
+  EXPECT_TRUE(log.add(run(10)));
+  end(log, 10, 510);
+  log.written(StateVersion(510));
+  EXPECT_TRUE(log.step_back());
+  EXPECT_EQ(log.base(), StateVersion(500));
+  EXPECT_FALSE(log.step_back());
+}
+
 TEST(RunLogTest, ItDoesNotStepBackBehindWhatNoRunCanRepeat) {
   RunLog log;
   EXPECT_TRUE(log.add(run(10)));
