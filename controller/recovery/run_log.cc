@@ -74,11 +74,19 @@ void RunLog::written(StateVersion version) {
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     if (at->version != StateVersion() && at->version <= version) end = std::next(at);
   }
-  for (auto at = entries_.begin(); at != end; ++at) {
+  // A run that commits nothing may still be under way. Its end is told without this log, so it is
+  // not among those that are run again.
+  for (auto at = entries_.begin(); at != end;) {
     by_run_.erase(at->frame.run);
     const size_t bytes = bytes_of(at->frame);
     bytes_ -= bytes;
-    before_bytes_ += bytes;
+    if (at->is_told) {
+      before_bytes_ += bytes;
+      ++at;
+    } else {
+      held_.shrink(bytes);
+      at = entries_.erase(at);
+    }
   }
   before_entries_.splice(before_entries_.end(), entries_, entries_.begin(), end);
   if (!before_ || before_bytes_ > kBeforeBytesMax) forget_before();

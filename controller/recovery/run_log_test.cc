@@ -13,8 +13,10 @@ RunFrame run(uint64_t name) {
   return {.plan = PlanId(1), .run = RunId(name), .outputs = {ArrayId(name + 1)}};
 }
 
+// Well: its client knows that. 0: it commits nothing.
 void end(RunLog& log, uint64_t name, uint64_t version) {
   log.find(RunId(name))->version = StateVersion(version);
+  log.find(RunId(name))->is_told = true;
 }
 
 std::vector<uint64_t> names_of(const RunLog& log) {
@@ -52,6 +54,17 @@ TEST(RunLogTest, ItStepsBackToTheCheckpointBeforeTheNewest) {
   log.written(StateVersion(3));
   EXPECT_THAT(names_of(log), ElementsAre(40));
   EXPECT_TRUE(log.step_back());
+}
+
+TEST(RunLogTest, ARunWhoseEndCameBehindTheCheckpointIsNotToldTwice) {
+  RunLog log;
+  for (const uint64_t name : {10, 20, 30}) EXPECT_TRUE(log.add(run(name)));
+  end(log, 10, 0);
+  end(log, 30, 1);
+  log.written(StateVersion(1));  // 20 commits nothing, and is under way.
+  EXPECT_EQ(log.find(RunId(20)), nullptr) << "whatever its end is, its client is told";
+  EXPECT_TRUE(log.step_back());
+  EXPECT_THAT(names_of(log), ElementsAre(10, 30));
 }
 
 TEST(RunLogTest, AProgramThatGoesOnFromACheckpointDoesNotStepBackToItsFirstValues) {
