@@ -152,14 +152,19 @@ void HostTable::count_held(const std::string& owner, int64_t bytes) {
   if (held == 0) held_bytes_.erase(owner);
 }
 
-// By device, as it is released.
+// By device, as it is released. Of several that are to lie over one another, the largest counts.
 std::vector<Reservation> HostTable::growth(const std::vector<Reservation>& overlaid) const {
-  std::vector<Reservation> more;
+  std::map<DeviceRef, int64_t> largest;
   for (const Reservation& item : overlaid) {
     for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d) {
-      const int64_t grows = item.bytes - overlaid_.region({item.at.host, d});
-      if (grows > 0) more.push_back({{item.at.host, d, 1}, grows});
+      int64_t& here = largest[{item.at.host, d}];
+      here = std::max(here, item.bytes);
     }
+  }
+  std::vector<Reservation> more;
+  for (const auto& [at, bytes] : largest) {
+    const int64_t grows = bytes - overlaid_.region(at);
+    if (grows > 0) more.push_back({{at.host, at.device, 1}, grows});
   }
   return more;
 }

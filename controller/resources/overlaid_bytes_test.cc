@@ -55,6 +55,19 @@ TEST_F(OverlaidHosts, DevicesAreReservedTheLargestOfThoseThatShareAndNotTheirSum
   EXPECT_FALSE(hosts_.held_in_all().contains("client 1 of ada"));
 }
 
+// Two executables of a program that waits for room.
+TEST_F(OverlaidHosts, ThoseThatAreInstalledTogetherFitWhereTheLargestOfThemDoes) {
+  const HostId host = add_host();
+  const std::vector<Reservation> own{{{host, 0, 1}, 30}};
+  const std::vector<Reservation> two{{{host, 0, 2}, 60}, {{host, 0, 1}, 70}, {{host, 1, 2}, 90}};
+  EXPECT_FALSE(hosts_.lacks("client 1 of ada", own, two)) << "in sum they are 160, of 100";
+  const std::vector<Reservation> more{{{host, 0, 1}, 31}};
+  const std::optional<Shortage> short_of = hosts_.lacks("client 1 of ada", more, two);
+  ASSERT_TRUE(short_of);
+  EXPECT_EQ(short_of->at, (DeviceRef{host, 0}));
+  EXPECT_EQ(reserved(host, 0), 0);
+}
+
 TEST_F(OverlaidHosts, WhatDoesNotFitOnOneDeviceIsReservedOnNone) {
   const HostId host = add_host();
   const std::vector<Reservation> own{{{host, 1, 1}, 60}}, wanted{{{host, 0, 3}, 50}};
