@@ -310,7 +310,7 @@ void Recovery::move_slices(Program& program, Programs& programs) {
     // Those that have shrunk in vain are as they were.
     program.shrunk = shrunk;
     for (const auto& [id, shape] : shapes) {
-      tables_.slices.vacate(id);
+      tables_.slices.undo_occupy(id);
       tables_.slices.find(id)->shape = shape;
     }
     if (program.refused) throw cannot(program.refused->message());

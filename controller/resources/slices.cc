@@ -225,12 +225,18 @@ void SliceTable::take_devices(SliceRecord& slice, const SliceShape& shape,
   }
 }
 
-void SliceTable::give_devices_back(SliceRecord& slice) {
+void SliceTable::drop_devices(SliceRecord& slice) {
   for (const DeviceRef& device : std::exchange(slice.devices, {})) {
     if (--shares_[device] == 0) shares_.erase(device);
     if (slice.exclusive) exclusive_.erase(device);
     hosts_.drop(device.host);
   }
+}
+
+// Where there are none, nobody is woken for them.
+void SliceTable::give_devices_back(SliceRecord& slice) {
+  if (slice.devices.empty()) return;
+  drop_devices(slice);
   hosts_.freed().raise();
 }
 

@@ -119,6 +119,9 @@ class SliceTable {
   void forget_states(SliceId id);
   // It lies nowhere, until it gets these devices, as many as the shape says.
   void vacate(SliceId id) { give_devices_back(slices_.at(id)); }
+  // The same of devices that it was given a moment ago and could not use. Those who wait for
+  // devices have not missed them: they are not woken, else two who wait would wake each other.
+  void undo_occupy(SliceId id) { drop_devices(slices_.at(id)); }
   void occupy(SliceId id, const SliceShape& shape, std::vector<DeviceRef> devices) {
     take_devices(slices_.at(id), shape, std::move(devices));
   }
@@ -146,6 +149,7 @@ class SliceTable {
   void erase_if_unused(SliceId id);
   void free_states(SliceRecord& slice);
   void take_devices(SliceRecord& slice, const SliceShape& shape, std::vector<DeviceRef> devices);
+  void drop_devices(SliceRecord& slice);
   void give_devices_back(SliceRecord& slice);
 
   HostTable& hosts_;

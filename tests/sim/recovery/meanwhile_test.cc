@@ -13,6 +13,7 @@ namespace {
 using sim::alone;
 using sim::Trainer;
 using sim::with_trainer;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -123,6 +124,28 @@ TEST(RecoveryMeanwhileTest, AnArrayThatIsOlderThanTheCheckpointIsLostAndSaysSo) 
     trainer.cluster.start_again(1);
     expect_it_goes_on(trainer);
     EXPECT_EQ(error_of([&] { old["row"].to_host(); }).kind(), ErrorKind::kUnavailable);
+  });
+}
+
+TEST(RecoveryMeanwhileTest, TwoProgramsThatWaitForTheSameDevicesLetTimeGoOn) {
+  with_trainer(2, [&](Trainer& trainer) {
+    std::vector<std::string> told;
+    const Client other = trainer.cluster.connect(
+        "other", {.on_warning = [&told](const std::string& line) { told.push_back(line); }});
+    {
+      const Slice slice = other.allocate({.devices = 4});
+      const Executable step = slice.compile(sim::trained_program());
+      slice.keep_checkpoints({.every = Trainer::kEvery});
+      step.run({{"x", sim::number(1)}}).wait();
+      lose_a_host(trainer);
+      pass(trainer.reactor, 5 * kSecond);
+      EXPECT_THAT(told, Contains(HasSubstr("the program waits for 4 devices")));
+      trainer.cluster.start_again(1);
+      expect_it_goes_on(trainer);
+      step.run({{"x", sim::number(1)}}).wait();
+      EXPECT_THAT(told, Contains(HasSubstr("the program goes on on host-0, host-1")));
+    }
+    other.close();
   });
 }
 
