@@ -161,24 +161,27 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
     std::vector<SliceId> on;
     for (const uint32_t slice : executable.slices) on.push_back(slices.at(slice));
     plans.push_back(compile(executable, graphs[i], id, on, ++calls));
-    const size_t bytes = executable.program->size();
-    controller_.name_executable(
-        id, plans.back(),
-        {executable.name, executable.program, executable.position,
-         std::make_shared<OwnerUse::Hold>(controller_.take_memory(id, bytes, "compile"))});
+    auto held = or_begin_again(
+        [&] { return controller_.take_memory(id, executable.program->size(), "compile"); });
+    controller_.name_executable(id, plans.back(),
+                                {executable.name, executable.program, executable.position,
+                                 std::make_shared<OwnerUse::Hold>(std::move(held))});
   }
   const SliceId kept = slices.at(program.kept_slice);
   controller_.checkpoints().keep(id, kept, program.recovery);
-  const StateVersion version = restore(program, id, kept);
+  const StateVersion version = or_begin_again([&] { return restore(program, id, kept); });
   controller_.note_restored(id, kept, version);
   const ProgramRecord::Repetition& repetition = program.repetition;
-  controller_.repeat(id, {.number = ++calls,
-                          .plan = plans.at(repetition.executable),
-                          .steps = repetition.steps,
-                          .inputs = repetition.inputs,
-                          .first = RunId((id.value << kNamesOfSession) + 1),
-                          .position = repetition.position,
-                          .begin = static_cast<int64_t>(version.value - repetition.first_version)});
+  or_begin_again([&] {
+    controller_.repeat(id,
+                       {.number = ++calls,
+                        .plan = plans.at(repetition.executable),
+                        .steps = repetition.steps,
+                        .inputs = repetition.inputs,
+                        .first = RunId((id.value << kNamesOfSession) + 1),
+                        .position = repetition.position,
+                        .begin = static_cast<int64_t>(version.value - repetition.first_version)});
+  });
   return version;
 }
 
