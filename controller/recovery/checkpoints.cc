@@ -333,7 +333,8 @@ HostId Checkpoints::worker(const SliceRecord& slice, Use use) const {
     if (!best || segments < best->first) best = {segments, device.host};
   }
   if (best) return best->second;
-  throw Error(ErrorKind::kUnavailable, "checkpoint: no host of the slice is left to write it");
+  throw Error(ErrorKind::kUnavailable,
+              "checkpoint: no host of the slice is left to write or read it");
 }
 
 void Checkpoints::serve(const KeptPtr& kept) {
@@ -418,6 +419,24 @@ bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
   return !is_over();
 }
 
+// A program that takes no steps keeps its segment until it goes on, so who waits for one says so
+// after a while.
+void Checkpoints::wait_for_segment(const Kept& kept, const SegmentsKey& of_whom) {
+  const int64_t until_ns = reactor_.clock().now_ns() + kPauseMaxNs;
+  const auto& [host, owner, use] = of_whom;
+  const std::string name = hosts_.at(host).info.name;
+  while (is_full(of_whom) && !kept.stop.stop_requested()) {
+    if (segment_closed_.wait_until_ns("for memory for a checkpoint, of which its owner has much",
+                                      until_ns))
+      continue;
+    throw Error(ErrorKind::kOverloaded,
+                cat("checkpoint: programs of ", owner, " keep memory for ", kSegmentsOfOwnerMax,
+                    " checkpoints on host \"", name, "\": expected fewer, so that this program ",
+                    "has some too; one that takes no steps keeps it until it goes on or ends"),
+                {.host = name});
+  }
+}
+
 // What is due, or what has come in its place; where that can't be yet, nothing.
 void Checkpoints::write(Kept& kept) {
   const SliceRecord& slice = at(kept.slice);
@@ -427,8 +446,7 @@ void Checkpoints::write(Kept& kept) {
   const SegmentsKey of_whom(host, callbacks_.owner_of(kept.session), Use::kWrite);
   if (is_full(of_whom)) {
     kept.begin_watching();
-    while (is_full(of_whom) && !kept.stop.stop_requested())
-      segment_closed_.wait("for memory for a checkpoint, of which its owner has much");
+    wait_for_segment(kept, of_whom);
     return;  // What is due may be another one by now.
   }
   Memory memory(*this, kept.session, host, Use::kWrite, layout.bytes);

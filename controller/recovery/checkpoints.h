@@ -123,9 +123,11 @@ class Checkpoints {
   void run_ends(SessionId session) {
     if (!far_.empty()) look_whether_near(session);
   }
-  void slice_is_back(SliceId slice);               // It was moving (SliceRecord).
-  size_t under_way() const { return under_way_; }  // Being written.
-  void begin_no_more() { is_ending_ = true; }      // What is being written is written.
+  void slice_is_back(SliceId slice);  // It was moving (SliceRecord).
+  // How many are being written to the disk.
+  size_t under_way() const { return under_way_; }
+  // From now on none is begun; those that are being written are written to their end.
+  void begin_no_more() { is_ending_ = true; }
 
   // A text as a name in a file system, and no two alike: all but letters, digits, '-' and '_' as
   // %XX.
@@ -154,6 +156,7 @@ class Checkpoints {
   void wait_until_near(const KeptPtr& kept, const SliceRecord& slice);
   bool is_near(const Kept& kept, const SliceRecord& slice) const;
   void look_whether_near(SessionId session);
+  void wait_for_segment(const Kept& kept, const SegmentsKey& of_whom);
   void write(Kept& kept);
   void write_files(Kept& kept, Memory& memory, StateVersion version,
                    std::vector<StoredTensor> tensors);
