@@ -10,7 +10,7 @@ namespace gangway {
 struct StatesRead {
   enum class How : uint8_t {
     kHere,   // The version lies in the reader's memory.
-    kPast,   // It was past when it was asked for; nothing was written for it.
+    kPast,   // The states had gone on to a later one when it was asked for; nothing was copied.
     kAgain,  // A host was lost that may still write there, and the program is being brought back:
              // whoever still wants the version asks again, with other memory.
   };

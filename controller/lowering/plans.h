@@ -115,7 +115,8 @@ class PlanTable {
   struct Watch {
     std::function<void(const PlanRecord&)> ready;
     std::function<void(PlanId)> gone;
-    std::function<void(SliceId)> states_placed;  // New ones, that are named in it.
+    std::function<void(SliceId)>
+        states_placed;  // A plan has placed new states that are named in it.
   };
   PlanTable(Reactor& reactor, Background& background, HostTable& hosts, SliceTable& slices,
             Watch watch = {})
@@ -138,8 +139,8 @@ class PlanTable {
                      const std::string& holder_name);
   void give_up(PlanRecord& plan, const Error& why);  // From now on it is broken.
   // Whether there is room for what hosts said last that these plans need together, without what
-  // they need only while they are installed; also where one of the hosts is lost. `sizes`: what
-  // devices must have free for it.
+  // they need only while they are installed. `fits` is true, too, where one of the hosts is lost,
+  // since nobody knows what they need on another. `sizes`: what devices must have free for it.
   struct Room {
     bool fits = true;
     std::set<int64_t> sizes;

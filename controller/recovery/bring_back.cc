@@ -7,10 +7,11 @@
 namespace gangway {
 namespace {
 
-// Of a program whose runs fail, when they are run again, as they do where a host is lost.
+// So often a program is brought back whose runs fail, when they are run again, as they do where a
+// host is lost; then it is given up.
 constexpr int kTriesMax = 5;
-// Between two installations of a program that has found no room, and between two looks whether
-// there is some: what its owner's quota lacks is not told.
+// So long a program that has found no room waits before it is installed again, and between two looks
+// whether there is room. It has to look, since nobody tells us when a quota has room.
 constexpr int64_t kTryAgainFirstNs = 10'000'000, kTryAgainMaxNs = 10'000'000'000;
 constexpr int64_t kLookAgainNs = 1'000'000'000;
 
@@ -246,7 +247,7 @@ std::vector<SliceId> Recovery::slices_of(const Program& program) const {
 }
 
 // Whether some of its devices are of hosts that were lost, or that could not install the program.
-bool Recovery::is_left(const Program& program, const SliceRecord& slice) const {
+bool Recovery::must_leave(const Program& program, const SliceRecord& slice) const {
   return slice.devices.empty() || std::ranges::any_of(slice.devices, [&](const DeviceRef& device) {
            const HostRecord* const host = tables_.hosts.find(device.host);
            return host == nullptr || host->lost.has_value() ||
@@ -289,7 +290,7 @@ void Recovery::move_slices(Program& program, Programs& programs) {
   tables_.slices.forget_states(program.slice);
   while (!program.is_gone) {
     std::vector<SliceId> lost = slices_of(program);
-    std::erase_if(lost, [&](SliceId id) { return !is_left(program, *tables_.slices.find(id)); });
+    std::erase_if(lost, [&](SliceId id) { return !must_leave(program, *tables_.slices.find(id)); });
     std::map<SliceId, SliceShape> shapes;
     for (SliceId id : lost) {
       tables_.slices.vacate(id);
@@ -339,10 +340,10 @@ bool Recovery::place(Program& program, SliceId id, Programs& programs) {
   for (const auto& [plan, one] : on) all.push_back(one);
   Shrinking shrinking(std::move(all), slice.shape,
                       tables_.slices.find(program.slice)->recovery->elastic);
-  const std::set<DeviceRef> others = avoided(program);
-  std::vector<DeviceRef> devices = tables_.slices.find_place(shrinking.shape(), others);
+  const std::set<DeviceRef> without = avoided(program);
+  std::vector<DeviceRef> devices = tables_.slices.find_place(shrinking.shape(), without);
   while (devices.empty() && shrinking.next())
-    devices = tables_.slices.find_place(shrinking.shape(), others);
+    devices = tables_.slices.find_place(shrinking.shape(), without);
   if (devices.empty()) return false;
   for (const auto& [plan, one] : on) programs[plan] = shrinking.shrunk(one);
   for (const auto& [axis, size] : shrinking.sizes()) program.shrunk[axis] = size;

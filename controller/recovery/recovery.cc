@@ -114,6 +114,16 @@ void Recovery::copy_begins(SessionId session, const CopyFrame& frame) {
   }
 }
 
+bool Recovery::knows(SessionId session, RunId run) const {
+  const ProgramPtr program = program_of(session);
+  if (program == nullptr) return false;
+  return program->log.find(run) != nullptr ||
+         std::ranges::any_of(program->inbox, [&](const Message& message) {
+           const auto* waiting = std::get_if<RunFrame>(&message);
+           return waiting != nullptr && waiting->run == run;
+         });
+}
+
 bool Recovery::moves(SessionId session) const {
   const ProgramPtr program = program_of(session);
   return program != nullptr && program->phase != Phase::kRuns;

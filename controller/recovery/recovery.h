@@ -84,6 +84,8 @@ class Recovery {
   // Checkpoints of this slice are kept from now on. `base`: it has just been given the states of
   // this version's checkpoint; 0: it has the first values of its states, and what was done since.
   void keep(SessionId session, SliceId slice, StateVersion base = {});
+  // Whether a run of this name may be run again, or waits here to be submitted.
+  bool knows(SessionId session, RunId run) const;
   // Of every client: its run, which is submitted.
   void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {}) {
     if (!programs_.empty() && !refused) log(session, frame);
@@ -166,7 +168,7 @@ class Recovery {
   bool install_again(Program& program, PlanId id,
                      const std::shared_ptr<const gangway::Program>& graph);
   bool restore(Program& program);
-  bool is_left(const Program& program, const SliceRecord& slice) const;
+  bool must_leave(const Program& program, const SliceRecord& slice) const;
   std::set<DeviceRef> avoided(const Program& program) const;
   bool place(Program& program, SliceId slice, Programs& programs);
   bool run_again(Program& program);

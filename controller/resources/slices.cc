@@ -77,7 +77,7 @@ bool SliceTable::may_take(const SliceShape& shape, DeviceRef at, int shares) con
 }
 
 std::vector<OfferedHost> SliceTable::offered(const SliceShape& shape, Holders holders,
-                                             const std::set<DeviceRef>& kept) const {
+                                             const std::set<DeviceRef>& without) const {
   std::vector<OfferedHost> all;
   for (const auto& [id, host] : hosts_.all()) {
     const int64_t memory = host.info.memory_bytes;
@@ -91,15 +91,15 @@ std::vector<OfferedHost> SliceTable::offered(const SliceShape& shape, Holders ho
       const auto shared = shares_.find(at);
       const int shares = shared == shares_.end() ? 0 : shared->second;
       const bool may = holders != Holders::kCount || may_take(shape, at, shares);
-      if (may && !kept.contains(at)) offer.offered.push_back({d, shares});
+      if (may && !without.contains(at)) offer.offered.push_back({d, shares});
     }
   }
   return all;
 }
 
 std::vector<DeviceRef> SliceTable::find_place(const SliceShape& shape,
-                                              const std::set<DeviceRef>& kept) const {
-  return placement_->place(offered(shape, Holders::kCount, kept), request_of(shape));
+                                              const std::set<DeviceRef>& without) const {
+  return placement_->place(offered(shape, Holders::kCount, without), request_of(shape));
 }
 
 std::vector<DeviceRef> SliceTable::find_place_if_idle(const SliceShape& shape) const {

@@ -92,10 +92,10 @@ class SliceTable {
       : hosts_(hosts), holder_name_(std::move(holder_name)), placement_(std::move(placement)) {}
 
   SliceRecord& allocate(SessionId owner, const SliceShape& shape);
-  // The same in parts, for slice_queue.h. Where the slice would lie, without the devices in `kept`;
-  // empty: it does not fit now.
+  // The same in parts, for slice_queue.h. Where the slice would lie on others than the devices in
+  // `without`; empty: it does not fit now.
   std::vector<DeviceRef> find_place(const SliceShape& shape,
-                                    const std::set<DeviceRef>& kept = {}) const;
+                                    const std::set<DeviceRef>& without = {}) const;
   // Where it would lie if nobody held anything: of such places, one that few slices lie on.
   std::vector<DeviceRef> find_place_if_idle(const SliceShape& shape) const;
   SliceRecord& add(SessionId owner, const SliceShape& shape, std::vector<DeviceRef> devices);
@@ -110,8 +110,8 @@ class SliceTable {
   void drop(SliceId id);  // A plan that used it is gone.
   // A plan created states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
-  // Where the parts of a state of that name lie. Whether it is new; if not, it is there since when
-  // it was.
+  // Says where the parts of a state of that name lie. Returns whether the state is new; one that was
+  // there keeps its `since`.
   bool place_state(SliceId id, const std::string& name, PlacedState at);
   // The slice lost a host, and its states but for these are lost with it: which ones.
   std::vector<std::string> lose_states(SliceId id, const std::set<std::string>& all_but);
@@ -143,7 +143,7 @@ class SliceTable {
   // What a slice may lie on: now, if nobody held anything, or if no host drained either.
   enum class Holders { kCount, kIgnore, kIgnoreAndUndrain };
   std::vector<OfferedHost> offered(const SliceShape& shape, Holders holders,
-                                   const std::set<DeviceRef>& kept) const;
+                                   const std::set<DeviceRef>& without) const;
   bool may_take(const SliceShape& shape, DeviceRef at, int shares) const;
   std::string who_holds(const SliceShape& shape) const;
   void erase_if_unused(SliceId id);
