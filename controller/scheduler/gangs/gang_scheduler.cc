@@ -50,17 +50,19 @@ std::map<SessionId, double> GangScheduler::used(int64_t now_ns) const {
   return used;
 }
 
-// Slices that have gone are dropped once nothing of theirs lies within the second.
+// What has not run within the second is dropped, and looked for once in a second: a program whose
+// plans lie on many slices pays nothing for it with each report.
 void GangScheduler::note_use(const RunState& run, uint32_t slice, int64_t busy_ns, int64_t now_ns) {
-  std::map<SliceId, SliceUse>& slices = used_[run.plan->plan.program];
   const GangPlan::Slice& of = run.plan->plan.slices[slice];
-  SliceUse& use = slices[of.id];
+  SliceUse& use = used_[run.plan->plan.program][of.id];
   use.devices = of.devices.size();
   use.time.add(now_ns, busy_ns);
-  if (slices.size() > run.plan->plan.slices.size())
-    std::erase_if(slices, [&](const auto& item) {
-      return item.first != of.id && item.second.time.last_second_ns(now_ns) == 0;
-    });
+  if (now_ns - looked_at_use_ns_ < DeviceTime::kWindowNs) return;
+  looked_at_use_ns_ = now_ns;
+  for (auto& [program, slices] : used_) {
+    std::erase_if(slices,
+                  [&](const auto& item) { return item.second.time.last_second_ns(now_ns) == 0; });
+  }
 }
 
 // --- Plans and groups

@@ -221,6 +221,7 @@ class GangScheduler {
     DeviceTime time;
   };
   std::map<SessionId, std::map<SliceId, SliceUse>> used_;  // By program.
+  int64_t looked_at_use_ns_ = 0;  // For slices that can be dropped from it.
   std::map<GroupId, Gang::Ahead> ahead_;
   std::set<OrderKey> dirty_;  // Something may go on there.
   std::set<OrderKey> watched_;
