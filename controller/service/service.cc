@@ -566,9 +566,7 @@ void ControllerService::end_in_order(int64_t grace_ms, const StopToken& at_once)
   impl.is_ending = true;
   const int64_t deadline_ns = impl.reactor.clock().now_ns() + grace_ms * 1'000'000;
   impl.sessions.stop_all(
-      {.by = "the controller, which was told to end,",
-       .grace_ms = grace_ms,
-       .controller_ends = true},
+      {.by = "the controller, which ends,", .grace_ms = grace_ms, .controller_ends = true},
       [&](SessionId id) { return impl.state != nullptr && impl.core.record_of(id).has_value(); },
       at_once);
   impl.core.checkpoints().begin_no_more();
