@@ -102,6 +102,20 @@ TEST_F(RecoveryTest, ARunThatFailsAgainForALostHostIsRunOnceMore) {
   EXPECT_THAT(client_.ended, SizeIs(1));
 }
 
+TEST_F(RecoveryTest, ARunOfATakenNameIsRefusedAndTheFirstOneGoesOn) {
+  const RunId run = submit();
+  controller_.on_message(session_, RunFrame{.plan = plan_, .run = run});
+  ASSERT_THAT(client_.ended, SizeIs(1));
+  ASSERT_TRUE(client_.ended[0].error);
+  EXPECT_THAT(client_.ended[0].error->message(), HasSubstr("the name is taken"));
+  lose_host();
+  ASSERT_THAT(prepared(), SizeIs(1)) << "the first one is run again";
+  finish();
+  EXPECT_EQ(version(), 1u);
+  ASSERT_THAT(client_.ended, SizeIs(2));
+  EXPECT_FALSE(client_.ended[1].error);
+}
+
 // A second host is lost before the third run has been submitted again.
 TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   for (int i = 0; i < 2; ++i) {

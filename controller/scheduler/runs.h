@@ -98,6 +98,10 @@ class RunTable {
   void expire(int64_t now_ns, int64_t late_ns);
 
   size_t size() const { return runs_.size(); }  // Waiting or in flight.
+  // Whether a run that its client calls so is among them, and its end was not told.
+  bool knows(SessionId session, RunId client_run) const {
+    return by_client_.contains({session, client_run});
+  }
   struct Counts {
     uint64_t waiting = 0, in_flight = 0;
   };

@@ -331,6 +331,12 @@ void Controller::on_message(SessionId id, Message message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
     GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
+    // Before it is counted: its end would be taken for that of the run that has the name.
+    if (is_known_run(id, run->run)) {
+      return tell(id, RunDoneFrame{.run = run->run,
+                                   .error = Error(ErrorKind::kInvalid,
+                                                  cat("run ", run->run, ": the name is taken"))});
+    }
     ++session->second.runs;
     count_names(session->second, *run);
     hold_run(session->second, *run);
@@ -355,6 +361,10 @@ void Controller::on_message(SessionId id, Message message) {
     return recovery_.defer(id, std::move(message));
   }
   act(id, session->second, std::move(message));
+}
+
+bool Controller::is_known_run(SessionId id, RunId run) const {
+  return runs_.knows(id, run) || recovery_.knows(id, run);
 }
 
 void Controller::act(SessionId id, Session& session, Message&& message) {
@@ -585,6 +595,7 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   if (found == sessions_.end()) return;
   ++found->second.runs_done;
   found->second.run_bytes.erase(done.run);
+  found->second.runs_over_memory.erase(done.run);
   if (done.error) logs_.say_run_failed(id, *done.error);
   const bool is_step = repeats_.run_ended(id, done);
   if (is_step) note_step(id);

@@ -334,7 +334,8 @@ class Controller {
   std::string waits_for(SessionId session) const;
   void tell_run_ended(SessionId session, RunDoneFrame&& done);
   void submit_step(SessionId session, RunFrame run);
-  uint64_t version_ahead(SessionId session, uint64_t scope);
+  uint64_t version_ahead(uint64_t scope);
+  bool is_known_run(SessionId session, RunId run) const;
   // Of a program whose states change otherwise, nothing can be said any more.
   void note_repetition(SessionId session, const PlanRecord& plan, int64_t begin);
   void note_step(SessionId session);

@@ -7,7 +7,7 @@
 namespace gangway {
 
 // Of the states behind all runs that were submitted.
-uint64_t Controller::version_ahead(SessionId, uint64_t scope) {
+uint64_t Controller::version_ahead(uint64_t scope) {
   const SliceRecord* const slice = slices_.find(SliceId(scope));
   if (slice == nullptr) return 0;
   return slice->version->value + runs_.may_commit(*slice->runs).size();
@@ -20,7 +20,7 @@ void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t b
                                   !repeats_.progress(session.repeated->plan).ended;
   if (!plan.has_commit) return;
   if (is_other_under_way) return not_by_repetition_alone(id, "two programs are repeated on it");
-  const uint64_t version = version_ahead(id, plan.scope);
+  const uint64_t version = version_ahead(plan.scope);
   const auto put = session.put_at.find(plan.scope);
   const bool is_put = put != session.put_at.end() && put->second == version;
   session.repeated = RepeatedStates{.plan = plan.id,
@@ -62,7 +62,7 @@ void Controller::note_state_put(SessionId id, uint64_t scope) {
   Session& session = sessions_.at(id);
   const SliceRecord* const slice = slices_.find(SliceId(scope));
   if (slice == nullptr || slice->owner != id) return;
-  session.put_at[scope] = version_ahead(id, scope);
+  session.put_at[scope] = version_ahead(scope);
   if (session.repeated && session.repeated->scope == scope)
     not_by_repetition_alone(id, "its client writes them");
 }
