@@ -203,8 +203,8 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   return record;
 }
 
-// Refuses a program that names a lost state: it would begin with its first value again, which is not
-// what the state had come to.
+// Refuses a program that names a lost state: it would begin with its first value again, and that is
+// not what the state had come to.
 void PlanTable::require_states(const Program& program, const SliceRecord& slice) {
   if (slice.lost_states.empty()) return;
   for (const ProgramNode& node : program.nodes) {

@@ -10,8 +10,8 @@ namespace {
 // So often a program is brought back whose runs fail, when they are run again, as they do where a
 // host is lost; then it is given up.
 constexpr int kTriesMax = 5;
-// So long a program that has found no room waits before it is installed again, and between two looks
-// whether there is room. It has to look, since nobody tells us when a quota has room.
+// So long a program that has found no room waits before it is installed again, and between two
+// looks whether there is room. It has to look, since nobody tells us when a quota has room.
 constexpr int64_t kTryAgainFirstNs = 10'000'000, kTryAgainMaxNs = 10'000'000'000;
 constexpr int64_t kLookAgainNs = 1'000'000'000;
 

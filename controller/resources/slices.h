@@ -110,8 +110,8 @@ class SliceTable {
   void drop(SliceId id);  // A plan that used it is gone.
   // A plan created states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
-  // Says where the parts of a state of that name lie. Returns whether the state is new; one that was
-  // there keeps its `since`.
+  // Says where the parts of a state of that name lie. Returns whether the state is new; one that
+  // was there keeps its `since`.
   bool place_state(SliceId id, const std::string& name, PlacedState at);
   // The slice lost a host, and its states but for these are lost with it: which ones.
   std::vector<std::string> lose_states(SliceId id, const std::set<std::string>& all_but);
