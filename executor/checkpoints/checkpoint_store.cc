@@ -75,15 +75,20 @@ void make_private_folders(const fs::path& folder) {
 }
 
 // Whether the newest checkpoint there is of this program: one that wrote it may have ended before
-// it said so.
+// it said so. Of a folder that cannot be read, whose link `latest` names nothing for example, nobody
+// can tell: it is set aside too, since a program that stumbled over it would never have a
+// checkpoint.
 bool is_own(const CheckpointFiles& files) {
-  const auto newest = CheckpointDir(files.folder).latest();
   const auto own = files.metadata.find(kProgramKey);
-  if (!newest || own == files.metadata.end()) return false;
-  const Result<TensorFiles> found = result_of([&] { return TensorFiles::open(*newest); });
-  if (!found.ok()) return false;  // Nobody can tell.
-  const auto theirs = found.value().metadata().find(kProgramKey);
-  return theirs != found.value().metadata().end() && theirs->second == own->second;
+  if (own == files.metadata.end()) return false;
+  const Result<std::string> theirs = result_of([&]() -> std::string {
+    const auto newest = CheckpointDir(files.folder).latest();
+    if (!newest) return {};
+    const TensorFiles found = TensorFiles::open(*newest);
+    const auto at = found.metadata().find(kProgramKey);
+    return at == found.metadata().end() ? std::string() : at->second;
+  });
+  return theirs.ok() && theirs.value() == own->second;
 }
 
 // Folders of an owner's programs lie side by side.

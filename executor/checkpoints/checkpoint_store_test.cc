@@ -126,6 +126,25 @@ TEST_F(CheckpointStoreTest, AProgramsOwnCheckpointThatNobodyHeardOfIsNotSetAside
   });
 }
 
+// Who removes the newest step by hand leaves a link that names nothing.
+TEST_F(CheckpointStoreTest, AProgramHasCheckpointsWhereAnEarlierOnesLatestLinkNamesNothing) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    CheckpointFiles earlier = files(500);
+    earlier.metadata[kProgramKey] = "earlier";
+    store.write(memory.number, earlier);
+    earlier.version = 600;
+    store.write(memory.number, earlier);
+    std::filesystem::remove_all(CheckpointDir(folder()).folder_of(600));
+    EXPECT_EQ(error_of([&] { CheckpointDir(folder()).latest(); }).kind(), ErrorKind::kInvalid);
+    CheckpointFiles mine = files(5, 0);
+    mine.metadata[kProgramKey] = "mine";
+    store.write(memory.number, mine);
+    EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(5));
+    EXPECT_THAT(CheckpointDir(folder() + "~1").steps(), ElementsAre(500));
+  });
+}
+
 TEST_F(CheckpointStoreTest, WhatTheProgramWouldGoBackToStaysWhoeverWroteSince) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);
