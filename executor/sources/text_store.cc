@@ -14,6 +14,22 @@ namespace {
 
 constexpr size_t kPathBytesShown = 256;
 
+std::string name_of(const TextRequest& request) {
+  return cat("text \"", cut(request.path, kPathBytesShown), "\"");
+}
+
+// What an owner's plan has: the text goes with the last of all plans, the charge with the last of
+// the owner's.
+TextPtr charged(TextPtr text, std::shared_ptr<void> charge) {
+  if (charge == nullptr) return text;
+  struct Held {
+    TextPtr text;
+    std::shared_ptr<void> charge;
+  };
+  const auto held = std::make_shared<const Held>(std::move(text), std::move(charge));
+  return {held, held->text.get()};
+}
+
 // Without links, so that what is read is what was looked at.
 std::string path_to_read(const std::string& path, const TrustedFiles* readable) {
   if (readable == nullptr) return path;
@@ -54,33 +70,70 @@ TextPtr TextStore::read(const TextRequest& request) {
   require_wanted(request);
   TextFiles files(path_to_read(request.path, request.readable.get()));
   const uint64_t bytes = std::min(files.bytes(), request.bytes_max);
-  if (TextPtr here = find(files, bytes, request)) return here;
+  if (const TextPtr here = find(files, bytes, request)) return share(here, request);
+  const Charge owners = charge(bytes, request);
   const auto text = std::make_shared<LoadedText>();
-  text->counted = budget_
-                      .take(static_cast<int64_t>(bytes),
-                            cat("text \"", cut(request.path, kPathBytesShown), "\""), request.owner)
-                      .take();
+  text->counted = budget_.take(static_cast<int64_t>(bytes), name_of(request)).take();
   text->bytes.resize(bytes);
-  Hasher hasher;
   files.rewind();
+  read_all(files, *text, request);
+  return add(text, owners, request.owner);
+}
+
+void TextStore::read_all(TextFiles& files, LoadedText& to, const TextRequest& request) const {
+  Hasher hasher;
+  const uint64_t bytes = to.bytes.size();
   for (uint64_t at = 0; at < bytes; at += kBlockBytes) {
     require_wanted(request);
     const size_t count = std::min<uint64_t>(kBlockBytes, bytes - at);
-    files.read({text->bytes.data() + at, count});
-    hasher.add_unframed(text->bytes.data() + at, count);
+    files.read({to.bytes.data() + at, count});
+    hasher.add_unframed(to.bytes.data() + at, count);
   }
-  text->hash = hasher.finish();
+  to.hash = hasher.finish();
+}
+
+TextStore::Charge TextStore::charge(uint64_t bytes, const TextRequest& request) const {
+  if (request.owner.empty()) return nullptr;
+  return budget_.charge(static_cast<int64_t>(bytes), name_of(request), request.owner).take();
+}
+
+// Another thread may have loaded the same meanwhile: then that is the one.
+TextPtr TextStore::add(const TextPtr& loaded, const Charge& charge, const std::string& owner) {
   const std::lock_guard lock(mutex_);
-  texts_.push_back(text);
-  return text;
+  for (Known& known : texts_) {
+    TextPtr text = known.text.lock();
+    if (text == nullptr || text->bytes.size() != loaded->bytes.size() || text->hash != loaded->hash)
+      continue;
+    // None of this owner's plans has it: an owner's texts are loaded one after another.
+    known.charges[owner] = charge;
+    return charged(std::move(text), charge);
+  }
+  texts_.push_back({loaded, {{owner, charge}}});
+  return charged(loaded, charge);
+}
+
+// What is here already, by one more plan.
+TextPtr TextStore::share(const TextPtr& here, const TextRequest& request) {
+  if (request.owner.empty()) return here;
+  const std::lock_guard lock(mutex_);
+  const auto known =
+      std::ranges::find_if(texts_, [&](const Known& each) { return each.text.lock() == here; });
+  GW_ASSERT(known != texts_.end());
+  std::weak_ptr<void>& before = known->charges[request.owner];
+  Charge charged_before = before.lock();
+  if (charged_before == nullptr) {
+    charged_before = charge(here->bytes.size(), request);
+    before = charged_before;
+  }
+  return charged(here, std::move(charged_before));
 }
 
 std::vector<TextPtr> TextStore::of_size(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   std::vector<TextPtr> found;
-  std::erase_if(texts_, [](const auto& text) { return text.expired(); });
-  for (const auto& weak : texts_) {
-    TextPtr text = weak.lock();
+  std::erase_if(texts_, [](const Known& known) { return known.text.expired(); });
+  for (const Known& known : texts_) {
+    TextPtr text = known.text.lock();
     if (text != nullptr && text->bytes.size() == bytes) found.push_back(std::move(text));
   }
   return found;

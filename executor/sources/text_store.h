@@ -2,10 +2,13 @@
 // heartbeat does not wait for a disk. Owners take turns.
 //
 // Plans that read the same bytes, from whichever path, share one copy of them. It is counted
-// against the host's memory until the last of them has gone.
+// against the host's memory until the last of them has gone, and against each owner's part of it
+// until the last of that owner's plans has.
 //
-// Threads: the reactor's; texts are read on a thread of its own, one after another in the order in
-// which they were asked for. A simulation reads them on the reactor.
+// Threads: the reactor's; texts are read on threads of its own, those of one owner one after another
+// in the order in which they were asked for. A file system that does not answer holds up those who
+// read from it: as many owners as there are threads, less one, may wait for one before others do. A
+// simulation reads them on the reactor.
 // Ownership: texts outlive the store.
 // Errors: in the future: as data/text_files.h; kInvalid for a path that the asking plan may not
 // read; kOverloaded where the host has no memory for it; kCancelled once nobody wants it.
@@ -58,7 +61,7 @@ class TextStore {
   TextStore(Reactor& reactor, std::string name, HostBudget& budget)
       : budget_(budget),
         freeing_(reactor, name + "/freed", 1),
-        background_(reactor, std::move(name), 1) {}
+        background_(reactor, std::move(name), kReading) {}
 
   Future<TextPtr> load(TextRequest request);
   // Gives back what nobody else has beside the reactor, since that takes long where it is much.
@@ -67,15 +70,27 @@ class TextStore {
   void stop();
 
  private:
+  static constexpr BackgroundBounds kReading = {.threads_max = 3, .of_one_owner_max = 1};
+
+  struct Known {
+    std::weak_ptr<const LoadedText> text;
+    std::map<std::string, std::weak_ptr<void>> charges;  // By owner.
+  };
+  using Charge = std::shared_ptr<void>;  // By the HostBudget, to an owner; null: to nobody.
+
   TextPtr read(const TextRequest& request);
+  void read_all(TextFiles& files, LoadedText& to, const TextRequest& request) const;
   TextPtr find(TextFiles& files, uint64_t bytes, const TextRequest& request);
   std::vector<TextPtr> of_size(uint64_t bytes);
+  Charge charge(uint64_t bytes, const TextRequest& request) const;
+  TextPtr add(const TextPtr& loaded, const Charge& charge, const std::string& owner);
+  TextPtr share(const TextPtr& here, const TextRequest& request);
   void require_wanted(const TextRequest& request) const;
 
   HostBudget& budget_;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
-  std::vector<std::weak_ptr<const LoadedText>> texts_;  // Guarded by mutex_.
+  std::vector<Known> texts_;  // Guarded by mutex_.
   Background freeing_;
   Background background_;
 };

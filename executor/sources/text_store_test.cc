@@ -30,6 +30,11 @@ class TextStoreTest : public testing::Test {
                        std::shared_ptr<const TrustedFiles> readable = nullptr) {
     return store_->load({path, std::move(readable), dropped_});
   }
+  Future<TextPtr> load_of(const std::string& owner, const std::string& path) {
+    TextRequest request{path, nullptr, dropped_};
+    request.owner = owner;
+    return store_->load(std::move(request));
+  }
   std::string refusal_of(const std::string& path,
                          const std::shared_ptr<const TrustedFiles>& readable = nullptr) {
     return error_of([&] { load(path, readable).await(); }).message();
@@ -65,6 +70,35 @@ TEST_F(TextStoreTest, WhoeverReadsTheSameBytesSharesThemAndTheyAreCountedOnce) {
   EXPECT_EQ(budget_.in_use(), 12);
   other = nullptr;
   EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(TextStoreTest, WhoSharesATextHasItOfItsOwnHalfWhoeverLoadedIt) {
+  const std::string shared = write("shared", std::string(40'000, 'x'));
+  const std::string anns = write("anns", std::string(20'000, 'a'));
+  TextPtr of_ann = load_of("ann", shared).take();
+  TextPtr of_bob = load_of("bob", shared).take();
+  EXPECT_EQ(of_ann, of_bob);
+  EXPECT_EQ(budget_.in_use(), 40'000);
+  // It counts once for all plans of an owner.
+  const TextPtr again = load_of("bob", shared).take();
+  const auto refusal = [&](const std::string& owner) {
+    return error_of([&] { load_of(owner, anns).await(); }).message();
+  };
+  EXPECT_THAT(refusal("bob"), HasSubstr("owner \"bob\" has "));
+  EXPECT_THAT(refusal("ann"), HasSubstr("owner \"ann\" has "));
+  // Her last program ends, his goes on.
+  of_ann = nullptr;
+  EXPECT_EQ(load_of("ann", anns).take()->bytes.size(), 20'000u);
+  EXPECT_THAT(refusal("bob"), HasSubstr("owner \"bob\" has "));
+}
+
+TEST_F(TextStoreTest, OwnersWhoLoadTheSameTextAtOnceShareIt) {
+  const std::string path = write("text", std::string(4000, 'x'));
+  Future<TextPtr> first = load_of("ann", path), second = load_of("bob", path);
+  const TextPtr of_ann = first.take();
+  const TextPtr of_bob = second.take();
+  EXPECT_EQ(of_ann, of_bob);
+  EXPECT_EQ(budget_.in_use(), 4000);
 }
 
 TEST_F(TextStoreTest, ATextThatHasChangedSinceIsNotTheOneThatIsHere) {

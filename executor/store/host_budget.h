@@ -1,8 +1,9 @@
 // HostBudget: how much memory of its host an executor gives to the states of suspended programs,
-// and to the texts that sources read. One owner has at most half of it.
+// and to the texts that sources read. Of texts, one owner uses at most half of it: a text is taken
+// once for all owners who share it, and charged to each of them.
 //
 // Threads: any.
-// Ownership: what take() returns may outlive the budget.
+// Ownership: what take() and charge() return may outlive the budget.
 // Errors: kOverloaded, naming what needs how much and how much is left.
 #pragma once
 
@@ -20,9 +21,11 @@ class HostBudget {
  public:
   explicit HostBudget(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Counted until the answer is dropped. `owner`: whose it is; empty: of nobody who is bounded.
-  Result<std::shared_ptr<void>> take(int64_t bytes, const std::string& what,
-                                     const std::string& owner = {});
+  // Counted until the answer is dropped.
+  Result<std::shared_ptr<void>> take(int64_t bytes, const std::string& what);
+  // The same against the owner's half alone.
+  Result<std::shared_ptr<void>> charge(int64_t bytes, const std::string& what,
+                                       const std::string& owner);
   int64_t in_use() const;
   int64_t bytes_max() const { return bytes_max_; }
   int64_t of_one_owner_max() const { return bytes_max_ / 2; }
@@ -32,6 +35,7 @@ class HostBudget {
     mutable std::mutex mutex;
     int64_t all = 0;
     std::map<std::string, int64_t> by_owner;  // Of those who have some.
+    void give_back(int64_t bytes);
     void give_back(int64_t bytes, const std::string& owner);
   };
   Error too_large(int64_t bytes, int64_t used, const std::string& what) const;

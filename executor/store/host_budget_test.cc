@@ -32,19 +32,18 @@ TEST(HostBudgetTest, WhatIsTakenIsCountedUntilItIsDroppedAndNoMoreThanThereIsIsG
 
 TEST(HostBudgetTest, AnOwnerHasAtMostHalfOfIt) {
   HostBudget budget(1000);
-  std::shared_ptr<void> anns = budget.take(300, "text \"a\"", "ann").take();
-  const Result<std::shared_ptr<void>> more = budget.take(201, "text \"b\"", "ann");
+  std::shared_ptr<void> anns = budget.charge(300, "text \"a\"", "ann").take();
+  const Result<std::shared_ptr<void>> more = budget.charge(201, "text \"b\"", "ann");
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().kind(), ErrorKind::kOverloaded);
   EXPECT_THAT(more.error().what(),
               HasSubstr("text \"b\": owner \"ann\" has 300 B of the host's memory for texts: "
                         "expected at most 500 B, half of it, got 201 B more"));
-  const std::shared_ptr<void> bobs = budget.take(500, "text \"b\"", "bob").take();
-  const std::shared_ptr<void> operators = budget.take(200, "state \"w\"").take();
-  EXPECT_FALSE(budget.take(1, "text \"c\"", "carl").ok());
+  const std::shared_ptr<void> bobs = budget.charge(500, "text \"b\"", "bob").take();
+  EXPECT_EQ(budget.in_use(), 0) << "what is charged to owners is taken once, by itself";
   anns = nullptr;
-  EXPECT_EQ(budget.in_use(), 700);
-  EXPECT_TRUE(budget.take(300, "text \"a\"", "ann").ok());
+  EXPECT_TRUE(budget.charge(500, "text \"c\"", "ann").ok());
+  EXPECT_FALSE(budget.charge(1, "text \"c\"", "bob").ok());
 }
 
 TEST(BufferTest, WhatLeavesItsDeviceCountsThereNoMoreAndComesBackWhereThereIsRoom) {
