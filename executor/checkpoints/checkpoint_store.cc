@@ -100,9 +100,10 @@ void require_room_of_owner(const CheckpointFiles& files, uint64_t bytes) {
   throw Error(ErrorKind::kOverloaded,
               cat("checkpoint: files below ", owner.string(), " have ", format_bytes(used),
                   ", and this checkpoint ", format_bytes(bytes), ": expected at most ",
-                  format_bytes(files.owner_bytes_max), " in all, the owner's quota; ",
-                  "gangway checkpoint rm removes those of programs that have ended"),
-              {}, "or ask who runs the controller for more (checkpoint_bytes of its --config)");
+                  format_bytes(files.owner_bytes_max), " in all, the owner's quota"),
+              {},
+              "remove those of programs that have ended (gangway checkpoint rm), or ask who runs "
+              "the controller for more (checkpoint_bytes of its --config)");
 }
 
 // Checkpoints of an earlier program of the name, whose versions were counted from 0 too. They get a

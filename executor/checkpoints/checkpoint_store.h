@@ -29,7 +29,8 @@ namespace gangway {
 
 class CheckpointStore {
  public:
-  static constexpr size_t kSegmentsMax = 512;  // How many of one owner: its controller counts.
+  // Of all owners together. The controller bounds how many of them one owner has.
+  static constexpr size_t kSegmentsMax = 512;
   static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 44;
   static constexpr size_t kTensorsMax = size_t{1} << 20;
   static constexpr size_t kPieceBytes = size_t{16} << 20;

@@ -49,8 +49,8 @@ struct HostOptions {
   DeviceKind kind = DeviceKind::kCpu;
   int devices = 1;
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
-  // Of the host, for states of suspended programs and for texts that sources read; 0: half of the
-  // machine's memory.
+  // Of the host, for states of suspended programs and for texts that sources read, together: it is
+  // named after what came first. 0: half of the machine's memory.
   int64_t suspended_bytes = 0;
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.

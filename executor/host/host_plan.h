@@ -85,7 +85,7 @@ struct HostPlan {
   std::optional<Error> too_large;
   std::shared_ptr<CompileJob> compiling;
   size_t to_come = 0;                    // Until it is compiled and has its texts.
-  std::optional<Error> no_text;          // Of the first one that could not be loaded.
+  std::optional<Error> text_error;       // Of the first one that could not be loaded.
   std::map<std::string, TextPtr> texts;  // By path.
   Promise<Installed> installed;
   Promise<void> committed;

@@ -141,8 +141,8 @@ void Host::Impl::text_came(PlanId id, const std::string& path, const Result<Text
   HostPlan& made = plan(id);
   if (text.ok()) {
     made.texts[path] = text.value();
-  } else if (!made.no_text) {
-    made.no_text = text.error();
+  } else if (!made.text_error) {
+    made.text_error = text.error();
   }
   part_came(id, !text.ok());
 }
@@ -175,7 +175,8 @@ void Host::Impl::finish_install(PlanId id) {
   const std::shared_ptr<CompileJob> job = std::move(made.compiling);
   Promise<Installed> promise = std::move(made.installed);
   Result<Installed> result = result_of([&] {
-    if (made.no_text) throw Error(*made.no_text);  // Then the compiler may still be at the job.
+    if (made.text_error)
+      throw Error(*made.text_error);  // Then the compiler may still be at the job.
     if (job->error) throw Error(*job->error);
     take_functions(made, *job);
     return offer(made, *job);

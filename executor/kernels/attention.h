@@ -39,14 +39,14 @@ void attention(Parallel& par, const AttentionShape& shape, const void* q, const 
                const void* v, void* out, void* lse, void* scratch,
                std::optional<int64_t> lead = std::nullopt);
 
-// Where the lse of a row lies beyond 128, which leaves an f32 too few digits, the gradient computes
-// the row's scores twice, to find their largest and the sum by itself; not with a lead, whose keys
-// are only some of those that lse speaks of.
 size_t attention_grad_scratch_bytes(const AttentionShape& shape, int threads);
 struct AttentionGrad {
   const void *q, *k, *v, *out, *lse, *dout;
   void *dq, *dk, *dv;
 };
+// Where the lse of a row lies beyond 128, which leaves an f32 too few digits, the gradient computes
+// the row's scores twice, to find their largest and the sum by itself; not with a lead, whose keys
+// are only some of those that lse speaks of.
 void attention_grad(Parallel& par, const AttentionShape& shape, const AttentionGrad& tensors,
                     void* scratch, std::optional<int64_t> lead = std::nullopt);
 

@@ -42,11 +42,11 @@ struct Entry {
   uint32_t begin = 0, end = 0;    // kCall, kCommit: steps of one section.
   bool meets_others = false;      // It has a collective, or is the gate.
   uint32_t finite_value = kNone;  // kCall: the plan value that must be finite.
-  bool guarded = false;           // kCall, its last section: so must be what it is to commit.
-  uint32_t value = kNone;         // kSource, kSend: the plan value that moves.
-  uint32_t channel = kNone;       // kSend, kReceive.
-  uint32_t source = kNone;        // kSource: index into Plan::sources.
-  bool first = true;              // kCall: its first section. What follows is that one's.
+  bool guarded = false;      // kCall, its last section: what it will commit must be finite too.
+  uint32_t value = kNone;    // kSource, kSend: the plan value that moves.
+  uint32_t channel = kNone;  // kSend, kReceive.
+  uint32_t source = kNone;   // kSource: index into Plan::sources.
+  bool first = true;         // kCall: its first section. What follows is that one's.
   std::vector<Patch> patches;
   std::vector<uint32_t> arguments;       // Plan::inputs that it reads.
   std::vector<Collective*> collectives;  // As the function's collective_needs().

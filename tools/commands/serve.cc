@@ -368,8 +368,8 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
       ->check(whole_number(0, kMemoryBytesMax));
   command
       ->add_option("--suspended-memory", options->host.suspended_bytes,
-                   "bytes of host memory for states of suspended programs, and for texts that "
-                   "programs read; 0: half of it")
+                   "bytes of host memory for states of suspended programs and for texts that "
+                   "programs read, both together; 0: half of the host's memory")
       ->check(whole_number(0, kMemoryBytesMax));
   const std::shared_ptr<Trust> trust = add_trust(*command);
   auto trace = std::make_shared<std::string>();

@@ -98,7 +98,7 @@ struct AttentionHead {
   bool causal, native;  // native: the machine multiplies bf16.
   int64_t seq_q, seq_k, head_dim;
   int64_t lead;  // causal: query i sees keys j <= i + lead.
-  // Of the gradient: lse is of these keys alone, and not of more than are here.
+  // Of the gradient: lse covers exactly these keys.
   bool whole_rows;
   double scale;
   int64_t stride_q, stride_k, stride_v, stride_out;
