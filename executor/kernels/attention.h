@@ -45,8 +45,8 @@ struct AttentionGrad {
   void *dq, *dk, *dv;
 };
 // Where the lse of a row lies beyond 128, which leaves an f32 too few digits, the gradient computes
-// the row's scores twice, to find their largest and the sum by itself; not with a lead, whose keys
-// are only some of those that lse speaks of.
+// the row's scores twice, to find their largest and the sum by itself; not where the keys are only
+// some of those that lse speaks of, as with a lead.
 void attention_grad(Parallel& par, const AttentionShape& shape, const AttentionGrad& tensors,
                     void* scratch, std::optional<int64_t> lead = std::nullopt);
 

@@ -190,6 +190,54 @@ TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
   }
 }
 
+// As in a ring without a mask: logsumexp and out are of all keys, each call has some of them.
+TEST(Attention, PartsOfTheKeysGiveTheirTermsOfTheGradientWhereScoresAreLarge) {
+  std::mt19937 rng = seeded();
+  const AttentionShape all{.seq_q = 20, .seq_k = 64, .head_dim = 8, .scale = 1};
+  AttentionShape half = all;
+  half.seq_k = all.seq_k / 2;
+  const int64_t nq = all.seq_q * all.head_dim, nk = all.seq_k * all.head_dim;
+  Buffer q(DType::kF32, nq), k(DType::kF32, nk);
+  const std::vector<int32_t> signs = random_ints(rng, nq, -1, 2),
+                             sixteenths = random_ints(rng, nk, -16, 17);
+  for (int64_t i = 0; i < nq; ++i)
+    q.set(i, i % all.head_dim == 0 ? 1.0 : signs[static_cast<size_t>(i)]);
+  const auto share = [&](double offset) {
+    for (int64_t i = 0; i < nk; ++i)
+      k.set(i, i % all.head_dim == 0 ? offset : sixteenths[static_cast<size_t>(i)] / 16.0);
+  };
+  const Buffer v(DType::kF32, randoms(rng, DType::kF32, nk)),
+      dout(DType::kF32, randoms(rng, DType::kF32, nq));
+  share(0);
+  const Tensors want = reference(all, q, k, v, dout);
+  share(1e4);
+  Parallel par(1);
+  Buffer out(DType::kF32, nq), lse(DType::kF32, all.seq_q);
+  Buffer forward = scratch_of(attention_scratch_bytes(all, 1));
+  attention(par, all, q.data(), k.data(), v.data(), out.data(), lse.data(), forward.data());
+  std::vector<double> sums(static_cast<size_t>(nq));
+  for (const int64_t first : {int64_t{0}, nk / 2}) {
+    Buffer keys(DType::kF32, nk / 2), values(DType::kF32, nk / 2);
+    for (int64_t i = 0; i < nk / 2; ++i) {
+      keys.set(i, k.get(first + i));
+      values.set(i, v.get(first + i));
+    }
+    Buffer dq(DType::kF32, nq), dk(DType::kF32, nk / 2), dv(DType::kF32, nk / 2);
+    Buffer backward = scratch_of(attention_grad_scratch_bytes(half, 1));
+    attention_grad(par, half,
+                   {q.data(), keys.data(), values.data(), out.data(), lse.data(), dout.data(),
+                    dq.data(), dk.data(), dv.data()},
+                   backward.data());
+    for (int64_t i = 0; i < nq; ++i) sums[static_cast<size_t>(i)] += dq.get(i);
+    for (int64_t i = 0; i < nk / 2; ++i)
+      EXPECT_NEAR(dv.get(i), want.dv[static_cast<size_t>(first + i)], 0.01) << "dv " << first + i;
+  }
+  for (int64_t i = 0; i < nq; ++i) {
+    if (i % all.head_dim == 0) continue;
+    EXPECT_NEAR(sums[static_cast<size_t>(i)], want.dq[static_cast<size_t>(i)], 0.01) << "dq " << i;
+  }
+}
+
 TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndNoGradient) {
   std::mt19937 rng = seeded();
   for (DType dtype : kFloats) {

@@ -128,6 +128,14 @@ inline void attention_typed(const AttentionHead& h) {
 inline bool lacks_digits(float lse) { return (lse > 128 || lse < -128) && lse - lse == 0; }
 inline bool lacks_digits(double) { return false; }
 
+// Whether a row's scores are all that its logsumexp speaks of: then both say the same but for
+// roundings. Of a part of the keys, as a ring has it, they do not.
+template <class T>
+inline bool is_of_all(const RowTop<T>& top, T lse) {
+  const T apart = top.largest - lse + top.log_sum, most = (lse < 0 ? -lse : lse) / (1 << 22);
+  return apart <= most && -apart <= most;
+}
+
 // What the scores of each row of a block are counted from: the logsumexp, or, where one of them
 // lacks digits and the block sees whole rows, the largest score and the logarithm of the sum, each
 // by itself. `find(r, largest, sum)` is called for each row and block of keys then, behind
@@ -152,8 +160,11 @@ inline void find_tops(const AttentionHead& h, int64_t q0, int64_t rows, RowTop<T
       find(r, visible, padded(count), tops[r].largest, sums[r]);
     }
   }
-  for (int64_t r = 0; r < rows; ++r)
+  for (int64_t r = 0; r < rows; ++r) {
+    const T lse = static_cast<const T*>(h.lse)[q0 + r];
     if (sums[r] > 0) tops[r].log_sum = log_scalar(sums[r]);
+    if (!is_of_all(tops[r], lse)) tops[r] = {lse, 0};
+  }
 }
 
 // One block of queries against one block of keys: p = softmax(scores), ds = p * (dp - delta).
