@@ -236,6 +236,117 @@ TEST_F(OwnOperationAlone, FewerQueriesThanKeysGiveWhatTheCpuGives) {
   EXPECT_EQ(machine_.report_text(), "");
 }
 
+// The gradients in double, of one head whose scale is 1. The first element of all keys adds the same
+// to all scores of a row: it changes no weight, and is left out.
+struct Gradients {
+  std::vector<double> dq, dk, dv;
+};
+Gradients gradients_of(const AttentionShape& s, const std::vector<float>& q,
+                       const std::vector<float>& k, const std::vector<float>& v,
+                       const std::vector<float>& dout) {
+  const auto dim = static_cast<size_t>(s.head_dim), queries = static_cast<size_t>(s.seq_q),
+             keys = static_cast<size_t>(s.seq_k);
+  Gradients made{std::vector<double>(q.size()), std::vector<double>(k.size()),
+                 std::vector<double>(v.size())};
+  for (size_t i = 0; i < queries; ++i) {
+    const size_t seen = s.causal ? i + 1 + keys - queries : keys;
+    std::vector<double> weights(seen), along(seen);
+    double total = 0, delta = 0;
+    for (size_t j = 0; j < seen; ++j) {
+      double score = 0;
+      for (size_t c = 1; c < dim; ++c) score += double{q[i * dim + c]} * k[j * dim + c];
+      for (size_t c = 0; c < dim; ++c) along[j] += double{dout[i * dim + c]} * v[j * dim + c];
+      total += weights[j] = std::exp(score);
+    }
+    for (double& weight : weights) weight /= total;
+    for (size_t j = 0; j < seen; ++j) delta += weights[j] * along[j];
+    for (size_t j = 0; j < seen; ++j) {
+      const double of_score = weights[j] * (along[j] - delta);
+      for (size_t c = 0; c < dim; ++c) {
+        made.dq[i * dim + c] += of_score * k[j * dim + c];
+        made.dk[j * dim + c] += of_score * q[i * dim + c];
+        made.dv[j * dim + c] += weights[j] * dout[i * dim + c];
+      }
+    }
+  }
+  return made;
+}
+
+// In f32, where 1e6 leaves steps of 1/16: scores are whole sixteenths, so what they share is exact.
+TEST_F(OwnOperationAlone, WhatAllScoresShareCostsTheGradientNoDigits) {
+  for (const bool causal : {false, true}) {
+    const AttentionShape s{.seq_q = 35, .seq_k = 41, .head_dim = 6, .causal = causal, .scale = 1};
+    const auto dim = static_cast<size_t>(s.head_dim);
+    const int64_t nq = s.seq_q * s.head_dim, nk = s.seq_k * s.head_dim;
+    std::vector<float> q = numbers(nq), sixteenths = numbers(nk);
+    const std::vector<float> v = numbers(nk), dout = numbers(nq);
+    for (size_t i = 0; i < q.size(); ++i) q[i] = i % dim == 0 ? 1 : std::round(q[i] * 2);
+    for (float& x : sixteenths) x = std::round(x * 32) / 16;
+    for (const float offset : {0.0f, 1e4f, -1e4f, 1e6f}) {
+      SCOPED_TRACE(offset);
+      std::vector<float> k = sixteenths;
+      for (size_t i = 0; i < k.size(); i += dim) k[i] = offset;
+      const Gradients want = gradients_of(s, q, k, v, dout);
+      float *qs = gpu_.upload(q), *ks = gpu_.upload(k), *vs = gpu_.upload(v);
+      float *out = gpu_.buffer<float>(nq), *lse = gpu_.buffer<float>(s.seq_q);
+      float *dq = gpu_.buffer<float>(nq), *dk = gpu_.buffer<float>(nk),
+            *dv = gpu_.buffer<float>(nk);
+      const auto run = [&](const OwnOperation& own, std::vector<void*> tensors) {
+        void* scratch = gpu_.buffer<std::byte>(own.scratch_bytes + 1);
+        ASSERT_TRUE(own.run(gpu_.driver, gpu_.at("attention"), tensors, scratch).ok());
+      };
+      run(OwnOperation::attention(gpu_.driver, s).take(), {qs, ks, vs, out, lse});
+      run(OwnOperation::attention_grad(gpu_.driver, s).take(),
+          {qs, ks, vs, out, lse, gpu_.upload(dout), dq, dk, dv});
+      const auto compare = [&](const float* data, const std::vector<double>& right,
+                               const char* name, bool has_first) {
+        const std::vector<float> got = gpu_.download(data, static_cast<int64_t>(right.size()));
+        for (size_t i = 0; i < right.size(); ++i) {
+          if (!has_first && i % dim == 0) continue;
+          ASSERT_NEAR(got[i], right[i], 2e-5) << name << i;
+        }
+      };
+      // What is shared times the sum of a row's gradients, which is 0 but for roundings.
+      compare(dq, want.dq, "dq ", false);
+      compare(dk, want.dk, "dk ", true);
+      compare(dv, want.dv, "dv ", true);
+    }
+  }
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+// As in a ring without a mask: logsumexp and out are of all keys, each call has some of them.
+TEST_F(OwnOperationAlone, PartsOfTheKeysGiveTheirTermsOfTheGradientWhereScoresAreLarge) {
+  const AttentionShape all{.seq_q = 20, .seq_k = 64, .head_dim = 6, .scale = 1};
+  AttentionShape half = all;
+  half.seq_k = all.seq_k / 2;
+  const int64_t nq = all.seq_q * all.head_dim, nk = all.seq_k * all.head_dim;
+  std::vector<float> q = numbers(nq), k = numbers(nk);
+  const std::vector<float> v = numbers(nk), dout = numbers(nq);
+  for (size_t i = 0; i < q.size(); i += 6) q[i] = 1;
+  for (size_t i = 0; i < k.size(); i += 6) k[i] = 1e4f;
+  const Gradients want = gradients_of(all, q, k, v, dout);
+  float *qs = gpu_.upload(q), *ks = gpu_.upload(k), *vs = gpu_.upload(v);
+  float *out = gpu_.buffer<float>(nq), *lse = gpu_.buffer<float>(all.seq_q);
+  float *dk = gpu_.buffer<float>(nk), *dv = gpu_.buffer<float>(nk);
+  void* forward[] = {qs, ks, vs, out, lse};
+  ASSERT_TRUE(OwnOperation::attention(gpu_.driver, all)
+                  .take()
+                  .run(gpu_.driver, gpu_.at("attention"), forward, nullptr)
+                  .ok());
+  const OwnOperation back = OwnOperation::attention_grad(gpu_.driver, half).take();
+  for (const int64_t first : {int64_t{0}, nk / 2}) {
+    void* tensors[] = {
+        qs,         ks + first, vs + first, out, lse, gpu_.upload(dout), gpu_.buffer<float>(nq),
+        dk + first, dv + first};
+    void* scratch = gpu_.buffer<std::byte>(back.scratch_bytes);
+    ASSERT_TRUE(back.run(gpu_.driver, gpu_.at("gradient"), tensors, scratch).ok());
+  }
+  const std::vector<float> got = gpu_.download(dv, nk);
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want.dv[i], 0.01) << "dv " << i;
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
 TEST_F(OwnOperationAlone, AQueryThatSeesNoKeyGivesZerosAndNoWeight) {
   const int64_t queries = 5, keys = 2, dim = 4;  // The first three see none.
   const OwnOperation own =

@@ -45,7 +45,8 @@ AttentionSize size_of_attention(const AttentionShape& s, bool has_starts) {
 
 // Of one block that holds `tensors` tiles of positions and `tables` of scores.
 int64_t shared_bytes(const AttentionShape& s, int64_t tile, int64_t tensors, int64_t tables) {
-  const int64_t numbers = tile * (tensors * odd_pitch(s.head_dim) + tables * odd_pitch(tile) + 2);
+  const int64_t numbers =
+      tile * (tensors * odd_pitch(s.head_dim) + tables * odd_pitch(tile) + kNumbersOfQuery);
   return bytes_of(wide(s.dtype), numbers);
 }
 
@@ -169,8 +170,11 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   const Argument q = tensor(1, q_bytes), k = tensor(2, k_bytes), v = tensor(3, v_bytes);
   const Argument out = tensor(4, out_bytes), lse = tensor(5, lse_bytes(s));
   const Argument dout = tensor(6, out_bytes), delta = tensor(kScratch, lse_bytes(s));
+  // Kernels on the matrix unit have none: they round weights to fewer digits than lse has left.
+  Argument shifts = tensor(kScratch, lse_bytes(s), kWrite);
+  shifts.place.offset = lse_bytes(s);
 
-  OwnOperation made{.scratch_bytes = lse_bytes(s)};
+  OwnOperation made{.scratch_bytes = (matrix > 0 ? 1 : 2) * lse_bytes(s)};
   Status status;
   const auto then = [&](std::string_view kernel, int64_t seq, int64_t tensors,
                         std::vector<Argument> arguments) {
@@ -196,6 +200,11 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   of_q.push_back(tensor(results, q_bytes, kWrite));
   of_kv.push_back(tensor(results + 1, k_bytes, kWrite));
   of_kv.push_back(tensor(results + 2, v_bytes, kWrite));
+  if (matrix == 0) {
+    of_q.push_back(shifts);
+    shifts.access = kRead;
+    of_kv.push_back(shifts);
+  }
   then("grad_q", s.seq_q, kTensorsQ, std::move(of_q));
   then("grad_kv", s.seq_k, kTensorsKv, std::move(of_kv));
   if (!status.ok()) return none(kWhat, status.text);

@@ -1,7 +1,9 @@
 // The gradient of attention in three kernels, none of which adds to what another block writes:
 // attention_delta() keeps sum(out * dout) of each query, then attention_grad_q() takes a block for
 // each tile of queries and attention_grad_kv() one for each tile of keys. Both compute the weights
-// again from lse.
+// again from lse. Where lse lies far from 0 it has too few digits for that: attention_grad_q() then
+// sums a row's weights, and keeps the logarithm, which is 0 but for the digits that lse lacks, for
+// attention_grad_kv(): the row's shift.
 #include "executor/devices/cuda/kernels/tiled/attention_tile.h"
 
 namespace gangway::cuda {
@@ -21,6 +23,30 @@ GW_KERNEL_TEMPLATE void attention_delta(Global<const T> out, Global<const T> dou
   }
 }
 
+// Whether the digits of a logsumexp that are left behind its point are too few for probabilities.
+GW_DEVICE bool lacks_digits(float lse) { return (lse > 128 || lse < -128) && lse - lse == 0; }
+GW_DEVICE bool lacks_digits(double) { return false; }
+
+// Whether a row's weights, of which `shift` is the logarithm of the sum, are all that its logsumexp
+// speaks of: then they sum up to 1 but for roundings. Of a part of the keys they do not.
+template <class W>
+GW_DEVICE bool is_of_all(W shift, W lse) {
+  const W most = (lse < 0 ? -lse : lse) / (1 << 22);
+  return shift <= most && -shift <= most;
+}
+
+template <class W>
+GW_DEVICE void scale_rows(Tile<W> tile, Shared<W> factors, int32_t rows, int32_t columns) {
+  for (int32_t r = warp(); r < rows; r += warps()) {
+    const W factor = factors[r];
+    for (auto c = static_cast<int32_t>(lane()); c < columns; c += kWarpThreads) {
+      auto&& element = tile.data[r * tile.row + c * tile.column];
+      const W before = element;
+      element = before * factor;
+    }
+  }
+}
+
 template <class T>
 struct GradInputs {
   Global<const T> q, k, v, dout;
@@ -32,7 +58,7 @@ template <class T>
 struct GradTile {
   using W = WideOf<T>;
   Tile<W> queries, douts, keys, values, weights, scores;  // `scores` are the scores' gradients.
-  Shared<W> lse, delta;
+  Shared<W> lse, delta, shift;
 
   GW_DEVICE GradTile(SharedSpace<W>& space, const AttentionSize& size)
       : queries(space.tile(size.tile, size.head_dim)),
@@ -42,7 +68,8 @@ struct GradTile {
         weights(space.tile(size.tile, size.tile)),
         scores(space.tile(size.tile, size.tile)),
         lse(space.take(size.tile)),
-        delta(space.take(size.tile)) {}
+        delta(space.take(size.tile)),
+        shift(space.take(size.tile)) {}
 
   GW_DEVICE void load_queries(const GradInputs<T>& in, const AttentionSize& size,
                               const HeadTile& place, int64_t first, int32_t rows) const {
@@ -55,6 +82,11 @@ struct GradTile {
       lse[r] = in.lse[place.row(size, first + r)];
       delta[r] = in.delta[place.row(size, first + r)];
     }
+  }
+  GW_DEVICE void load_shifts(Global<const W> from, const AttentionSize& size, const HeadTile& place,
+                             int64_t first, int32_t rows) const {
+    for (int64_t r = thread_index().x; r < rows; r += block_size().x)
+      shift[r] = from[place.row(size, first + r)];
   }
   GW_DEVICE void load_keys(const GradInputs<T>& in, const AttentionSize& size,
                            const HeadTile& place, int64_t first, int32_t rows) const {
@@ -77,19 +109,28 @@ struct GradTile {
     for (int32_t r = warp(); r < rows && c < columns; r += warps()) {
       auto&& weight_at = weights.data[r * weights.row + c];
       auto&& score_at = scores.data[r * scores.row + c];
-      const W score = weight_at, along = score_at, sum = lse[r], shared = delta[r];
-      const W weight = sees(size, query + r, key + c) ? exp(score * scale - sum) : W(0);
+      const W score = weight_at, along = score_at, sum = lse[r], shared = delta[r], more = shift[r];
+      const W weight = sees(size, query + r, key + c) ? exp(score * scale - sum - more) : W(0);
       weight_at = weight;
       score_at = weight * (along - shared) * scale;
     }
     sync_block();
   }
+  // Of the weights of a row.
+  GW_DEVICE W sum_of_row(int32_t r, int32_t columns) const {
+    W sum = 0;
+    for (int32_t c = 0; c < columns; ++c) {
+      const W weight = weights.data[r * weights.row + c];
+      sum += weight;
+    }
+    return sum;
+  }
 };
 
-// dq of a tile of queries.
+// dq of a tile of queries, and their shifts.
 template <class T>
-GW_DEVICE void grad_q(const GradInputs<T>& in, Global<T> dq, const AttentionSize& size,
-                      Shared<WideOf<T>> shared) {
+GW_DEVICE void grad_q(const GradInputs<T>& in, Global<T> dq, Global<WideOf<T>> shifts,
+                      const AttentionSize& size, Shared<WideOf<T>> shared) {
   using W = WideOf<T>;
   SharedSpace<W> space{shared};
   const GradTile<T> tile(space, size);
@@ -97,6 +138,14 @@ GW_DEVICE void grad_q(const GradInputs<T>& in, Global<T> dq, const AttentionSize
   const HeadTile place(size, size.seq_q);
   const auto dim = static_cast<int32_t>(size.head_dim);
   tile.load_queries(in, size, place, place.first, place.rows);
+  // The row of the tile that this thread sums the weights of, where there is need to.
+  const auto mine = static_cast<int32_t>(thread_index().x);
+  W lse = 0, total = 0;
+  if (mine < place.rows) {
+    lse = tile.lse[mine];
+    tile.shift[mine] = W(0);
+  }
+  const bool lacks = !size.has_starts && lacks_digits(lse);
   clear_tile(sums, place.rows, dim);
   for (int64_t first = 0; first < size.seq_k; first += size.tile) {
     if (!sees(size, place.first + place.rows - 1, first)) break;
@@ -104,17 +153,26 @@ GW_DEVICE void grad_q(const GradInputs<T>& in, Global<T> dq, const AttentionSize
     sync_block();
     tile.load_keys(in, size, place, first, keys);
     tile.differentiate(size, place.first, place.rows, first, keys);
+    if (lacks) total += tile.sum_of_row(mine, keys);
     multiply_tiles(sums, tile.scores, tile.keys, {place.rows, dim, keys}, true);
   }
   sync_block();
+  if (mine < place.rows) {
+    const W logarithm = lacks && total > 0 ? log(total) : W(0);
+    const W shift = is_of_all(logarithm, lse) ? logarithm : W(0);
+    shifts[place.row(size, place.first + mine)] = shift;
+    tile.delta[mine] = exp(-shift);
+  }
+  sync_block();
+  scale_rows(sums, tile.delta, place.rows, dim);
   store_tile(dq + place.offset(size, size.seq_q, size.stride_q, place.first), size.stride_q, sums,
              place.rows, dim);
 }
 
 // dk and dv of a tile of keys.
 template <class T>
-GW_DEVICE void grad_kv(const GradInputs<T>& in, Global<T> dk, Global<T> dv,
-                       const AttentionSize& size, Shared<WideOf<T>> shared) {
+GW_DEVICE void grad_kv(const GradInputs<T>& in, Global<const WideOf<T>> shifts, Global<T> dk,
+                       Global<T> dv, const AttentionSize& size, Shared<WideOf<T>> shared) {
   using W = WideOf<T>;
   SharedSpace<W> space{shared};
   const GradTile<T> tile(space, size);
@@ -130,6 +188,7 @@ GW_DEVICE void grad_kv(const GradInputs<T>& in, Global<T> dk, Global<T> dv,
     if (!sees(size, first + queries - 1, place.first)) continue;
     sync_block();
     tile.load_queries(in, size, place, first, queries);
+    tile.load_shifts(shifts, size, place, first, queries);
     tile.differentiate(size, first, queries, place.first, place.rows);
     multiply_tiles(value_sums, transposed(tile.weights), tile.douts, {place.rows, dim, queries},
                    true);
@@ -147,18 +206,18 @@ template <class T>
 GW_KERNEL_TEMPLATE void attention_grad_q(Global<const T> q, Global<const T> k, Global<const T> v,
                                          Global<const WideOf<T>> lse, Global<const T> dout,
                                          Global<const WideOf<T>> delta, Global<T> dq,
-                                         AttentionSize size) {
+                                         Global<WideOf<T>> shifts, AttentionSize size) {
   GW_DYNAMIC_SHARED(WideOf<T>, shared);
-  grad_q<T>({q, k, v, dout, lse, delta}, dq, size, shared);
+  grad_q<T>({q, k, v, dout, lse, delta}, dq, shifts, size, shared);
 }
 
 template <class T>
 GW_KERNEL_TEMPLATE void attention_grad_kv(Global<const T> q, Global<const T> k, Global<const T> v,
                                           Global<const WideOf<T>> lse, Global<const T> dout,
                                           Global<const WideOf<T>> delta, Global<T> dk, Global<T> dv,
-                                          AttentionSize size) {
+                                          Global<const WideOf<T>> shifts, AttentionSize size) {
   GW_DYNAMIC_SHARED(WideOf<T>, shared);
-  grad_kv<T>({q, k, v, dout, lse, delta}, dk, dv, size, shared);
+  grad_kv<T>({q, k, v, dout, lse, delta}, shifts, dk, dv, size, shared);
 }
 
 template <class T>
@@ -167,9 +226,9 @@ GW_KERNEL_TEMPLATE void attention_part_grad_q(Global<const T> q, Global<const T>
                                               Global<const T> dout, Global<const WideOf<T>> delta,
                                               Global<const int32_t> q_start,
                                               Global<const int32_t> k_start, Global<T> dq,
-                                              AttentionSize size) {
+                                              Global<WideOf<T>> shifts, AttentionSize size) {
   GW_DYNAMIC_SHARED(WideOf<T>, shared);
-  grad_q<T>({q, k, v, dout, lse, delta}, dq, with_starts(size, q_start, k_start), shared);
+  grad_q<T>({q, k, v, dout, lse, delta}, dq, shifts, with_starts(size, q_start, k_start), shared);
 }
 
 template <class T>
@@ -178,9 +237,11 @@ GW_KERNEL_TEMPLATE void attention_part_grad_kv(Global<const T> q, Global<const T
                                                Global<const T> dout, Global<const WideOf<T>> delta,
                                                Global<const int32_t> q_start,
                                                Global<const int32_t> k_start, Global<T> dk,
-                                               Global<T> dv, AttentionSize size) {
+                                               Global<T> dv, Global<const WideOf<T>> shifts,
+                                               AttentionSize size) {
   GW_DYNAMIC_SHARED(WideOf<T>, shared);
-  grad_kv<T>({q, k, v, dout, lse, delta}, dk, dv, with_starts(size, q_start, k_start), shared);
+  grad_kv<T>({q, k, v, dout, lse, delta}, shifts, dk, dv, with_starts(size, q_start, k_start),
+             shared);
 }
 
 GW_KERNEL_TABLE(attention_grad, GW_INSTANCE("attention_delta_f32", attention_delta<float>),

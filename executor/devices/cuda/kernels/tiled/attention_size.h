@@ -2,7 +2,7 @@
 //
 // A block holds `tile` queries, and as many keys at a time: of every tensor that it reads or sums
 // tile * odd_pitch(head_dim) numbers, of every table of scores tile * odd_pitch(tile), and
-// two numbers for each query, all in dynamic shared memory. Strides count elements. Blocks of bf16
+// kNumbersOfQuery for each query, all in dynamic shared memory. Strides count elements. Blocks of bf16
 // on the matrix unit take tiles of kMatrixTile instead, and heads of at most kMatrixDimMax
 // elements, a multiple of 8, as those of the next larger multiple of kMatrixDimStep.
 #pragma once
@@ -13,6 +13,7 @@ namespace gangway::cuda {
 
 inline constexpr int kAttentionThreads = 128;
 inline constexpr int kAttentionTileMax = 32;  // A lane for each key.
+inline constexpr int kNumbersOfQuery = 3;     // The gradient's; forward has two.
 inline constexpr int kMatrixTile = 64, kMatrixDimStep = 32, kMatrixDimMax = 128;
 
 struct AttentionSize {
