@@ -275,7 +275,8 @@ void HeldRuns::do_work(ExecutableImpl& executable) {
   send_all(executable);
 }
 
-// The states stay: they are the slice's. The old plan goes first, for its memory.
+// The states stay: they are the slice's. The old plan goes first, for its memory. Its sources read the
+// texts that they read before, whatever was added to these: the runs are those that failed.
 void HeldRuns::compile(ExecutableImpl& executable, Program program) {
   std::vector<uint64_t> ids;
   for (const auto& slice : executable.slices) ids.push_back(slice->id);
@@ -290,7 +291,7 @@ void HeldRuns::compile(ExecutableImpl& executable, Program program) {
   const std::vector<std::byte> bytes = to_wire(program);
   client.call("compile again", [&] {
     client.session().release_plan(old);
-    plan = client.session().compile(bytes, ids, options_);
+    plan = client.session().compile(bytes, ids, options_, executable.plan.texts);
   });
   program_ = std::move(program);
   const std::lock_guard enqueueing(executable.enqueueing);

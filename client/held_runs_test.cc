@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,6 +16,7 @@
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 #include "runtime/net/sim_network.h"
+#include "runtime/os/temp_dir.h"
 #include "runtime/os/thread.h"
 #include "tests/support/error_of.h"
 
@@ -26,8 +29,10 @@ constexpr int64_t kGroups = 4, kTokens = 6, kDim = 3, kExperts = 4, kHidden = 5;
 const AxisPlacements kByExpert = {{"expert", shard(0)}};
 
 // Rows of x go to the experts that `choice` names, on two devices, of which each has room for
-// `bound` times its own rows. Besides, state "log" gets the digit `n` behind those that it has.
-Program routed(const Mesh& mesh, double bound, int64_t hidden = kHidden) {
+// `bound` times its own rows. Besides, state "log" gets the digit `n` behind those that it has. With
+// a path, it tells the windows of the text there that came to it.
+Program routed(const Mesh& mesh, double bound, int64_t hidden = kHidden,
+               const std::string& path = {}) {
   ProgramBuilder b("routed", mesh);
   Value x = b.input("x", f32({kGroups, kTokens, kDim}), kByExpert);
   Value choice = b.input("choice", i32({kGroups, kTokens, 1}), kByExpert);
@@ -41,6 +46,11 @@ Program routed(const Mesh& mesh, double bound, int64_t hidden = kHidden) {
   b.output("log", next);
   b.output("y", sum(grouped_dot(moe_dispatch(x, route), w + 1.0, route)));
   b.output("one more", x + 1.0, kByExpert);
+  if (!path.empty()) {
+    Value tokens = b.source("tokens", {"text", {{"path", path}, {"seed", int64_t{1}}}},
+                            i32({kGroups, kTokens}), kByExpert);
+    b.output("tokens", convert(tokens, DType::kF32));
+  }
   return b.build();
 }
 
@@ -105,6 +115,25 @@ TEST_F(HeldRunsTest, StatesAreReadAndWrittenBehindRunsThatRunAgain) {
   again.run(given(1, crowded()));
   other.write_state("log", HostTensor(7.0f));
   EXPECT_EQ(logged(again.run(given(2, balanced()))), 72);
+}
+
+// Whoever compiles a program reads what lies there; that one which had too little room is compiled
+// again does not change its text.
+TEST_F(HeldRunsTest, ARunThatRunsAgainReadsTheTextThatItsProgramWasCompiledWith) {
+  const TempDir folder;
+  const std::string grows = (folder.path() / "grows").string();
+  const std::string stays = (folder.path() / "stays").string();
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
+  std::ofstream(grows) << text;
+  std::ofstream(stays) << text;
+  const Executable step = slice_.compile(routed(mesh_, 1, kHidden, grows));
+  std::ofstream(grows, std::ios::app) << std::string(40'000, 'z');
+  const gangway::Run again = step.run(given(1, crowded()));
+  const Slice other = client_.allocate({.devices = 2});
+  const Executable roomy = other.compile(routed(mesh_, 2, kHidden, stays));
+  const gangway::Run once = roomy.run(given(1, crowded()));
+  EXPECT_EQ(again["tokens"].to_host().as<float>(), once["tokens"].to_host().as<float>());
 }
 
 // Another program: what it reads of state "log", and puts there.

@@ -22,6 +22,7 @@
 #include "client/reports.h"
 #include "client/run_desk.h"
 #include "ir/graph/program.h"
+#include "protocol/install.h"
 #include "protocol/messages.h"
 #include "protocol/slice_shape.h"
 #include "runtime/fibers/reactor.h"
@@ -41,6 +42,7 @@ struct CompiledPlan {
   uint32_t sources = 0;
   std::string text;
   MemoryReport memory;
+  std::vector<SourceText> texts;  // That its sources read.
 };
 
 // What a program has that was attached to.
@@ -141,9 +143,10 @@ class Session {
                     const std::function<void(const std::string&)>& on_wait);
   void release_slice(uint64_t slice);
   // Suspends. `program`: its wire form, which takes long to make and so is made by who asks. With a
-  // name in the options: for who attaches to the program.
+  // name in the options: for who attaches to the program. `texts`: of the plan in whose place this
+  // one comes; none: its sources read what lies there now.
   CompiledPlan compile(const std::vector<std::byte>& program, const std::vector<uint64_t>& slices,
-                       const CompileOptions& options);
+                       const CompileOptions& options, const std::vector<SourceText>& texts = {});
   void release_plan(PlanId plan);
   // Suspends.
   ClusterStatus status();

@@ -55,6 +55,7 @@ CompiledPlan read_compiled(wire::Session::Compiled::Reader from) {
       plan.memory.devices.push_back({need, host.getHost().cStr()});
     }
   }
+  plan.texts = read(from.getTexts());
   return plan;
 }
 

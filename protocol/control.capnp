@@ -338,12 +338,15 @@ interface Session {
   # executable uses them.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
-              watch :CompileWatch, call :UInt64, releases :UInt64, name :Text) -> Compiled;
+              watch :CompileWatch, call :UInt64, releases :UInt64, name :Text,
+              texts :List(SourceText)) -> Compiled;
   # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. `dispatch`:
   # as in ir/plan/plan.capnp. `watch`, which may be missing, is told of how far it is, over the
   # connection on which it was asked first. Returns when the plan is installed on all its hosts.
   # Once released, the plan is uninstalled after its last run. `name`: under which who attaches to
   # the program finds the executable, in place of an earlier one of the name; empty: not at all.
+  # `texts`: of the plan in whose place this one comes, so that its sources read the same; empty: as
+  # they lie there now.
 
   setShare @2 (share :Share);
   # From now on.
@@ -427,6 +430,8 @@ interface Session {
     text @6 :Text;
     # The plan as people read it.
     needs @7 :List(HostNeeds);
+    texts @8 :List(SourceText);
+    # That its sources read.
   }
   struct Port {
     name @0 :Text;

@@ -104,7 +104,7 @@ struct CompileRequest {
   OwnerUse::Hold held = {};  // Has the program; grows by what lowering gives.
   // As an earlier controller knew it, whose program goes on; none: from now on.
   std::optional<StateVersion> states_since = {};
-  std::vector<SourceText> texts;  // As an earlier controller has fixed them.
+  std::vector<SourceText> texts;  // As an earlier controller, or an earlier plan, has fixed them.
 };
 
 struct OwnArenas;  // does_not_fit.h

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/graph/program.h"
 #include "protocol/install.h"
 #include "runtime/base/error.h"
 
@@ -38,5 +39,9 @@ std::optional<OtherText> other_text(const std::vector<FixedText>& fixed,
 std::vector<FixedText> fix_texts(const std::vector<HostTexts>& found);
 
 std::vector<SourceText> texts_of(const std::vector<FixedText>& fixed);
+
+// What a client says that the program's sources read before: of each path one text, or none at all
+// where it leaves one out. Throws kInvalid for what no host has said.
+std::vector<SourceText> texts_before(const Program& program, const std::vector<SourceText>& said);
 
 }  // namespace gangway
