@@ -275,8 +275,8 @@ void HeldRuns::do_work(ExecutableImpl& executable) {
   send_all(executable);
 }
 
-// The states stay: they are the slice's. The old plan goes first, for its memory. Its sources read the
-// texts that they read before, whatever was added to these: the runs are those that failed.
+// The states stay: they are the slice's. The old plan goes first, for its memory. Its sources read
+// the texts that they read before, whatever was added to these: the runs are those that failed.
 void HeldRuns::compile(ExecutableImpl& executable, Program program) {
   std::vector<uint64_t> ids;
   for (const auto& slice : executable.slices) ids.push_back(slice->id);

@@ -29,8 +29,8 @@ constexpr int64_t kGroups = 4, kTokens = 6, kDim = 3, kExperts = 4, kHidden = 5;
 const AxisPlacements kByExpert = {{"expert", shard(0)}};
 
 // Rows of x go to the experts that `choice` names, on two devices, of which each has room for
-// `bound` times its own rows. Besides, state "log" gets the digit `n` behind those that it has. With
-// a path, it tells the windows of the text there that came to it.
+// `bound` times its own rows. Besides, state "log" gets the digit `n` behind those that it has.
+// With a path, it tells the windows of the text there that came to it.
 Program routed(const Mesh& mesh, double bound, int64_t hidden = kHidden,
                const std::string& path = {}) {
   ProgramBuilder b("routed", mesh);

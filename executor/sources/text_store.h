@@ -5,10 +5,10 @@
 // against the host's memory until the last of them has gone, and against each owner's part of it
 // until the last of that owner's plans has.
 //
-// Threads: the reactor's; texts are read on threads of its own, those of one owner one after another
-// in the order in which they were asked for. A file system that does not answer holds up the owners
-// who read from it, and others once as many owners as there are threads wait for it. A simulation
-// reads texts on the reactor.
+// Threads: the reactor's; texts are read on threads of its own, those of one owner one after
+// another in the order in which they were asked for. A file system that does not answer holds up
+// the owners who read from it, and others once as many owners as there are threads wait for it. A
+// simulation reads texts on the reactor.
 // Ownership: texts outlive the store.
 // Errors: in the future: as data/text_files.h; kInvalid for a path that the asking plan may not
 // read; kOverloaded where the host has no memory for it; kCancelled once nobody wants it.
