@@ -81,8 +81,8 @@ void move_latest_folder_away(const fs::path& root) {
 
 }  // namespace
 
-// Not a recursive iterator of the library: that one ends where a folder below it has gone meanwhile,
-// and what comes after would count as nothing.
+// Not a recursive iterator of the library: that one ends where a folder below it has gone
+// meanwhile, and what comes after would count as nothing.
 uint64_t bytes_below(const fs::path& folder) {
   std::error_code error;
   uint64_t bytes = 0;

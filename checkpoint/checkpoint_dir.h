@@ -8,8 +8,9 @@
 // Invariants: a folder named step-N is whole and on the disk; `latest` names such a folder, before
 // and after a crash at any point but two: after the first checkpoint has its name and before the
 // link is there; and after a folder in the link's place has gone and before the link is there. Then
-// the highest step counts as the newest. Copies of the folder may lack the link, or have a folder in its place (a copy of
-// the checkpoint that it named); both are read, and the next commit() puts a link there again.
+// the highest step counts as the newest. Copies of the folder may lack the link, or have a folder
+// in its place (a copy of the checkpoint that it named); both are read, and the next commit() puts
+// a link there again.
 //
 // Threads: one at a time; one process writes.
 // Errors: as durable_file.h. After any failure the earlier checkpoints and `latest` are as they

@@ -29,7 +29,8 @@ Result<std::shared_ptr<void>> HostBudget::take(int64_t bytes, const std::string&
   const std::lock_guard lock(used_->mutex);
   if (bytes > bytes_max_ - used_->all) return too_large(bytes, used_->all, what);
   used_->all += bytes;
-  return std::shared_ptr<void>(nullptr, [used = used_, bytes](void*) { used->give_back(bytes); });
+  return std::shared_ptr<void>(used_.get(),
+                               [used = used_, bytes](void*) { used->give_back(bytes); });
 }
 
 Result<std::shared_ptr<void>> HostBudget::charge(int64_t bytes, const std::string& what,
@@ -40,7 +41,7 @@ Result<std::shared_ptr<void>> HostBudget::charge(int64_t bytes, const std::strin
   if (bytes > of_one_owner_max() - used) return too_much(bytes, used, what, owner);
   if (bytes > 0) used_->by_owner[owner] += bytes;
   return std::shared_ptr<void>(
-      nullptr, [used = used_, bytes, owner](void*) { used->give_back(bytes, owner); });
+      used_.get(), [used = used_, bytes, owner](void*) { used->give_back(bytes, owner); });
 }
 
 int64_t HostBudget::in_use() const {

@@ -277,7 +277,9 @@ class Training {
     const TrainingPosition at =
         load_checkpoint(*slice_, from,
                         {.model = sizes_text(options_.config.model),
-                         .on_warning = [this](const std::string& line) { progress_.note(line); }});
+                         .on_warning = [this](const std::string& line) { progress_.note(line); },
+                         // Not what a text was generated with, whose type goes with --dtype.
+                         .states = {"params.*", "adamw.*"}});
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
     GW_REQUIRE(at.data == data_hash_, "train: the checkpoint was made on another text, batch or ",

@@ -93,16 +93,8 @@ TEST_P(ReactorTest, SleepersWakeInTheOrderOfTheirDeadlines) {
   EXPECT_THAT(order, testing::ElementsAre(3, 6, 9));
 }
 
-#ifdef BOOST_USE_TSAN
-// ThreadSanitizer keeps several mappings of each fiber for good: 10,000 fibers, twice in a process,
-// would take more than vm.max_map_count.
-constexpr int kManyFibers = 2'000;
-#else
-constexpr int kManyFibers = 10'000;
-#endif
-
 TEST_P(ReactorTest, ManyThousandFibersLiveAtOnceAndFreeTheirStacks) {
-  constexpr int kFibers = kManyFibers;
+  constexpr int kFibers = GW_MANY_FIBERS;
   WaitQueue gate;
   int ended = 0;
   std::vector<Fiber> fibers;

@@ -236,8 +236,8 @@ TEST_F(OwnOperationAlone, FewerQueriesThanKeysGiveWhatTheCpuGives) {
   EXPECT_EQ(machine_.report_text(), "");
 }
 
-// The gradients in double, of one head whose scale is 1. The first element of all keys adds the same
-// to all scores of a row: it changes no weight, and is left out.
+// The gradients in double, of one head whose scale is 1. The first element of all keys adds the
+// same to all scores of a row: it changes no weight, and is left out.
 struct Gradients {
   std::vector<double> dq, dk, dv;
 };

@@ -30,8 +30,8 @@ std::vector<KeptFolder> kept_folders(const std::filesystem::path& folder);
 // checkpoint that can be read and that a cluster has kept.
 KeptFolder kept_folder(const std::filesystem::path& path);
 
-// Whether one of these programs writes there. Nothing where that can't be told: one of the owner has
-// no name here, as a controller tells names of other owners to nobody but who runs it.
+// Whether one of these programs writes there. Nothing where that can't be told: one of the owner
+// has no name here, as a controller tells names of other owners to nobody but who runs it.
 std::optional<bool> is_in_use(const std::vector<ProgramStatus>& programs, const KeptFolder& folder);
 
 // The whole folder of a program.

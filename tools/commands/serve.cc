@@ -50,8 +50,8 @@ constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process 
 // which started it has gone, is for at once.
 class Ends {
  public:
-  // `on_hangup` is called for each SIGHUP; null: SIGHUP asks for the end, unless it was ignored when
-  // this process started, as nohup does it.
+  // `on_hangup` is called for each SIGHUP; null: SIGHUP asks for the end, unless it was ignored
+  // when this process started, as nohup does it.
   Ends(Reactor& reactor, std::function<void()> on_hangup)
       : signals_(reactor, {SIGINT, SIGTERM, SIGHUP}), on_hangup_(std::move(on_hangup)) {
     parent_gone(reactor).on_ready([ends = ends_](const Result<void>&) { ends->at_once(); });

@@ -280,7 +280,9 @@ void Lowering::library_or(Result<Prepared> prepared,
   tensors.insert(tensors.begin(), scratch(made.value().scratch_bytes));
   for (Command command : made.value().commands) {
     for (Argument& argument : command.arguments) {
-      if (argument.is_tensor) argument.ref = tensors[argument.place.base].ref;
+      if (!argument.is_tensor) continue;
+      argument.ref = tensors[argument.place.base].ref;
+      argument.ref.offset += argument.place.offset;
     }
     add(std::move(command));
   }

@@ -2,8 +2,8 @@
 //
 // A block holds `tile` queries, and as many keys at a time: of every tensor that it reads or sums
 // tile * odd_pitch(head_dim) numbers, of every table of scores tile * odd_pitch(tile), and
-// kNumbersOfQuery for each query, all in dynamic shared memory. Strides count elements. Blocks of bf16
-// on the matrix unit take tiles of kMatrixTile instead, and heads of at most kMatrixDimMax
+// kNumbersOfQuery for each query, all in dynamic shared memory. Strides count elements. Blocks of
+// bf16 on the matrix unit take tiles of kMatrixTile instead, and heads of at most kMatrixDimMax
 // elements, a multiple of 8, as those of the next larger multiple of kMatrixDimStep.
 #pragma once
 
