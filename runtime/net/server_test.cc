@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -255,9 +256,15 @@ TEST_P(RpcTest, WhoDoesNotSayWhoTheyAreKeepNobodyOutForLong) {
 }
 
 TEST_P(RpcTest, WhoAcceptsAndSaysNothingIsAskedAfter) {
-  std::vector<Stream> taken;
-  auto listener = server_side().listen(listen_address(),
-                                       [&](Incoming in) { taken.push_back(kj::mv(in.stream)); });
+  std::array<char, 4096> heard;  // More than is said, so that it goes on listening.
+  Stream taken;
+  kj::Promise<void> listening = nullptr;
+  auto listener = server_side().listen(listen_address(), [&](Incoming in) {
+    taken = kj::mv(in.stream);
+    listening = taken->tryRead(heard.data(), heard.size(), heard.size())
+                    .ignoreResult()
+                    .eagerlyEvaluate(nullptr);
+  });
   const Error error = error_of([&] {
     Connection::connect(*reactor_, client_side(), listener->address(), {.time_limit = 50ms});
   });
