@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +83,12 @@ class PilesTest : public testing::Test {
     }
     if (number % 2 == 0) client.close();  // Else it ends with its last handle.
   }
+  // Of them, those that the controller has not heard the end of.
+  static int64_t lives(const Client& onlooker) {
+    return std::ranges::count_if(onlooker.status().programs, [](const ProgramStatus& program) {
+      return program.name.starts_with("life-");
+    });
+  }
   Piles piles() const {
     Piles piles;
     add_piles(controller_.pid(), "controller", piles);
@@ -103,16 +109,22 @@ class PilesTest : public testing::Test {
 
 TEST_F(PilesTest, ProcessesHaveAsManyDescriptorsSegmentsAndThreadsAsBeforeManyClients) {
   constexpr int kWarmUp = 15, kLives = 45;
+  const Client onlooker = connect("onlooker");
   for (int i = 0; i < kWarmUp; ++i) live(i);
-  std::optional<Piles> before;
-  // Until what ends behind the last client has ended.
+  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0; }));
+  // What ends behind the last client has ended once nothing changes for a while.
+  constexpr int kSameLooks = 50;
+  Piles before;
+  int same = 0;
   EXPECT_TRUE(eventually([&] {
-    const Piles now = piles();
-    return std::exchange(before, now) == now;
-  }));
+    Piles now = piles();
+    same = now == before ? same + 1 : 0;
+    before = std::move(now);
+    return same == kSameLooks;
+  })) << text_of(before);
   for (int i = 0; i < kLives; ++i) live(i);
-  EXPECT_TRUE(eventually([&] { return piles() == before; }))
-      << text_of(piles()) << "\nbefore: " << text_of(*before);
+  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0 && piles() == before; }))
+      << text_of(piles()) << "\nbefore: " << text_of(before);
 }
 
 }  // namespace
