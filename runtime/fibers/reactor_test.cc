@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "runtime/fibers/mailbox.h"
@@ -35,9 +36,15 @@ void work_for_ms(int64_t ms) {
 }
 
 TEST(RealReactorTest, TellsForHowLongSomebodysWorkHeldItUp) {
+  // A slow machine may hold up some of them; were sleeping work, it would hold up all.
+  int64_t slept_ns = 30'000'000;
+  for (int i = 0; i < 100 && slept_ns >= 20'000'000; ++i) {
+    const auto sleeps = Reactor::make_real();
+    sleeps->run([&] { sleeps->clock().sleep_for(30ms); });
+    slept_ns = sleeps->longest_stretch_ns();
+  }
+  EXPECT_LT(slept_ns, 20'000'000) << "sleeping is no work";
   const auto reactor = Reactor::make_real();
-  reactor->run([&] { reactor->clock().sleep_for(30ms); });
-  EXPECT_LT(reactor->longest_stretch_ns(), 20'000'000) << "sleeping is no work";
   reactor->run([] { work_for_ms(40); });
   // Others may have had the core meanwhile, and a little before.
   EXPECT_GT(reactor->longest_stretch_ns(), 0);
@@ -168,6 +175,20 @@ TEST_P(ReactorTest, SuspendingInsideACatchBlockKeepsEachFibersException) {
   }
   for (Fiber& fiber : fibers) fiber.join();
   EXPECT_EQ(right, kFibers);
+}
+
+TEST_P(ReactorTest, OfManyFibersFiftyAreDescribedAndHowManyThereAre) {
+  WaitQueue never;
+  std::vector<Fiber> fibers;
+  for (int i = 0; i < 60; ++i)
+    fibers.push_back(reactor_->spawn("one of many", [&] { never.wait("for long"); }));
+  reactor_->run_ready();
+  const std::string text = reactor_->describe_fibers();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 51);
+  EXPECT_THAT(text, testing::StartsWith("    \"one of many\" waits for long\n"));
+  EXPECT_THAT(text, testing::EndsWith("\n    ... of 60 in all\n"));
+  never.wake_all();
+  for (Fiber& fiber : fibers) fiber.join();
 }
 
 TEST_P(ReactorTest, ErrorOfADetachedFiberIsReported) {
