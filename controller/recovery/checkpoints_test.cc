@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/error_of.h"
 #include "tests/support/recovery/kept_program.h"
 
@@ -13,6 +15,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::SizeIs;
 
 TEST(CheckpointNamesTest, NamesOfFoldersAreSafeAndNoTwoAlike) {
@@ -129,6 +132,41 @@ TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryForThoseOfOthers) {
   EXPECT_THAT(store().segments, IsEmpty());
 }
 
+// Each of ada's programs asks for memory to restore from, which takes long to be made.
+TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryToRestoreFromForThoseOfOthers) {
+  const size_t at = host();
+  for (size_t other = 0; other < hosts_.size(); ++other) {
+    if (other != at) controller_.host_lost(hosts_[other], Error(ErrorKind::kUnavailable, "gone"));
+  }
+  FakeCheckpoints& store = executors_[at].store;
+  store.making.emplace();
+  std::vector<FakeClient> clients(Checkpoints::kSegmentsOfOwnerMax + 5);
+  std::vector<SessionId> sessions;
+  std::vector<Fiber> fibers;
+  const auto add = [&](const std::string& owner) {
+    const SessionId id =
+        controller_.add_session(cat("p", sessions.size()), owner, clients[sessions.size()]);
+    sessions.push_back(id);
+    fibers.push_back(reactor_->spawn("keep", [this, id] {
+      const SliceId slice = controller_.allocate(id, {2}).id;
+      controller_.compile(id, counting(), {slice}, {2});
+      error_of([&] { controller_.keep_checkpoints(id, slice, {.every = 1}); });
+    }));
+    reactor_->run_ready();
+  };
+  while (sessions.size() + 1 < clients.size()) add("ada");
+  EXPECT_THAT(store.segments, SizeIs(Checkpoints::kSegmentsOfOwnerMax));
+  add("bob");
+  EXPECT_THAT(store.segments, SizeIs(Checkpoints::kSegmentsOfOwnerMax + 1));
+  Promise<CheckpointPeer::Segment> making = std::move(*store.making);
+  store.making.reset();
+  store.refuses = no_room();
+  making.fail(no_room());
+  for (Fiber& fiber : fibers) fiber.join();
+  for (const SessionId id : sessions) controller_.session_closed(id);
+  reactor_->run_ready();
+}
+
 TEST_F(CheckpointsTest, AStateThatIsPlacedWhileACheckpointWaitsForItsVersionIsInIt) {
   keep(3);
   run_to(1);
@@ -165,6 +203,36 @@ TEST_F(CheckpointsTest, WhatAHostRefusesToCopyIsToldOf) {
   pass_ms(1100);
   end_copies();
   EXPECT_THAT(written(), ElementsAre(3));
+}
+
+TEST_F(CheckpointsTest, AfterACopyThatWasCancelledTheyGoOn) {
+  keep(3);
+  while (version() < 3) run_to_its_end();
+  EXPECT_EQ(end_copies(Error(ErrorKind::kCancelled, "the copy was cancelled")), 1u);
+  EXPECT_THAT(written(), IsEmpty());
+  pass_ms(1100);
+  end_copies();
+  run_to(6);
+  EXPECT_THAT(written(), ElementsAre(3, 6));
+}
+
+// "z" came before version 3 was kept, and "y" after it.
+TEST_F(CheckpointsTest, OnlyStatesThatAreYoungerThanACheckpointMayBeMissingFromIt) {
+  keep(3);
+  run_to(1);
+  compile(counting({"z"}));
+  run_to(3);
+  compile(counting({"y"}));
+  lose_host();
+  std::vector<CheckpointFiles> read;
+  for (const FakeExecutor& executor : executors_)
+    read.insert(read.end(), executor.store.read.begin(), executor.store.read.end());
+  ASSERT_THAT(read, SizeIs(1));
+  EXPECT_EQ(read[0].version, 3u);
+  std::map<std::string, bool> may_be_missing;
+  for (const StoredTensor& tensor : read[0].tensors)
+    may_be_missing.emplace(tensor.name, tensor.may_be_missing);
+  EXPECT_THAT(may_be_missing, ElementsAre(Pair("w", false), Pair("y", true), Pair("z", false)));
 }
 
 TEST_F(CheckpointsTest, OneThatCouldNotBeWrittenIsFollowedByTheNextMultiple) {

@@ -117,6 +117,18 @@ TEST_F(TextStoreTest, ATextThatTheHostHasNoMemoryForIsRefusedWithHowMuchIsFree) 
   EXPECT_EQ(budget_.in_use(), 60'000);
 }
 
+TEST_F(TextStoreTest, ATextIsCountedForTheOwnerOfThePlanThatReadsIt) {
+  const auto load_for = [&](const std::string& owner, const std::string& path) {
+    return store_->load({.path = path, .readable = nullptr, .dropped = dropped_, .owner = owner});
+  };
+  const TextPtr anns = load_for("ann", write("ann's", std::string(30'000, 'x'))).take();
+  const std::string more = write("more", std::string(20'001, 'y'));
+  const Error error = error_of([&] { load_for("ann", more).await(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(error.message(), HasSubstr("owner \"ann\" has "));
+  EXPECT_EQ(load_for("bob", more).take()->bytes.size(), 20'001u);
+}
+
 TEST_F(TextStoreTest, ATextThatNobodyWaitsForAnyMoreIsNotLoaded) {
   const std::string path = write("text", "abc");
   dropped_->store(true);

@@ -9,10 +9,14 @@
 #include <vector>
 
 #include "gangway.h"
+#include "runtime/net/server.h"
 #include "runtime/net/socket_address.h"
+#include "runtime/net/transport.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/error_of.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
@@ -24,10 +28,10 @@ using testing::HasSubstr;
 class FewDescriptorsTest : public testing::Test {
  protected:
   // A controller whose shell has called ulimit so.
-  ChildProcess start(const std::string& limits) const {
+  ChildProcess start(const std::string& limits, const std::string& listen = "127.0.0.1:0") const {
     return ChildProcess({.arguments = {"/bin/sh", "-c",
                                        cat(limits, "; exec ", tests::gangway_tool(),
-                                           " controller --listen 127.0.0.1:0")},
+                                           " controller --listen ", listen)},
                          .output_file = said_.path()});
   }
   std::string address() const {
@@ -80,6 +84,25 @@ TEST_F(FewDescriptorsTest, AControllerTakesAsManyAsTheSystemLetsItHave) {
   gangway::connect(at).close();
   EXPECT_EQ(complaints(), 0u);
   for (const int fd : idle) close(fd);
+}
+
+TEST_F(FewDescriptorsTest, OneUserHasNoMoreConnectionsThanAQuarterOfThem) {
+  const TempDir folder;
+  const ChildProcess controller =
+      start("ulimit -n 64", cat("unix:", (folder.path() / "gangway.sock").string()));
+  const std::string at = address();
+  const auto reactor = Reactor::make_real();
+  reactor->run([&] {
+    SocketNetwork network(*reactor);
+    std::vector<Connection> taken;
+    const Error refused = error_of([&] {
+      while (taken.size() < 64) taken.push_back(Connection::connect(*reactor, network, at));
+    });
+    EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(refused.what(),
+                HasSubstr("has as many connections of this user as one user may have"));
+    EXPECT_EQ(taken.size(), 16u);
+  });
 }
 
 }  // namespace

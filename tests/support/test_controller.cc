@@ -24,8 +24,9 @@ Future<void> FakeCheckpoints::write_checkpoint(uint64_t segment, const Checkpoin
 }
 
 Future<std::vector<std::string>> FakeCheckpoints::read_checkpoint(uint64_t segment,
-                                                                  const CheckpointFiles&) {
+                                                                  const CheckpointFiles& files) {
   EXPECT_TRUE(segments.contains(segment));
+  read.push_back(files);
   return Future<std::vector<std::string>>(
       Result<std::vector<std::string>>(std::vector<std::string>{}));
 }

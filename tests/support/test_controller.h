@@ -32,7 +32,7 @@ class FakeCheckpoints final : public CheckpointPeer {
   std::optional<Promise<Segment>> making;  // Set: what make_segment waits for.
   std::optional<Promise<void>> writing;    // Set: what write_checkpoint waits for.
   std::set<uint64_t> segments;
-  std::vector<CheckpointFiles> written;
+  std::vector<CheckpointFiles> written, read;
 
  private:
   uint64_t last_ = 0;
