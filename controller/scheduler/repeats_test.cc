@@ -8,6 +8,7 @@
 
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "protocol/messages.h"
 #include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
 
@@ -101,6 +102,18 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
   controller_.repeat(session_, asked);
   EXPECT_TRUE(controller_.repetition(session_, plan).ended);
   EXPECT_EQ(controller_.wait_for_repetition(session_, plan).done, 3);
+}
+
+// A record of the program could not be read again.
+TEST_F(RepeatsTest, PositionsThatItsStepsWouldCountTooFarAreRefused) {
+  const PlanId plan = compile(session_, 2);
+  RepeatRequest asked = request(plan, 10);
+  asked.position = kSourcePositionMax - 10;
+  EXPECT_THAT(refused(session_, asked),
+              HasSubstr(cat("expected positions of sources below ", kSourcePositionMax, ", got ",
+                            asked.position, " in its first step")));
+  asked.position = kSourcePositionMax - 11;
+  controller_.repeat(session_, asked);
 }
 
 TEST_F(RepeatsTest, TheFirstStepThatFailsEndsIt) {

@@ -12,6 +12,7 @@
 
 #include "ir/plan/plan_text.h"
 #include "ir/wire/wire.h"
+#include "protocol/messages.h"
 #include "protocol/text_limits.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/support/error_of.h"
@@ -347,6 +348,59 @@ TEST_F(ControllerTest, NamesThatCouldNotBeReadBackAreRefused) {
               ErrorKind::kInvalid);
   EXPECT_EQ(controller_.counts().clients, 1u);
   EXPECT_EQ(controller_.counts().hosts, 2u);
+}
+
+TEST_F(ControllerTest, AClientHasNoMoreExecutablesThanItsRecordMayHave) {
+  FakeExecutor executor;
+  FakeClient client;
+  Controller controller(*reactor_, {.plans_max = 2});
+  controller.add_host({.name = "host", .devices = 2, .memory_bytes = 1000}, executor);
+  const SessionId session = controller.add_session("trainer", "ada", client);
+  reactor_->run([&] {
+    const SliceId slice = controller.allocate(session, {2}).id;
+    const auto compile = [&] {
+      return controller.compile(session, doubled(Mesh{{{"data", 2}}}), {slice}, {2}).id;
+    };
+    const PlanId first = compile();
+    compile();
+    const Error error = error_of(compile);
+    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(error.what(),
+                HasSubstr("compile: this client has 2 executables: expected at most 2"));
+    controller.release_plan(first);
+    compile();
+  });
+  EXPECT_EQ(ControllerOptions().plans_max, ProgramRecord::kExecutablesMax);
+}
+
+TEST_F(ControllerTest, ExecutablesOfAProgramHaveNoMoreBytesThanItsRecordMayHave) {
+  const PlanId first = compile(session_), second = compile(session_);
+  const auto half =
+      std::make_shared<const std::vector<std::byte>>(ProgramRecord::kExecutablesBytesMax / 2);
+  controller_.name_executable(session_, first, {.name = "first", .program = half});
+  const Error error = error_of(
+      [&] { controller_.name_executable(session_, second, {.name = "second", .program = half}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(error.what(), HasSubstr("compile: executable \"second\": the executables of its "
+                                      "program take "));
+  // Instead of the first one it fits.
+  controller_.name_executable(session_, second, {.name = "first", .program = half});
+  EXPECT_EQ(controller_.holdings(session_).executables.size(), 1u);
+}
+
+TEST_F(ControllerTest, ARunThatIsRefusedForItsPositionLeavesTheProgramsRecordReadable) {
+  const PlanId plan = compile(session_);
+  const auto program = std::make_shared<const std::vector<std::byte>>();
+  controller_.name_executable(session_, plan, {.name = "step", .program = program});
+  const auto position_after = [&](uint64_t position) {
+    RunFrame frame{.plan = plan, .run = RunId((session_.value << 40) + ++names_)};
+    frame.source_positions = {position};
+    controller_.on_message(session_, frame);
+    return controller_.holdings(session_).executables.at(0).second.position;
+  };
+  EXPECT_EQ(position_after(7), 8u);
+  EXPECT_EQ(position_after(kSourcePositionMax), 8u);
+  EXPECT_EQ(position_after(kSourcePositionMax - 1), ProgramRecord::kCountMax);
 }
 
 TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {
