@@ -105,10 +105,13 @@ TEST(LeaseTest, WaitsThatWereAskedForOverLostConnectionsDoNotStay) {
     };
     pass(*reactor, kSecond);
     EXPECT_EQ(count("\"repetition\" waits"), 1) << fibers;
+    const size_t fibers_before = reactor->live_fibers();
     for (int i = 0; i < 20; ++i) {
       cluster.network.break_connections("client");
       pass(*reactor, 3 * kSecond);
     }
+    // Names are told of fifty of them.
+    EXPECT_LE(reactor->live_fibers(), fibers_before + 5) << fibers;
     EXPECT_LE(count("\"repetition\" waits"), 1) << fibers;
     EXPECT_LE(count("\"allocate\" waits"), 2) << "the first, and who asked last; " << fibers;
     devices.join();

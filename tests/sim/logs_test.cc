@@ -189,6 +189,30 @@ TEST(LogsTest, WhoLosesItsConnectionFollowsOn) {
   });
 }
 
+TEST(LogsTest, WaitsThatWereAskedForOverLostConnectionsDoNotStay) {
+  auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client = cluster.connect("client", {.name = "trainer"});
+    const Client reader = cluster.connect("reader", {.on_warning = [](const std::string&) {}});
+    ProgramLog log;
+    Fiber follows = reactor->spawn(
+        "follow", [&] { log = reader.logs("trainer", {.after = 1, .wait_ms = kLogWaitMsMax}); });
+    pass(*reactor, 1000 * kMillisecond);
+    const size_t fibers = reactor->live_fibers();
+    for (int i = 0; i < 8; ++i) {
+      cluster.network.break_connections("reader");
+      pass(*reactor, 5000 * kMillisecond);
+    }
+    EXPECT_LE(reactor->live_fibers(), fibers + 3) << reactor->describe_fibers();
+    client.log("after the cuts");
+    follows.join();
+    EXPECT_THAT(texts(log), ElementsAre("after the cuts"));
+    reader.close();
+    client.close();
+  });
+}
+
 TEST(LogsTest, AHostThatIsLostAndTheRunsThatFailAreThere) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
