@@ -34,6 +34,7 @@ class KeptRecords {
     const auto found = std::ranges::find_if(
         entries_, [&](const Entry& entry) { return entry.plan.lock() == plan; });
     if (found == entries_.end()) return nullptr;
+    ++found_;
     std::rotate(entries_.begin(), found, std::next(found));
     return entries_.front().calls;
   }
@@ -43,6 +44,8 @@ class KeptRecords {
     entries_.push_front({plan, std::move(program), std::move(calls)});
     if (entries_.size() > kPlansMax) entries_.pop_back();
   }
+  size_t size() const { return entries_.size(); }
+  uint64_t found() const { return found_; }  // So often they were here.
 
  private:
   struct Entry {
@@ -51,6 +54,7 @@ class KeptRecords {
     std::shared_ptr<const Calls> calls;
   };
   std::deque<Entry> entries_;  // The one that was asked for last first.
+  uint64_t found_ = 0;
 };
 
 }  // namespace gangway

@@ -156,6 +156,7 @@ class PlanTable {
   void run_ended(PlanRecord& plan);
   void host_lost(HostId host, const Error& why);
   size_t size() const { return plans_.size(); }
+  const CompileCache& cache() const { return *cache_; }
   // Also those that are being installed, or are released.
   std::vector<PlanRecord*> all_of(SessionId owner);
 

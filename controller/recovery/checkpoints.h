@@ -124,6 +124,8 @@ class Checkpoints {
     if (!far_.empty()) look_whether_near(session);
   }
   void slice_is_back(SliceId slice);  // It was moving (SliceRecord).
+  // Of how many slices they are kept.
+  size_t size() const { return kept_.size(); }
   // How many are being written to the disk.
   size_t under_way() const { return under_way_; }
   // From now on none is begun; those that are being written are written to their end.

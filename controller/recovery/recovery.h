@@ -116,6 +116,7 @@ class Recovery {
   }
   // "4 devices, since host \"e2\" was lost"; empty: it does not wait for any.
   std::string waits_for(SessionId session) const;
+  size_t size() const { return programs_.size(); }
 
  private:
   enum class Phase : uint8_t { kRuns, kMoves, kCatchesUp };

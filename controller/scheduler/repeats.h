@@ -85,6 +85,7 @@ class Repeats {
   void session_closed(SessionId session);
   // "step" and the scalar outputs of what the session repeated last; empty: nothing.
   Reported reported(SessionId session) const;
+  size_t size() const { return by_plan_.size(); }
 
  private:
   struct Repetition;

@@ -519,6 +519,8 @@ ControllerCounts Controller::counts() const {
 }
 
 std::map<std::string, size_t> Controller::census() const {
+  size_t calls = 0;
+  for (const auto& [id, session] : sessions_) calls += session.calls->size();
   return {{"sessions", sessions_.size()},
           {"slices", slices_.size()},
           {"plans", plans_.size()},
@@ -527,6 +529,13 @@ std::map<std::string, size_t> Controller::census() const {
           {"copies", copies_.under_way()},
           {"reads of states", shared_states_.under_way()},
           {"checkpoints", checkpoints_.under_way()},
+          {"slices with checkpoints", checkpoints_.size()},
+          {"programs that would be brought back", recovery_.size()},
+          {"repetitions", repeats_.size()},
+          {"calls of clients", calls},
+          {"logs of programs", logs_.size()},
+          {"compiled functions", plans_.cache().counts().entries},
+          {"records of compilations", records_.size()},
           {"hosts", hosts_.all().size()},
           {"names of hosts", hosts_.names().all().size()},
           {"holders of memory", hosts_.held_in_all().size()},

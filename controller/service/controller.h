@@ -275,6 +275,7 @@ class Controller {
   // How many entries each of its tables has, by name: what would pile up over weeks if it were not
   // dropped with what it belongs to.
   std::map<std::string, size_t> census() const;
+  const KeptRecords& kept_records() const { return records_; }
   uint64_t reactor_longest_ms() const {
     return static_cast<uint64_t>(reactor_.longest_stretch_ns()) / 1'000'000;
   }

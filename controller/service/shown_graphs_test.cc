@@ -1,4 +1,5 @@
-// What hosts say of their last runs, gathered for who inspects a program: Controller::timeline().
+// What who inspects a program is told: what hosts say of their last runs, gathered, and why it was
+// compiled as it was.
 #include <gmock/gmock.h>
 
 #include "tests/support/error_of.h"
@@ -82,6 +83,22 @@ TEST_F(ShownTimelinesTest, ThePlanMayGoWhileItsHostsAnswer) {
     EXPECT_THAT(error_text_of([&] { controller_.timeline(session_, {.plan = plan}, 100); }),
                 HasSubstr("no such executable"));
   });
+}
+
+class ShownGraphsTest : public ControllerTest {};
+
+TEST_F(ShownGraphsTest, ASecondQuestionWhyAPlanIsAsItIsCompilesNothing) {
+  const PlanId plan = compile(session_);
+  const auto ask = [&] {
+    return reactor_->run(
+        [&] { return controller_.graph(session_, {.plan = plan, .why = "y"}).text; });
+  };
+  const std::string first = ask();
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(controller_.kept_records().size(), 1u);
+  EXPECT_EQ(controller_.kept_records().found(), 0u);
+  EXPECT_EQ(ask(), first);
+  EXPECT_EQ(controller_.kept_records().found(), 1u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/client_impl.h"
+#include "controller/service/program_logs.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/links/sim_fabric.h"
 #include "executor/service/lasting_executor.h"
@@ -251,8 +252,8 @@ class Controllers {
   std::vector<std::unique_ptr<LastingExecutor>> executors_;
 };
 
-// Until tables that keep the last few of something are full.
-constexpr int kWarmUp = 20, kWarmUpRestarts = 4;
+// Until tables that keep the last few of something are full: logs of programs that have ended.
+constexpr int kWarmUp = int{ProgramLogs::kEndedMax} * 3 / 2, kWarmUpRestarts = 4;
 
 }  // namespace
 
