@@ -7,8 +7,11 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gangway.h"
+#include "programs/models/transformer.h"
+#include "programs/optim/adamw.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
@@ -108,6 +111,38 @@ TEST_F(PageDocumentsTest, ReasonsAreThoseOfTheTool) {
         reason.substr(reason.find('@'), reason.find(':') - value.size() - 4);
     EXPECT_EQ(reason, run({"graph", program_, "--why", cat(function, ".", value)}));
   }
+}
+
+// The page finds what measured time is of by the op, line and scopes of the program's nodes.
+TEST_F(PageDocumentsTest, WhatTheCompilerHasJoinedIsMadeOfOpsOfTheProgram) {
+  const programs::TransformerConfig model{
+      .vocab = 16, .seq = 16, .dim = 16, .layers = 2, .heads = 2, .hidden = 32};
+  ProgramBuilder b("train_step", Mesh{{{"data", 1}}});
+  const Tree params = b.state("params", programs::transformer_parameters(model));
+  const Value tokens = b.input("tokens", i32({8, 16}));
+  const programs::Losses losses = programs::transformer_loss(model, params, tokens);
+  programs::adamw(b, params, gradients(losses.total, params), {});
+  b.output("loss", losses.cross_entropy);
+  const Json all = described(b.build(), 1, 1);
+  const auto place = [](const Json& of) {
+    return Json::array({of.at("op"), of.at("line"), of.at("scopes")}).dump();
+  };
+  std::set<std::string> known, joined;
+  for (const char* where : {"functions", "bodies"}) {
+    for (const Json& function : all.at("program").at(where)) {
+      for (const Json& node : function.at("nodes")) known.insert(place(node));
+    }
+  }
+  for (const Json& function : all.at("plan").at("functions")) {
+    for (const Json& step : function.at("steps")) {
+      if (!step.contains("made_of")) continue;
+      joined.insert(step.at("op").get<std::string>());
+      for (const Json& part : step.at("made_of"))
+        EXPECT_TRUE(known.contains(place(part))) << step.at("op") << ": " << part;
+    }
+  }
+  EXPECT_THAT(joined, testing::IsSupersetOf({"cross_entropy_and_grad", "fusion", "packed_attention",
+                                             "packed_attention_grad"}));
 }
 
 TEST_F(PageDocumentsTest, ATimelineIsOfOneProgram) {
