@@ -203,12 +203,15 @@ TEST_F(RestartTest, ADetachedProgramAndAnExecutorGoOnWhenTheirControllerIsKilled
   EXPECT_TRUE(controller.wait().ok()) << output_of(said);
   const std::string hosts = state_ + "/hosts.jsonl";
   std::ofstream(hosts, std::ios::app) << "{\"name\":";
+  std::ofstream(state_ + "/programs/ann.spoilt") << "no record";
   const AnonymousFile warned("controller");
   ChildProcess last = start_controller(address_, warned);
   EXPECT_TRUE(eventually([&] { return output_of(warned).find("listening") != std::string::npos; }))
       << output_of(warned);
   EXPECT_THAT(output_of(warned), AllOf(HasSubstr(hosts + ":3 is corrupt: the line has no end"),
-                                       HasSubstr("set_aside/hosts.jsonl")));
+                                       HasSubstr("set_aside/hosts.jsonl"),
+                                       HasSubstr("programs/ann.spoilt is corrupt: "),
+                                       HasSubstr("set_aside/ann.spoilt")));
   last.signal(SIGTERM);
   EXPECT_TRUE(last.wait().ok()) << output_of(warned);
 }
