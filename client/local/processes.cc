@@ -98,7 +98,10 @@ class Processes final : public Cluster {
 
   std::vector<std::string> stop() override {
     std::vector<std::string> traces;
-    if (!traced_) return traces;
+    if (!traced_) {
+      kill_all();
+      return traces;
+    }
     // The controller is ended last, since executors end by themselves when their controller has.
     end_orderly(std::span(children_).subspan(1));
     end_orderly(std::span(children_).first(1));
@@ -120,11 +123,9 @@ class Processes final : public Cluster {
     AnonymousFile log(name + ".log"), trace(name + ".trace");
     if (traced_) arguments.insert(arguments.end(), {"--trace", trace.path()});
     try {
-      auto process = std::make_unique<ChildProcess>(
-          ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
+      auto process = std::make_unique<ChildProcess>(ChildOptions{
+          .arguments = std::move(arguments), .output_file = log.path(), .reactor = &reactor_});
       children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
-      // Forking takes tens of milliseconds: others have their turn between two of them.
-      WaitQueue().wait_until_ns("for the next process", reactor_.clock().now_ns() + 1000);
     } catch (const Error& error) {
       // Invalid is a program that can't be started; all else has nothing to do with which it is.
       throw Error(error.kind(), cat("local cluster: ", error.message()), {.host = name},
@@ -132,6 +133,12 @@ class Processes final : public Cluster {
                       ? "say where the gangway tool is with GANGWAY_TOOL, or put it on the path"
                       : error.hint());
     }
+  }
+
+  // Others have their turn meanwhile: the system takes its time to take much memory back.
+  void kill_all() {
+    for (Child& child : children_) child.process->signal(SIGKILL);
+    for (Child& child : children_) child.process->exited(reactor_).await();
   }
 
   void end_orderly(std::span<Child> children) {

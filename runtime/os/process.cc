@@ -132,6 +132,13 @@ ChildProcess::ChildProcess(ChildOptions options) {
     throw Error(ErrorKind::kOverloaded, cat("process: can't start: ", std::strerror(fork_error)),
                 {}, limit_hint(fork_error));
   failure.close_end(1);
+  try {
+    if (options.reactor != nullptr) internal::wait_readable(*options.reactor, failure.fds[0]);
+  } catch (...) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    throw;
+  }
   int error = 0;
   ssize_t n;
   while ((n = read(failure.fds[0], &error, sizeof error)) < 0 && errno == EINTR) {

@@ -33,6 +33,9 @@ struct ChildOptions {
   std::vector<std::string> arguments;  // The program first; $PATH is searched.
   std::vector<std::pair<std::string, std::string>> environment;  // Added to this process's.
   std::string output_file;  // Standard output and error, appended; empty: this process's.
+  // Of the fiber that starts it: others have their turn until the program has been loaded, which
+  // takes as long as the system wants. Null: the thread waits for that.
+  Reactor* reactor = nullptr;
 };
 
 struct ExitStatus {

@@ -52,6 +52,18 @@ std::string text_of(const Piles& piles) {
   return text;
 }
 
+// Pools of threads begin one when all they have are busy, up to a few: how many they have depends
+// on what came at the same time. A thread of each life would be far more.
+bool is_no_more(Piles now, Piles before) {
+  constexpr size_t kPoolThreadsMax = 8;
+  for (const char* threads : {"controller: threads", "executor: threads"}) {
+    if (now[threads] > before[threads] + kPoolThreadsMax) return false;
+    now.erase(threads);
+    before.erase(threads);
+  }
+  return now == before;
+}
+
 Program counting() {
   ProgramBuilder b("counting", Mesh{{{"data", 2}}});
   const Value w = b.state("w", zeros(f32({1024})), {{"data", shard(0)}});
@@ -123,7 +135,7 @@ TEST_F(PilesTest, ProcessesHaveAsManyDescriptorsSegmentsAndThreadsAsBeforeManyCl
     return same == kSameLooks;
   })) << text_of(before);
   for (int i = 0; i < kLives; ++i) live(i);
-  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0 && piles() == before; }))
+  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0 && is_no_more(piles(), before); }))
       << text_of(piles()) << "\nbefore: " << text_of(before);
 }
 
