@@ -272,8 +272,9 @@ TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
     return std::string(error.what());
   };
   line = __LINE__ + 1;
-  EXPECT_THAT(at([&] { slice_.read_state("v"); }), HasSubstr("state \"v\": no program compiled on "
-                                                             "this slice has it; there are: w"));
+  const std::string unknown = at([&] { slice_.read_state("v"); });
+  EXPECT_THAT(unknown,
+              HasSubstr("state \"v\": no program compiled on this slice has it; there are: w"));
   line = __LINE__ + 1;
   at([&] { slice_.read_state("w", {{99}, {1}}); });
   line = __LINE__ + 1;
@@ -281,7 +282,8 @@ TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
   line = __LINE__ + 1;
   at([&] { step.run({{"y", x}}); });
   line = __LINE__ + 1;
-  EXPECT_THAT(at([&] { run["twice"].item<float>(); }), HasSubstr("item: needs one element"));
+  const std::string many = at([&] { run["twice"].item<float>(); });
+  EXPECT_THAT(many, HasSubstr("item: needs one element"));
   client_.close();
   line = __LINE__ + 1;
   at([&] { run["twice"].to_host(); });
