@@ -277,8 +277,8 @@ class Slice {
   // however they are sharded. Both are ordered like runs: after every run that was enqueued before,
   // and before every later one. A part is for who need not hold all of a tensor; pieces_of()
   // (ir/types/box.h) cuts one into parts. read_state() takes an empty part as all of the state.
-  // What a run enqueued between two parts does is in the second alone. A state that a failed write
-  // has spoilt is whole again once all its parts were written, in their order.
+  // A run that is enqueued between two parts shows in the second part alone. A state that a failed
+  // write has spoilt is whole again once all its parts were written, in their order.
   HostTensor read_state(const std::string& name, const Box& part = {},
                         Loc loc = Loc::current()) const;
   void write_state(const std::string& name, const HostTensor& tensor,

@@ -202,7 +202,8 @@ struct Chain {
   // As failed_runs.h says; null: they update nothing.
   std::shared_ptr<const UpdatedStates> updates;
   std::weak_ptr<Outcome> last_run;
-  std::optional<Error> failed;  // Of the first run that has, as far as is known; and which it is.
+  // The first run that is known to have failed, and its error.
+  std::optional<Error> failed;
   RunId failed_run;
 };
 

@@ -289,37 +289,34 @@ TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
   at([&] { run["twice"].to_host(); });
 }
 
-TEST(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTold) {
-  std::string told;
-  const Client client =
+class ClientWarningTest : public testing::Test {
+ protected:
+  std::string told_;
+  const Client client_ =
       connect("local:1x1", {.in_process = true,
                             .memory_bytes = 1 << 20,
-                            .on_warning = [&](const auto& line) { told += line; }});
-  const Slice slice = client.allocate({.devices = 1});
+                            .on_warning = [this](const auto& line) { told_ += line; }});
+  const Slice slice_ = client_.allocate({.devices = 1});
+};
+
+TEST_F(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTold) {
   const auto adding = [](const std::string& name, double first, Mesh mesh) {
     ProgramBuilder b(name, std::move(mesh));
     const Value w = b.state("w", filled(f32({2}), first));
     b.update(w, w + 1.0);
     return b.build();
   };
-  slice.compile(adding("first", 3, {{{"data", 1}}}));
-  slice.compile(adding("same", 3, {{{"data", 1}}}));
-  EXPECT_EQ(told, "");
-  slice.compile(adding("other", 5, {{{"data", 1}}}));
-  EXPECT_EQ(told,
+  slice_.compile(adding("first", 3, {{{"data", 1}}}));
+  slice_.compile(adding("same", 3, {{{"data", 1}}}));
+  EXPECT_EQ(told_, "");
+  slice_.compile(adding("other", 5, {{{"data", 1}}}));
+  EXPECT_EQ(told_,
             "program \"other\": states that are on the slice already keep what they hold, its "
             "initialisers of them are not used: w");
-  EXPECT_THAT(slice.read_state("w").as<float>(), testing::Each(3.0f));
-  client.close();
+  EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(3.0f));
 }
 
-TEST(ClientWarningTest, AStateThatBeginsAlikeBehindAnotherOneIsNoReasonToWarn) {
-  std::string told;
-  const Client client =
-      connect("local:1x1", {.in_process = true,
-                            .memory_bytes = 1 << 20,
-                            .on_warning = [&](const auto& line) { told += line; }});
-  const Slice slice = client.allocate({.devices = 1});
+TEST_F(ClientWarningTest, AStateThatBeginsAlikeBehindAnotherOneIsNoReasonToWarn) {
   const auto adding = [](const std::string& name, bool has_more) {
     ProgramBuilder b(name, Mesh{{{"data", 1}}});
     if (has_more) b.output("twice", b.state("v", filled(f32({2}), 5)) * 2.0);
@@ -327,10 +324,9 @@ TEST(ClientWarningTest, AStateThatBeginsAlikeBehindAnotherOneIsNoReasonToWarn) {
     b.update(w, w + 1.0);
     return b.build();
   };
-  slice.compile(adding("first", false));
-  slice.compile(adding("more", true));
-  EXPECT_EQ(told, "");
-  client.close();
+  slice_.compile(adding("first", false));
+  slice_.compile(adding("more", true));
+  EXPECT_EQ(told_, "");
 }
 
 TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {

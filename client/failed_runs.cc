@@ -70,7 +70,7 @@ Chain::~Chain() { note_told(*this); }
 void note_failed(Chain& chain, RunId run, const Error& error) {
   if (chain.updates == nullptr) return;
   if (chain.failed && chain.failed_run <= run) return;
-  // Those behind a run that failed say why it did.
+  // The error of a run behind a failed one repeats the failed one's, so the user knows it already.
   const bool is_known =
       chain.failed && chain.failed->message().find(error.message()) != std::string::npos;
   const bool was_untold = chain.failed && !chain.told;

@@ -45,7 +45,7 @@ class KeptRecords {
     if (entries_.size() > kPlansMax) entries_.pop_back();
   }
   size_t size() const { return entries_.size(); }
-  uint64_t found() const { return found_; }  // So often they were here.
+  uint64_t found() const { return found_; }  // How many times find() had them.
 
  private:
   struct Entry {

@@ -40,8 +40,9 @@ std::vector<FixedText> fix_texts(const std::vector<HostTexts>& found);
 
 std::vector<SourceText> texts_of(const std::vector<FixedText>& fixed);
 
-// What a client says that the program's sources read before: of each path one text, or none at all
-// where it leaves one out. Throws kInvalid for what no host has said.
+// Takes a client's word for the texts that the program's sources read before, one for each path;
+// gives none where the client leaves a path out. Throws kInvalid for a text that no host can have
+// told it.
 std::vector<SourceText> texts_before(const Program& program, const std::vector<SourceText>& said);
 
 }  // namespace gangway

@@ -7,11 +7,11 @@
 namespace gangway {
 namespace {
 
-// So often a program is brought back whose runs fail, when they are run again, as they do where a
-// host is lost; then it is given up.
+// A program is given up when its runs, run again, have failed this many times as they do where a
+// host is lost.
 constexpr int kTriesMax = 5;
-// So long a program that has found no room waits before it is installed again, and between two
-// looks whether there is room. It has to look, since nobody tells us when a quota has room.
+// A program that has found no room is installed again after kTryAgainFirstNs, then after longer,
+// and looks each kLookAgainNs whether there is room, since nobody tells it when a quota has some.
 constexpr int64_t kTryAgainFirstNs = 10'000'000, kTryAgainMaxNs = 10'000'000'000;
 constexpr int64_t kLookAgainNs = 1'000'000'000;
 

@@ -124,7 +124,7 @@ class Checkpoints {
     if (!far_.empty()) look_whether_near(session);
   }
   void slice_is_back(SliceId slice);  // It was moving (SliceRecord).
-  // Of how many slices they are kept.
+  // How many slices keep checkpoints.
   size_t size() const { return kept_.size(); }
   // How many are being written to the disk.
   size_t under_way() const { return under_way_; }

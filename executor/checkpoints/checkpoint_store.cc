@@ -75,9 +75,8 @@ void make_private_folders(const fs::path& folder) {
 }
 
 // Whether the newest checkpoint there is of this program: one that wrote it may have ended before
-// it said so. Of a folder that cannot be read, whose link `latest` names nothing for example,
-// nobody can tell: it is set aside too, since a program that stumbled over it would never have a
-// checkpoint.
+// it said so. A folder that can't be read, as its link `latest` names nothing, counts as another's
+// and is set aside: else the program would never have a checkpoint.
 bool is_own(const CheckpointFiles& files) {
   const auto own = files.metadata.find(kProgramKey);
   if (own == files.metadata.end()) return false;

@@ -29,7 +29,7 @@ namespace gangway {
 
 class CheckpointStore {
  public:
-  // Of all owners together. The controller bounds how many of them one owner has.
+  // All owners together have at most so many; the controller bounds how many one owner has.
   static constexpr size_t kSegmentsMax = 512;
   static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 44;
   static constexpr size_t kTensorsMax = size_t{1} << 20;

@@ -147,6 +147,32 @@ TEST(Attention, CoversTheTailsOfItsBlocks) {
   }
 }
 
+// Tensors of one head whose scores are whole sixteenths, and an offset that all of them share.
+struct SharedOffset {
+  SharedOffset(std::mt19937& rng, const AttentionShape& s)
+      : dim(s.head_dim),
+        q(DType::kF32, s.seq_q * dim),
+        k(DType::kF32, s.seq_k * dim),
+        v(DType::kF32, randoms(rng, DType::kF32, s.seq_k * dim)),
+        dout(DType::kF32, randoms(rng, DType::kF32, s.seq_q * dim)),
+        sixteenths(random_ints(rng, s.seq_k * dim, -16, 17)) {
+    const std::vector<int32_t> signs = random_ints(rng, s.seq_q * dim, -1, 2);
+    for (int64_t i = 0; i < s.seq_q * dim; ++i)
+      q.set(i, i % dim == 0 ? 1.0 : signs[static_cast<size_t>(i)]);
+    share(0);
+  }
+  void share(double offset) {
+    for (size_t i = 0; i < sixteenths.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      k.set(at, at % dim == 0 ? offset : sixteenths[i] / 16.0);
+    }
+  }
+
+  const int64_t dim;
+  Buffer q, k, v, dout;
+  const std::vector<int32_t> sixteenths;
+};
+
 // Every score has the same number added, in f32, where 1e6 leaves steps of 1/16: scores are whole
 // steps, so what they share is exact, and nothing depends on it.
 TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
@@ -154,32 +180,22 @@ TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
   for (bool causal : {false, true}) {
     const AttentionShape s{.seq_q = 60, .seq_k = 600, .head_dim = 8, .causal = causal, .scale = 1};
     const int64_t nq = s.seq_q * s.head_dim, nk = s.seq_k * s.head_dim;
-    Buffer q(DType::kF32, nq), k(DType::kF32, nk);
-    const std::vector<int32_t> signs = random_ints(rng, nq, -1, 2),
-                               sixteenths = random_ints(rng, nk, -16, 17);
-    for (int64_t i = 0; i < nq; ++i)
-      q.set(i, i % s.head_dim == 0 ? 1.0 : signs[static_cast<size_t>(i)]);
-    const auto share = [&](double offset) {
-      for (int64_t i = 0; i < nk; ++i)
-        k.set(i, i % s.head_dim == 0 ? offset : sixteenths[static_cast<size_t>(i)] / 16.0);
-    };
-    const Buffer v(DType::kF32, randoms(rng, DType::kF32, nk)),
-        dout(DType::kF32, randoms(rng, DType::kF32, nq));
-    share(0);
-    Tensors want = reference(s, q, k, v, dout);
+    SharedOffset of(rng, s);
+    Tensors want = reference(s, of.q, of.k, of.v, of.dout);
     for (const double offset : {0.0, 1e4, -1e4, 1e6}) {
-      share(offset);
+      of.share(offset);
       check_everywhere(
           cat("at ", offset),
           [&](Parallel& par) {
             Buffer out(DType::kF32, nq), lse(DType::kF32, s.seq_q), dq(DType::kF32, nq),
                 dk(DType::kF32, nk), dv(DType::kF32, nk);
             Buffer forward = scratch_of(attention_scratch_bytes(s, par.threads()));
-            attention(par, s, q.data(), k.data(), v.data(), out.data(), lse.data(), forward.data());
+            attention(par, s, of.q.data(), of.k.data(), of.v.data(), out.data(), lse.data(),
+                      forward.data());
             Buffer backward = scratch_of(attention_grad_scratch_bytes(s, par.threads()));
             attention_grad(par, s,
-                           {q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(),
-                            dq.data(), dk.data(), dv.data()},
+                           {of.q.data(), of.k.data(), of.v.data(), out.data(), lse.data(),
+                            of.dout.data(), dq.data(), dk.data(), dv.data()},
                            backward.data());
             // What is shared times the sum of a row's gradients, which is 0 but for roundings.
             for (int64_t i = 0; i < nq; i += s.head_dim) dq.set(i, want.dq[static_cast<size_t>(i)]);
@@ -197,35 +213,25 @@ TEST(Attention, PartsOfTheKeysGiveTheirTermsOfTheGradientWhereScoresAreLarge) {
   AttentionShape half = all;
   half.seq_k = all.seq_k / 2;
   const int64_t nq = all.seq_q * all.head_dim, nk = all.seq_k * all.head_dim;
-  Buffer q(DType::kF32, nq), k(DType::kF32, nk);
-  const std::vector<int32_t> signs = random_ints(rng, nq, -1, 2),
-                             sixteenths = random_ints(rng, nk, -16, 17);
-  for (int64_t i = 0; i < nq; ++i)
-    q.set(i, i % all.head_dim == 0 ? 1.0 : signs[static_cast<size_t>(i)]);
-  const auto share = [&](double offset) {
-    for (int64_t i = 0; i < nk; ++i)
-      k.set(i, i % all.head_dim == 0 ? offset : sixteenths[static_cast<size_t>(i)] / 16.0);
-  };
-  const Buffer v(DType::kF32, randoms(rng, DType::kF32, nk)),
-      dout(DType::kF32, randoms(rng, DType::kF32, nq));
-  share(0);
-  const Tensors want = reference(all, q, k, v, dout);
-  share(1e4);
+  SharedOffset of(rng, all);
+  const Tensors want = reference(all, of.q, of.k, of.v, of.dout);
+  of.share(1e4);
   Parallel par(1);
   Buffer out(DType::kF32, nq), lse(DType::kF32, all.seq_q);
   Buffer forward = scratch_of(attention_scratch_bytes(all, 1));
-  attention(par, all, q.data(), k.data(), v.data(), out.data(), lse.data(), forward.data());
+  attention(par, all, of.q.data(), of.k.data(), of.v.data(), out.data(), lse.data(),
+            forward.data());
   std::vector<double> sums(static_cast<size_t>(nq));
   for (const int64_t first : {int64_t{0}, nk / 2}) {
     Buffer keys(DType::kF32, nk / 2), values(DType::kF32, nk / 2);
     for (int64_t i = 0; i < nk / 2; ++i) {
-      keys.set(i, k.get(first + i));
-      values.set(i, v.get(first + i));
+      keys.set(i, of.k.get(first + i));
+      values.set(i, of.v.get(first + i));
     }
     Buffer dq(DType::kF32, nq), dk(DType::kF32, nk / 2), dv(DType::kF32, nk / 2);
     Buffer backward = scratch_of(attention_grad_scratch_bytes(half, 1));
     attention_grad(par, half,
-                   {q.data(), keys.data(), values.data(), out.data(), lse.data(), dout.data(),
+                   {of.q.data(), keys.data(), values.data(), out.data(), lse.data(), of.dout.data(),
                     dq.data(), dk.data(), dv.data()},
                    backward.data());
     for (int64_t i = 0; i < nq; ++i) sums[static_cast<size_t>(i)] += dq.get(i);

@@ -55,7 +55,7 @@ std::string text_of(const Piles& piles) {
 // Pools of threads begin one when all they have are busy, up to a few: how many they have depends
 // on what came at the same time. A thread of each life would be far more.
 bool is_no_more(Piles now, Piles before) {
-  constexpr size_t kPoolThreadsMax = 8;
+  constexpr size_t kPoolThreadsMax = 3;
   for (const char* threads : {"controller: threads", "executor: threads"}) {
     if (now[threads] > before[threads] + kPoolThreadsMax) return false;
     now.erase(threads);
@@ -95,7 +95,7 @@ class PilesTest : public testing::Test {
     }
     if (number % 2 == 0) client.close();  // Else it ends with its last handle.
   }
-  // Of them, those that the controller has not heard the end of.
+  // How many of them the controller still has.
   static int64_t lives(const Client& onlooker) {
     return std::ranges::count_if(onlooker.status().programs, [](const ProgramStatus& program) {
       return program.name.starts_with("life-");

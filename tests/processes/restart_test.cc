@@ -58,6 +58,11 @@ class RestartTest : public testing::Test {
     arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments), .output_file = said.path()});
   }
+  ChildProcess start_executor() const {
+    return start({"executor", "--connect", address_, "--name", "e7", "--devices", "2", "--memory",
+                  std::to_string(64 << 20)},
+                 executor_said_);
+  }
   // All controllers of a test keep their state in one folder.
   ChildProcess start_controller(const std::string& listen, const AnonymousFile& said) const {
     return start({"controller", "--listen", listen, "--log-level", "info", "--state-dir", state_},
@@ -161,9 +166,7 @@ TEST_F(RestartTest, AnExecutorThatWaitsEndsWhenItIsTold) {
 }
 
 TEST_F(RestartTest, ADetachedProgramAndAnExecutorGoOnWhenTheirControllerIsKilled) {
-  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
-                                 "2", "--memory", std::to_string(64 << 20)},
-                                executor_said_);
+  ChildProcess executor = start_executor();
   EXPECT_TRUE(eventually([&] {
     return output_of(executor_said_).find("waits for its controller") != std::string::npos;
   })) << output_of(executor_said_);
@@ -217,9 +220,7 @@ TEST_F(RestartTest, ADetachedProgramAndAnExecutorGoOnWhenTheirControllerIsKilled
 }
 
 TEST_F(RestartTest, ADetachedProgramGoesOnBehindAControllerThatWasToldToEnd) {
-  const ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7",
-                                       "--devices", "2", "--memory", std::to_string(64 << 20)},
-                                      executor_said_);
+  const ChildProcess executor = start_executor();
   {
     ChildProcess controller = start_controller(address_, controller_said_);
     run_once();
@@ -236,9 +237,7 @@ TEST_F(RestartTest, ADetachedProgramGoesOnBehindAControllerThatWasToldToEnd) {
 }
 
 TEST_F(RestartTest, AControllerThatIsToldToEndLetsProgramsEndFirstAndBlamesNoHost) {
-  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
-                                 "2", "--memory", std::to_string(64 << 20)},
-                                executor_said_);
+  ChildProcess executor = start_executor();
   ChildProcess controller = start_controller(address_, controller_said_);
   run_once();
   const Client heeds = client("heeds"), does_not = client("does not");
@@ -272,9 +271,7 @@ TEST_F(RestartTest, AControllerThatIsToldToEndLetsProgramsEndFirstAndBlamesNoHos
 }
 
 TEST_F(RestartTest, AControllerWhoseTerminalGoesLetsProgramsEndFirst) {
-  const ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7",
-                                       "--devices", "2", "--memory", std::to_string(64 << 20)},
-                                      executor_said_);
+  const ChildProcess executor = start_executor();
   ChildProcess controller = start_controller(address_, controller_said_);
   run_once();
   const Client heeds = client("heeds");
@@ -316,9 +313,7 @@ TEST_F(RestartTest, QuotasAreThoseOfTheConfigWhenItWasReadLast) {
   const std::string config = (folder_.path() / "config.json").string();
   const auto write = [&](const std::string& text) { std::ofstream(config) << text; };
   write(R"({"quota_of_others": {"programs": 0}})");
-  const ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7",
-                                       "--devices", "2", "--memory", std::to_string(64 << 20)},
-                                      executor_said_);
+  const ChildProcess executor = start_executor();
   ChildProcess controller =
       start({"controller", "--listen", address_, "--log-level", "info", "--config", config},
             controller_said_);
