@@ -40,6 +40,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/call_errors.h"
 #include "client/repeat.h"
 #include "client/shared_states.h"
 #include "client/status.h"
@@ -118,14 +119,11 @@ class Array {
   template <class T>
   T item(Loc loc = Loc::current()) const {
     const HostTensor tensor = to_host(loc);
-    try {
+    return internal::at_line(loc, [&]() -> T {
       GW_REQUIRE(tensor.type.elements() == 1, "item: needs one element, the array is ",
                  to_string(tensor.type));
       return tensor.as<T>()[0];
-    } catch (Error& error) {
-      error.add_where({.at = to_string(loc)});
-      throw;
-    }
+    });
   }
   const std::shared_ptr<internal::ArrayImpl>& impl() const { return impl_; }
 

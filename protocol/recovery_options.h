@@ -21,7 +21,8 @@ namespace gangway {
 
 struct RecoveryOptions {
   uint64_t every = 0;  // Versions between two checkpoints; at least 1.
-  int keep = 2;        // So many of the newest stay on the disk.
+  // So many of the newest stay on the disk; after a step back, as many that led to the newest too.
+  int keep = 2;
   // How many versions the states had seen before the slice's first, as those of a training that was
   // resumed: checkpoints are numbered on from there.
   uint64_t first = 0;

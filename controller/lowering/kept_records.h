@@ -30,17 +30,13 @@ class KeptRecords {
 
   // Null: they are not here.
   std::shared_ptr<const Calls> find(const std::shared_ptr<const Plan>& plan) {
-    std::erase_if(entries_, [](const Entry& entry) { return entry.plan.expired(); });
-    const auto found = std::ranges::find_if(
-        entries_, [&](const Entry& entry) { return entry.plan.lock() == plan; });
-    if (found == entries_.end()) return nullptr;
+    if (!bring_to_front(plan)) return nullptr;
     ++found_;
-    std::rotate(entries_.begin(), found, std::next(found));
     return entries_.front().calls;
   }
   void keep(std::shared_ptr<const Program> program, const std::shared_ptr<const Plan>& plan,
             std::shared_ptr<const Calls> calls) {
-    if (find(plan) != nullptr) return;  // Another has asked meanwhile.
+    if (bring_to_front(plan)) return;  // Another has asked meanwhile.
     entries_.push_front({plan, std::move(program), std::move(calls)});
     if (entries_.size() > kPlansMax) entries_.pop_back();
   }
@@ -53,6 +49,15 @@ class KeptRecords {
     std::shared_ptr<const Program> program;  // Whose bodies the records name.
     std::shared_ptr<const Calls> calls;
   };
+  bool bring_to_front(const std::shared_ptr<const Plan>& plan) {
+    std::erase_if(entries_, [](const Entry& entry) { return entry.plan.expired(); });
+    const auto found = std::ranges::find_if(
+        entries_, [&](const Entry& entry) { return entry.plan.lock() == plan; });
+    if (found == entries_.end()) return false;
+    std::rotate(entries_.begin(), found, std::next(found));
+    return true;
+  }
+
   std::deque<Entry> entries_;  // The one that was asked for last first.
   uint64_t found_ = 0;
 };

@@ -294,7 +294,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
     failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
   // Its texts are as an earlier controller has fixed them: another host may have them, or this one
   // may have them again, so whoever brings the program back is to try once more.
-  if (failed && record.refused_by && !request.texts.empty())
+  if (failed && record.refused_by && request.states_since && !request.texts.empty())
     failed = Error(ErrorKind::kUnavailable, failed->message(), failed->where(), failed->hint());
   if (failed) {
     record.released = true;

@@ -175,7 +175,7 @@ bool Recovery::try_once(Program& program) {
   while (!program.is_gone && (callbacks_.is_suspended(program.session) || !is_quiet(program)))
     changed_.wait("for the runs of a program that lost a host to end");
   if (program.is_gone) return false;
-  if (program.written) program.log.written(*std::exchange(program.written, std::nullopt));
+  if (program.written) note_written(program, *std::exchange(program.written, std::nullopt));
   if (const auto why = why_not(program)) throw cannot(*why);
   SliceRecord& slice = *tables_.slices.find(program.slice);
   slice.is_moving = true;
@@ -435,7 +435,7 @@ void Recovery::end(Program& program) {
     callbacks_.is_back(program.slice);
     tables_.checkpoints.slice_is_back(program.slice);
   }
-  if (program.written) program.log.written(*std::exchange(program.written, std::nullopt));
+  if (program.written) note_written(program, *std::exchange(program.written, std::nullopt));
   if (program_of(program.session).get() == &program) {
     std::string shrunk;
     for (const auto& [axis, size] : std::exchange(program.shrunk, {}))

@@ -211,11 +211,21 @@ std::string Recovery::waits_for(SessionId session) const {
   return cat(program->waits_for, " devices, since ", program->lost, " was lost");
 }
 
+void Recovery::note_written(Program& program, StateVersion version) {
+  const SessionId session = program.session;
+  for (const RunId run : program.log.written(version)) {
+    callbacks_.ended(session, {.run = run,
+                               .error = Error(ErrorKind::kUnavailable,
+                                              "a host was lost that had part of the run, and the "
+                                              "states that it read are past: enqueue it again")});
+  }
+}
+
 void Recovery::checkpoint_written(SliceId slice, StateVersion version) {
   for (const auto& [session, program] : programs_) {
     if (program->slice != slice) continue;
     if (program->phase == Phase::kRuns) {
-      program->log.written(version);
+      note_written(*program, version);
     } else {
       program->written = version;
     }

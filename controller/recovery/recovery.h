@@ -169,6 +169,7 @@ class Recovery {
   bool install_again(Program& program, PlanId id,
                      const std::shared_ptr<const gangway::Program>& graph);
   bool restore(Program& program);
+  void note_written(Program& program, StateVersion version);
   bool must_leave(const Program& program, const SliceRecord& slice) const;
   std::set<DeviceRef> avoided(const Program& program) const;
   bool place(Program& program, SliceId slice, Programs& programs);

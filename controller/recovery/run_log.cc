@@ -61,7 +61,7 @@ void RunLog::spoil(StateVersion until, const std::string& why) {
   spoiled_why_ = why;
 }
 
-void RunLog::written(StateVersion version) {
+std::vector<RunId> RunLog::written(StateVersion version) {
   const bool is_whole = !spoiled_until_;  // Runs can repeat all that led to this version.
   if (spoiled_until_ && version >= *spoiled_until_) spoiled_until_.reset();
   if (version > base_) {
@@ -76,6 +76,7 @@ void RunLog::written(StateVersion version) {
   }
   // A run that commits nothing may still be under way. Its end is told without this log, so it is
   // not among those that are run again.
+  std::vector<RunId> past;
   for (auto at = entries_.begin(); at != end;) {
     by_run_.erase(at->frame.run);
     const size_t bytes = bytes_of(at->frame);
@@ -84,12 +85,14 @@ void RunLog::written(StateVersion version) {
       before_bytes_ += bytes;
       ++at;
     } else {
+      if (!at->is_under_way) past.push_back(at->frame.run);
       held_.shrink(bytes);
       at = entries_.erase(at);
     }
   }
   before_entries_.splice(before_entries_.end(), entries_, entries_.begin(), end);
   if (!before_ || before_bytes_ > kBeforeBytesMax) forget_before();
+  return past;
 }
 
 bool RunLog::step_back() {

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "controller/resources/owner_use.h"
 #include "controller/resources/slices.h"
@@ -59,8 +60,9 @@ class RunLog {
 
   // Nothing can be run again until there is a checkpoint of this version, or a later one.
   void spoil(StateVersion until, const std::string& why);
-  // There is a checkpoint of this version.
-  void written(StateVersion version);
+  // There is a checkpoint of this version. Returns runs before it that failed as a host was lost and
+  // were to be run again: they commit nothing, and the states that they read are past.
+  std::vector<RunId> written(StateVersion version);
   // The checkpoint of its base can't be read: it begins from the one before it. False: it can't.
   bool step_back();
   // From which version's states the log begins.

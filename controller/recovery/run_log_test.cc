@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 RunFrame run(uint64_t name) {
   return {.plan = PlanId(1), .run = RunId(name), .outputs = {ArrayId(name + 1)}};
@@ -61,10 +62,24 @@ TEST(RunLogTest, ARunWhoseEndCameBehindTheCheckpointIsNotToldTwice) {
   for (const uint64_t name : {10, 20, 30}) EXPECT_TRUE(log.add(run(name)));
   end(log, 10, 0);
   end(log, 30, 1);
-  log.written(StateVersion(1));  // 20 commits nothing, and is under way.
+  log.find(RunId(20))->is_under_way = true;  // It commits nothing.
+  EXPECT_THAT(log.written(StateVersion(1)), IsEmpty());
   EXPECT_EQ(log.find(RunId(20)), nullptr) << "whatever its end is, its client is told";
   EXPECT_TRUE(log.step_back());
   EXPECT_THAT(names_of(log), ElementsAre(10, 30));
+}
+
+TEST(RunLogTest, ARunThatALostHostEndedIsNotForgottenWhereItsStatesArePast) {
+  RunLog log;
+  for (const uint64_t name : {10, 20, 30, 40}) {
+    EXPECT_TRUE(log.add(run(name)));
+    log.find(RunId(name))->is_under_way = true;
+  }
+  end(log, 10, 1);
+  log.find(RunId(20))->is_under_way = false;  // It failed, and would be run again.
+  end(log, 40, 2);
+  EXPECT_THAT(log.written(StateVersion(2)), ElementsAre(RunId(20))) << "30 has yet to end";
+  EXPECT_THAT(names_of(log), IsEmpty());
 }
 
 TEST(RunLogTest, AProgramThatGoesOnFromACheckpointDoesNotStepBackToItsFirstValues) {

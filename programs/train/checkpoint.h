@@ -41,7 +41,7 @@ struct TrainingPosition {
 inline constexpr int64_t kPieceBytesMax = int64_t{64} << 20;
 
 struct SaveOptions {
-  int keep = 2;                               // Older checkpoints are removed.
+  int keep = 2;  // Older checkpoints are removed (CheckpointDir::prune).
   int64_t file_bytes_max = int64_t{5} << 30;  // Parameters are split over files of about this size.
   int64_t piece_bytes_max = kPieceBytesMax;
   // Which states' tensors, as patterns ("params.*"); none: all.

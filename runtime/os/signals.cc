@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -48,6 +49,12 @@ Signals::~Signals() {
   handler_fd = -1;
   close(read_fd_);
   close(write_fd_);
+}
+
+bool Signals::was_ignored(int number) const {
+  return std::ranges::any_of(before_, [number](const auto& one) {
+    return one.first == number && one.second.sa_handler == SIG_IGN;
+  });
 }
 
 int Signals::next() {

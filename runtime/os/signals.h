@@ -30,6 +30,8 @@ class Signals {
 
   // Suspends until one arrives; its number.
   int next();
+  // Whether this process ignored one of them before, as nohup has it ignore SIGHUP.
+  bool was_ignored(int number) const;
 
  private:
   Reactor& reactor_;

@@ -90,18 +90,12 @@ class Ends {
   };
   void take(int number) {
     if (number == SIGHUP && on_hangup_) return on_hangup_();
-    if (number == SIGHUP && hangup_is_ignored_) return;
+    if (number == SIGHUP && signals_.was_ignored(number)) return;
     // One terminal that goes sends SIGHUP several times: that is no hurry.
     if (!ends_->asked.is_set()) return ends_->ask();
     if (number != SIGHUP) ends_->at_once();
   }
-  static bool is_ignored(int number) {
-    struct sigaction action{};
-    sigaction(number, nullptr, &action);
-    return action.sa_handler == SIG_IGN;
-  }
 
-  const bool hangup_is_ignored_ = is_ignored(SIGHUP);  // Before signals_ takes its place.
   Signals signals_;
   const std::function<void()> on_hangup_;
   const std::shared_ptr<State> ends_ = std::make_shared<State>();
