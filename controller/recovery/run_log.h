@@ -60,8 +60,8 @@ class RunLog {
 
   // Nothing can be run again until there is a checkpoint of this version, or a later one.
   void spoil(StateVersion until, const std::string& why);
-  // There is a checkpoint of this version. Returns runs before it that failed as a host was lost and
-  // were to be run again: they commit nothing, and the states that they read are past.
+  // There is a checkpoint of this version. Returns runs before it that failed as a host was lost
+  // and were to be run again: they commit nothing, and the states that they read are past.
   std::vector<RunId> written(StateVersion version);
   // The checkpoint of its base can't be read: it begins from the one before it. False: it can't.
   bool step_back();
