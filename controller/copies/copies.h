@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "controller/lowering/plans.h"
+#include "controller/resources/planted_bugs.h"
 #include "runtime/os/landing_log.h"
 
 namespace gangway {
@@ -32,13 +33,15 @@ class CopyTable {
   };
   // `landings`: null: nobody looks.
   CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
-            Callbacks callbacks, std::shared_ptr<LandingLog> landings = nullptr)
+            Callbacks callbacks, std::shared_ptr<LandingLog> landings = nullptr,
+            const PlantedControllerBugs& planted = {})
       : hosts_(hosts),
         plans_(plans),
         slices_(slices),
         objects_(objects),
         callbacks_(std::move(callbacks)),
-        landings_(std::move(landings)) {}
+        landings_(std::move(landings)),
+        planted_(planted) {}
 
   void start(SessionId session, CopyFrame request);
   // Gets or puts a state of a slice, which may be another's that `session` may read; whoever asks
@@ -79,6 +82,7 @@ class CopyTable {
   ObjectTable& objects_;
   Callbacks callbacks_;
   const std::shared_ptr<LandingLog> landings_;
+  const PlantedControllerBugs planted_;
   std::map<uint64_t, Copy> copies_;
   uint64_t last_ = 0;
 };

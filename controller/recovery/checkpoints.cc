@@ -254,7 +254,7 @@ void Checkpoints::slice_gone(SliceId slice) {
 
 void Checkpoints::states_changed(SliceId slice) {
   const auto found = kept_.find(slice);
-  if (found == kept_.end()) return;
+  if (found == kept_.end() || options_.planted.keeps_layout_of_waiting_checkpoints) return;
   found->second->is_changed = true;
   callbacks_.withdraw(slice);
 }
@@ -546,7 +546,7 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
   if (version != StateVersion()) {
     const SliceRecord& record = at(slice);
     Layout layout = lay_out(record);
-    allow_missing(layout, record, version);
+    if (!options_.planted.expects_new_states_in_checkpoints) allow_missing(layout, record, version);
     Memory memory(*this, kept->session, worker(record, Use::kRestore), Use::kRestore, layout.bytes);
     const std::vector<std::string> missing =
         memory.read({.folder = cat(options_.folder, "/", callbacks_.place_of(kept->session)),

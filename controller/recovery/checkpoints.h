@@ -42,6 +42,7 @@
 
 #include "controller/copies/copies.h"
 #include "controller/copies/states_read.h"
+#include "controller/resources/planted_bugs.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/stop.h"
@@ -87,6 +88,7 @@ class Checkpoints {
   struct Options {
     std::string folder;  // An absolute path; empty: there is none.
     Logger log;
+    PlantedControllerBugs planted;
   };
   Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
               CopyTable& copies, Callbacks callbacks, Options options);

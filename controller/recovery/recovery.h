@@ -46,6 +46,7 @@
 #include "controller/copies/copies.h"
 #include "controller/recovery/checkpoints.h"
 #include "controller/recovery/run_log.h"
+#include "controller/resources/planted_bugs.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/stop.h"
@@ -78,8 +79,11 @@ class Recovery {
     std::function<void(SessionId, Message&&)> act;  // On what the client has sent, which waited.
     std::function<void(SliceId)> moves, is_back;    // For who reads its states.
   };
-  Recovery(const Tables& tables, Callbacks callbacks)
-      : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
+  Recovery(const Tables& tables, Callbacks callbacks, const PlantedControllerBugs& planted = {})
+      : tables_(tables),
+        callbacks_(std::move(callbacks)),
+        planted_(planted),
+        fibers_(tables.reactor) {}
 
   // Checkpoints of this slice are kept from now on. `base`: it has just been given the states of
   // this version's checkpoint; 0: it has the first values of its states, and what was done since.
@@ -184,6 +188,7 @@ class Recovery {
 
   const Tables tables_;
   const Callbacks callbacks_;
+  const PlantedControllerBugs planted_;
   std::map<SessionId, ProgramPtr> programs_;
   int moving_ = 0;
   WaitQueue changed_;

@@ -23,6 +23,20 @@ struct PlantedControllerBugs {
   bool cuts_overlaid_runs = false;
   // What a program is charged counts twice.
   bool charges_twice = false;
+  // A copy whose host was lost counts as one that nobody writes to any more.
+  bool settles_lost_copies = false;
+  // A run that was told has its time limit again when it is run once more.
+  bool limits_told_runs_again = false;
+  // Recovery does not know a program that came back behind a restart of the controller.
+  bool forgets_resumed_programs = false;
+  // A program's record has its slices as they lie now, in place of those that were asked for.
+  bool records_shrunk_slices = false;
+  // A checkpoint that waits for its version leaves out states that are placed meanwhile.
+  bool keeps_layout_of_waiting_checkpoints = false;
+  // A state that is younger than the newest checkpoint is expected in it.
+  bool expects_new_states_in_checkpoints = false;
+  // States that no executable has any more are to be restored too.
+  bool restores_released_states = false;
 };
 
 }  // namespace gangway

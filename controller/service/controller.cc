@@ -67,7 +67,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                  copy_ended(session, kind, done);
                },
                [this](SessionId session) { return holder_name(session); }},
-              options_.landings),
+              options_.landings, options_.planted),
       shared_states_(slices_, runs_, copies_,
                      {[this](const std::string& owner, const std::string& name) {
                         return find_program(owner, name);
@@ -92,9 +92,9 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            [this](SessionId session, StateVersion version) {
              logs_.say(session, cat("a checkpoint of version ", version, " is written"));
            }},
-          {.folder = options_.checkpoint_folder, .log = options_.log}),
+          {.folder = options_.checkpoint_folder, .log = options_.log, .planted = options_.planted}),
       recovery_({reactor, hosts_, slices_, objects_, plans_, runs_, copies_, checkpoints_},
-                recovery_callbacks()),
+                recovery_callbacks(), options_.planted),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =

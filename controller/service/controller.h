@@ -258,7 +258,7 @@ class Controller {
     slices_.at(slice, session).asked = asked;
   }
   void note_restored(SessionId session, SliceId slice, StateVersion version) {
-    recovery_.keep(session, slice, version);
+    if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
   }
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.

@@ -107,7 +107,8 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
       record.is_checkpointed = checkpoints_.newest(slice->id).has_value();
     }
     slices.emplace(slice->id, static_cast<uint32_t>(slices.size()));
-    record.slices.push_back({slice->asked, slice->readers});
+    const bool has_shape = options_.planted.records_shrunk_slices;
+    record.slices.push_back({has_shape ? slice->shape : slice->asked, slice->readers});
   }
   bool is_repeated = false;
   for (const auto& [id_of_plan, named] : session.executables) {
