@@ -64,7 +64,10 @@ ResumedPrograms::ResumedPrograms(Reactor& reactor, Controller& controller, Clien
       options_(std::move(options)),
       fibers_(reactor) {}
 
-ResumedPrograms::~ResumedPrograms() = default;
+ResumedPrograms::~ResumedPrograms() {
+  is_ending_ = true;
+  fibers_.cancel();
+}
 
 void ResumedPrograms::bring_back(const std::vector<ProgramRecord>& programs) {
   for (const ProgramRecord& one : programs) {
@@ -115,6 +118,8 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
                          {"version", resumed.value().value}});
       return;
     }
+    // Whatever a call that was cut off says: it is not tried again here, and its record stays.
+    if (is_ending_) return;
     const Error& why = resumed.error();
     const bool is_open = sessions_.is_open(session->id);
     if (why.kind() == ErrorKind::kCancelled && is_open) throw Error(why);

@@ -71,6 +71,7 @@ class ResumedPrograms {
   ClientSessions& sessions_;
   StateWriter& writer_;
   const Options options_;
+  bool is_ending_ = false;
   FiberGroup fibers_;
 };
 

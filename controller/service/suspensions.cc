@@ -280,9 +280,20 @@ Suspensions::Taken Suspensions::take(SessionId id, const Program& program) {
   require_room(id, program);
   const std::string holder = clients_.holder_name(id);
   Taken taken;
+  const auto hosts = std::make_shared<std::vector<HostId>>();
+  taken.hosts = std::shared_ptr<void>(nullptr, [&table = tables_.hosts, hosts](void*) {
+    for (const HostId host : *hosts) table.drop(host);
+  });
+  const auto keep_hosts = [&](const std::vector<Reservation>& wanted) {
+    for (const Reservation& item : wanted) {
+      tables_.hosts.keep(item.at.host);
+      hosts->push_back(item.at.host);
+    }
+  };
   const auto hold = [&](const Reservations& wanted) {
     const auto short_of = tables_.hosts.reserve(holder, *wanted);
     GW_ASSERT(!short_of);
+    keep_hosts(*wanted);
     return std::make_shared<Holding>(tables_.hosts, holder, wanted);
   };
   for (const PlanRecord* plan : plans_of(id)) {
@@ -300,6 +311,7 @@ Suspensions::Taken Suspensions::take(SessionId id, const Program& program) {
     const std::vector<Reservation>& overlaid = memory->second.overlaid;
     if (const auto short_of = tables_.hosts.reserve_overlaid(holder, overlaid))
       throw no_room(*short_of);
+    keep_hosts(overlaid);
     taken.overlaid[plan->id] = std::make_shared<OverlaidHolding>(tables_.hosts, holder, overlaid);
   }
   return taken;

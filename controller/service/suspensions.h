@@ -84,6 +84,7 @@ class Suspensions {
   };
   // What a resumed program has reserved again, until it has come back.
   struct Taken {
+    std::shared_ptr<void> hosts;  // Which stay, also lost ones, until all that follows has gone.
     std::map<PlanId, std::shared_ptr<Holding>> plans;
     std::map<PlanId, std::shared_ptr<OverlaidHolding>> overlaid;
     std::map<SliceId, std::vector<std::shared_ptr<Holding>>> states;
