@@ -252,12 +252,16 @@ class Controller {
   // See checkpoints.h and recovery.h. Suspends.
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
-  // The two for a program that an earlier controller had: its slice lies on fewer devices than its
-  // client asked for; its states are those of this version's checkpoint.
+  // For a program that an earlier controller had: its slice lies on fewer devices than its client
+  // asked for; nobody is to see its states yet; they are those of this version's checkpoint.
   void note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
     slices_.at(slice, session).asked = asked;
   }
+  void note_resuming(SessionId session, SliceId slice) {
+    slices_.at(slice, session).is_resuming = true;
+  }
   void note_restored(SessionId session, SliceId slice, StateVersion version) {
+    slices_.at(slice, session).is_resuming = false;
     if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
   }
 

@@ -160,6 +160,8 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
     for (const std::string& reader : program.slices[slice].readers)
       controller_.shared_states(id).allow_read(id, slices.back(), reader);
   }
+  const SliceId kept = slices.at(program.kept_slice);
+  controller_.note_resuming(id, kept);
   std::vector<PlanId> plans;
   for (size_t i = 0; i < program.executables.size(); ++i) {
     const ProgramRecord::Executable& executable = program.executables[i];
@@ -172,7 +174,6 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
                                 {executable.name, executable.program, executable.position,
                                  std::make_shared<OwnerUse::Hold>(std::move(held))});
   }
-  const SliceId kept = slices.at(program.kept_slice);
   controller_.checkpoints().keep(id, kept, program.recovery);
   const StateVersion version = or_begin_again([&] { return restore(program, id, kept); });
   controller_.note_restored(id, kept, version);

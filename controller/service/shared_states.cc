@@ -64,6 +64,12 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
   const SliceRecord* const slice = session ? shared_slice(reader, *session, text) : nullptr;
   GW_REQUIRE(slice != nullptr, "there is no program \"", text,
              "\" whose states this client may read: expected \"owner/name\" of one that has some");
+  if (slice->is_resuming) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("states: the program \"", text,
+                    "\" is brought back behind a restart of its controller"),
+                {}, "try again later");
+  }
   Opened opened{.slice = slice->id};
   for (const auto& [name, state] : slice->placed_states) opened.states.emplace(name, state.type);
   return opened;
