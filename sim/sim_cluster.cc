@@ -49,8 +49,8 @@ std::shared_ptr<OrderLog> SimCluster::new_order_log() const {
 }
 
 std::shared_ptr<LandingLog> SimCluster::new_landings() const {
-  if (options_.landings != nullptr || landing_log_of_test == nullptr) return options_.landings;
-  return landing_log_of_test();
+  if (options_.new_landings != nullptr) return options_.new_landings();
+  return landing_log_of_test == nullptr ? nullptr : landing_log_of_test();
 }
 
 std::unique_ptr<ControllerService> SimCluster::make_controller() {

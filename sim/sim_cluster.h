@@ -21,6 +21,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,8 +62,9 @@ struct SimClusterOptions {
   std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
   // As HostOptions; null: checked_order_log(), another one for each controller.
   std::shared_ptr<OrderLog> order_log;
-  // As HostOptions; null: landing_log_of_test(), another one for each controller.
-  std::shared_ptr<LandingLog> landings;
+  // As HostOptions, another one for each controller, which counts requests from the beginning;
+  // null: landing_log_of_test().
+  std::function<std::shared_ptr<LandingLog>()> new_landings;
   bool order_collectives = true;          // As HostOptions.
   std::shared_ptr<ChargeLog> charge_log;  // As ControllerOptions.
   // As ControllerOptions.

@@ -7,22 +7,22 @@ namespace gangway::history {
 namespace {
 
 constexpr DrawRow kDraws[] = {
-    {Draw::kLimitsBesideLosses, false, "time limits of runs, and hosts that are lost",
+    {Draw::kLimitsBesideLosses, true, "time limits of runs, and hosts that are lost",
      "a time limit that begins again where a told run is run once more"},
-    {Draw::kLossesBehindARestart, false, "hosts that are lost behind a restart of the controller",
+    {Draw::kLossesBehindARestart, true, "hosts that are lost behind a restart of the controller",
      "a program that came back behind a restart and is not known to recovery"},
-    {Draw::kRestartsOfWhatShrank, false, "restarts of programs that have shrunk",
+    {Draw::kRestartsOfWhatShrank, true, "restarts of programs that have shrunk",
      "a record that has the shrunk slice beside the program as it was"},
-    {Draw::kLossesBehindANewState, false,
+    {Draw::kLossesBehindANewState, true,
      "hosts that are lost before a checkpoint holds a new state",
      "a state that is not brought back, since the newest checkpoint does not have it"},
-    {Draw::kLossesBehindACheckpointAfterANewState, false,
+    {Draw::kLossesBehindACheckpointAfterANewState, true,
      "hosts that are lost behind the first checkpoint after a new state",
      "a checkpoint that leaves out a state which was placed while it waited"},
-    {Draw::kLossesBehindAReleasedState, false,
+    {Draw::kLossesBehindAReleasedState, true,
      "hosts that are lost after an executable and its state were released",
      "a state that is brought back, or held to be lost, after it was released"},
-    {Draw::kHostsThatStandStill, false, "hosts that stand still until they count as lost",
+    {Draw::kHostsThatStandStill, true, "hosts that stand still until they count as lost",
      "a lost host that writes what was asked of it into memory that others have by then"},
 };
 

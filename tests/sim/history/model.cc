@@ -115,17 +115,21 @@ class Follower {
   std::optional<Misfit> look(const Op& op) {
     if (op.outcome != Outcome::kTold) return std::nullopt;
     if (op.kind == OpKind::kCompile || op.kind == OpKind::kRelease) return std::nullopt;
-    const std::vector<Branch> before = branches_;
-    std::erase_if(branches_, [&](const Branch& branch) {
+    const auto shows = [&](const Branch& branch) {
       const auto values = shown(branch, op);
-      return !values || !fits(op.seen, *values);
-    });
-    if (!branches_.empty()) return std::nullopt;
-    const auto expected = shown(before.back(), op);
-    std::string why =
-        !expected ? cat("there is no such version; the newest is ", before.back().traces.size() - 1)
-                  : cat("expected ", to_string(*expected));
-    if (before.size() > 1) why += cat(", or one of ", before.size() - 1, " others");
+      return values && fits(op.seen, *values);
+    };
+    if (std::ranges::any_of(branches_, shows)) {
+      if (branches_.size() > 1)
+        std::erase_if(branches_, [&](const Branch& branch) { return !shows(branch); });
+      return std::nullopt;
+    }
+    const Branch& last = branches_.back();
+    const auto expected = shown(last, op);
+    std::string why = !expected
+                          ? cat("there is no such version; the newest is ", last.traces.size() - 1)
+                          : cat("expected ", to_string(*expected));
+    if (branches_.size() > 1) why += cat(", or one of ", branches_.size() - 1, " others");
     return Misfit{program_, op.number, why};
   }
 

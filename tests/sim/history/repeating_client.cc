@@ -67,6 +67,7 @@ bool RepeatingClient::visit(bool is_last) {
     const bool begins_another = !is_last && rng_.chance(0.3);
     if (is_last || begins_another) {
       if (!end(*repetition, rng_.chance(0.3))) return false;
+      run_others(client);
       read(client);
     }
     if (is_last) {
@@ -121,10 +122,27 @@ void RepeatingClient::read(const Client& client) {
   Values values;
   const Slice slice = client.slices().at(0);
   for (const char* name : {"count", "trace"}) values[name] = value_of(slice.read_state(name));
+  for (const std::string& name : client.executables()) {
+    if (name != kStep) values[own_state(name)] = value_of(slice.read_state(own_state(name)));
+  }
   stage_.history.told(op, values);
 }
 
-// Nobody runs it, so its state is the one that it began with.
+void RepeatingClient::run_others(const Client& client) {
+  for (const std::string& name : client.executables()) {
+    if (name == kStep) continue;
+    const Executable executable = client.executable(name);
+    for (uint64_t left = rng_.below(4); left > 0; --left) {
+      const int64_t x = next_x_++;
+      const size_t op = stage_.history.begin(
+          {.kind = OpKind::kRun, .program = program_, .executable = name, .x = x});
+      stage_.history.told(op, results_of(executable.run({{"x", as_input(x)}}), name));
+      ++done_;
+    }
+  }
+}
+
+// It runs only while nothing is repeated.
 void RepeatingClient::compile(const Client& client, const Repeat& repetition,
                               std::vector<Executable>& held) {
   const std::string name = cat("extra-", ++compiled_);

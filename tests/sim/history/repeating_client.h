@@ -33,6 +33,8 @@ class RepeatingClient {
   // Until the repetition has ended, which is to be changed then. False: a restart came between.
   bool end(const Repeat& repetition, bool cancels);
   void read(const Client& client);
+  // Those that came beside the repeated one, a few times, while nothing is repeated.
+  void run_others(const Client& client);
   // It stays when `held` goes after the client has detached.
   void compile(const Client& client, const Repeat& repetition, std::vector<Executable>& held);
   Standing& standing() { return stage_.programs[program_]; }

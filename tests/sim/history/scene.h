@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/resources/planted_bugs.h"
 #include "tests/sim/history/draw.h"
 
 namespace gangway::history {
@@ -23,8 +24,8 @@ struct SceneReport {
   std::string history;  // All of it, a line each.
 };
 
-// The same seed and draws give the same report.
-SceneReport play(uint64_t seed, const Draws& draws);
+// The same seed, draws and bugs give the same report.
+SceneReport play(uint64_t seed, const Draws& draws, const PlantedControllerBugs& planted = {});
 // What a failed test prints.
 std::string to_string(const SceneReport& report);
 
