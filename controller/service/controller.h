@@ -185,8 +185,7 @@ class Controller {
   const SliceRecord& allocate(SessionId session, const SliceShape& shape,
                               const StopToken& stop = {});
   void release_slice(SliceId slice);
-  // Suspends. From the wire form, verified. kOverloaded where its owner may have no more of the
-  // controller's memory.
+  // Suspends. From the wire form, verified. kOverloaded where its owner may have no more memory.
   ReadProgram read_program(SessionId session, std::vector<std::byte> bytes);
   // Suspends, also while the program is suspended.
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
@@ -252,8 +251,8 @@ class Controller {
   // See checkpoints.h and recovery.h. Suspends.
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
-  // For a program that an earlier controller had: its slice lies on fewer devices than its client
-  // asked for; nobody is to see its states yet; they are those of this version's checkpoint.
+  // For a program that an earlier controller had: its slice has fewer devices than were asked for;
+  // nobody is to see its states yet; they are this version's checkpoint's.
   void note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
     slices_.at(slice, session).asked = asked;
   }

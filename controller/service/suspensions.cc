@@ -8,8 +8,8 @@
 namespace gangway {
 namespace {
 
-Error closed(SessionId id) {
-  return {ErrorKind::kUnavailable, cat("suspend: client ", id, ": its session was closed")};
+Error closed(SessionId id, const char* what) {
+  return {ErrorKind::kUnavailable, cat(what, ": client ", id, ": its session was closed")};
 }
 
 Error stays_suspended(const char* what, const Error& why, const Error& why_not_back) {
@@ -39,25 +39,25 @@ Suspensions::Program* Suspensions::when_it_stands_still(SessionId id, const Stop
   }
 }
 
-Suspensions::Program& Suspensions::require_there(SessionId id) {
+Suspensions::Program& Suspensions::require_there(SessionId id, const char* what) {
   const auto found = programs_.find(id);
-  if (found == programs_.end()) throw closed(id);
+  if (found == programs_.end()) throw closed(id, what);
   return found->second;
 }
 
 int64_t Suspensions::suspend(SessionId id, const StopToken& asker) {
   if (when_it_stands_still(id, asker) != nullptr) return host_bytes(id);
-  if (!clients_.is_open(id)) throw closed(id);
+  if (!clients_.is_open(id)) throw closed(id, "suspend");
   programs_[id];
   tables_.runs.hold(id);
   while (programs_.contains(id) && !is_quiet(id)) changed_.wait("for the runs of a program to end");
-  require_there(id);
+  require_there(id, "suspend");
   const Requests requests = requests_of(id, true);
   Moved moved = ask_hosts(requests);
-  require_there(id);
+  require_there(id, "suspend");
   if (moved.failed) {
     const Moved back = undo(requests, moved);
-    Program& program = require_there(id);
+    Program& program = require_there(id, "suspend");
     if (back.failed) {
       program.bytes = std::move(moved.bytes);
       stay(program, back);
@@ -68,7 +68,7 @@ int64_t Suspensions::suspend(SessionId id, const StopToken& asker) {
     tables_.runs.let_go_on(id);
     throw Error(*moved.failed);
   }
-  Program& program = require_there(id);
+  Program& program = require_there(id, "suspend");
   program.bytes = std::move(moved.bytes);
   count(program, 1);
   give_back(id, program);
@@ -84,14 +84,14 @@ void Suspensions::resume(SessionId id, const StopToken& asker) {
   programs_.at(id).is_moving = true;
   const Requests requests = requests_of(id, false);
   const Moved moved = ask_hosts(requests);
-  Program& program = require_there(id);
+  Program& program = require_there(id, "resume");
   if (moved.failed && program.keeps_devices) {
     stay(program, moved);
     throw Error(*moved.failed);
   }
   if (moved.failed) {
     const Moved back = undo(requests, moved);
-    require_there(id);
+    require_there(id, "resume");
     if (back.failed) {
       hand_out(id, std::move(taken));
       Moved away = moved;

@@ -103,7 +103,7 @@ class Suspensions {
   Moved undo(Requests requests, const Moved& moved);
   void stay(Program& program, const Moved& on_devices);
   void hand_out(SessionId id, Taken taken);
-  Program& require_there(SessionId id);
+  Program& require_there(SessionId id, const char* what);
   void give_back(SessionId id, Program& program);
   Taken take(SessionId id, const Program& program);
   void require_room(SessionId id, const Program& program);

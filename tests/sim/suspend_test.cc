@@ -328,6 +328,36 @@ TEST(SuspendTest, WhatLiesOnAHostThatIsLostMeanwhileFailsAndTheRestComesBack) {
   });
 }
 
+// What it has reserved again is given back although the host is gone by then.
+TEST(SuspendTest, AProgramThatEndsWhileItIsResumedOnAHostThatIsLostLeavesNothingBehind) {
+  const auto reactor = Reactor::make_simulated({.seed = 3, .time_limit_ns = 200 * kSecond});
+  reactor->run([&] {
+    SimCluster cluster(*reactor, {.host_timeout_ms = 1000});
+    const Client client = cluster.connect("client", named("trainer")),
+                 other = cluster.connect("other", named("other"));
+    {
+      const Slice slice = client.allocate({.devices = kDevices});
+      const Executable step = slice.compile(trainer(16));
+      losses(step, 16, 0, 2);
+      other.suspend_program("trainer");
+      cluster.stop(1);
+      std::optional<Error> refused;
+      Fiber resumes = reactor->spawn(
+          "resume", [&] { refused = error_of([&] { other.resume_program("trainer"); }); });
+      pass(*reactor, 10 * kMillisecond);
+      EXPECT_FALSE(refused) << "its host does not answer";
+      other.stop_program("trainer", 0);
+      pass(*reactor, 10 * kSecond);
+      ASSERT_TRUE(refused);
+      EXPECT_THAT(refused->what(), HasSubstr("resume: client 1: its session was closed"));
+      resumes.join();
+    }
+    client.close();
+    other.close();
+    EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
+  });
+}
+
 TEST(SuspendTest, WhatIsNotThereAndWhatIsAnothersIsSaidToBeSo) {
   const auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {

@@ -9,8 +9,7 @@ void Director::direct() {
   while (!stage_.is_over()) {
     stage_.pass_up_to(rng_, 6 * kMillisecond);
     bring_hosts_back(false);
-    const bool may_lose = !has_restarted_ || !stage_.drawn.losses_stop_at_a_restart;
-    if (losses_ > 0 && may_lose && rng_.chance(0.4) && stage_.may_lose_a_host()) lose_a_host();
+    if (losses_ > 0 && rng_.chance(0.4) && stage_.may_lose_a_host()) lose_a_host();
     if (restarts_ > 0 && rng_.chance(0.3) && stage_.may_lose_its_controller()) restart_controller();
   }
   bring_hosts_back(true);
@@ -49,7 +48,6 @@ void Director::lose_a_host() {
 
 void Director::restart_controller() {
   --restarts_;
-  has_restarted_ = true;
   note("the controller ends");
   stage_.history.controller_ended();
   stage_.cluster.end_controller();

@@ -42,7 +42,6 @@ class Director {
   Rng rng_;
   const int64_t host_timeout_ns_;
   int losses_, restarts_;
-  bool has_restarted_ = false;
   std::map<int, int64_t> away_until_ns_;
   std::vector<std::string> events_;
 };

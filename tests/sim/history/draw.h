@@ -1,38 +1,12 @@
-// What a seed draws: a small cluster, programs on it, and what happens to them. Things that meet
-// are drawn once seeds with them were seen to fit; the others are left out, by name (kDraws).
+// What a seed draws: a small cluster, programs on it, and what happens to them.
 //
 // Threads: pure.
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 
 namespace gangway::history {
-
-// Things that meet.
-enum class Draw : uint8_t {
-  kLimitsBesideLosses,
-  kLossesBehindARestart,
-  kRestartsOfWhatShrank,
-  kLossesBehindANewState,
-  kLossesBehindACheckpointAfterANewState,
-  kLossesBehindAReleasedState,
-  kHostsThatStandStill,
-};
-
-struct DrawRow {
-  Draw draw;
-  bool is_drawn;
-  const char* name;
-  const char* finds;  // What it is there to find.
-};
-
-using Draws = std::set<Draw>;
-// Those that are drawn.
-Draws drawn_today();
-// The others, a line each: what they are, and what they are there to find.
-std::string left_out_today();
 
 struct Drawn {
   int hosts = 3;     // Of two devices each; a program lies on four.
@@ -41,7 +15,6 @@ struct Drawn {
   // they go on.
   int restarts = 0;
   int losses = 0;  // Of hosts.
-  bool losses_stop_at_a_restart = false;
   // A host is lost only once the newest checkpoint came behind the newest state.
   bool losses_wait_for_new_states = false;
   bool hosts_stand_still = false;  // Some of the lost ones: for longer than the timeout.
@@ -53,7 +26,7 @@ struct Drawn {
   uint64_t every = 6;       // Versions between two checkpoints.
   int64_t step_us = 200;
 };
-Drawn draw(uint64_t seed, const Draws& draws);
+Drawn draw(uint64_t seed);
 // "3 hosts, 2 programs, ..."
 std::string to_string(const Drawn& drawn);
 

@@ -18,10 +18,19 @@ TEST_P(HistoryTest, WhatWasToldIsNotTakenBackWhateverHappens) {
 INSTANTIATE_TEST_SUITE_P(Range, HistoryTest,
                          testing::Range<uint64_t>(0, GW_HISTORY_SEEDS / kSeedsOfRange));
 
+// 3: a controller that was to end brought a program back for ever; 186: it aborted where a program
+// ended while it was resumed; 308, 388: readers were shown states that were not yet back.
+TEST(HistoryOfASeedTest, FitsWhereItOnceDidNot) {
+  for (const uint64_t seed : {3, 186, 308, 388}) {
+    const SceneReport report = play(seed);
+    EXPECT_TRUE(report.problems.empty()) << "seed " << seed << ": " << to_string(report);
+  }
+}
+
 TEST(HistoryOfASeedTest, IsTheSameEachTime) {
   for (uint64_t seed = tests::test_seed(), last = seed + 3; seed < last; ++seed) {
-    const SceneReport report = play(seed, drawn_today());
-    const SceneReport again = play(seed, drawn_today());
+    const SceneReport report = play(seed);
+    const SceneReport again = play(seed);
     EXPECT_EQ(report.history, again.history) << "seed " << seed;
     EXPECT_EQ(report.events, again.events) << "seed " << seed;
   }

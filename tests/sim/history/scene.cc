@@ -45,6 +45,19 @@ std::string all_of(const History& history) {
   return text;
 }
 
+// Reports it, also of a simulation that passed its time limit.
+struct WhatHappened {
+  ~WhatHappened() {
+    report.events = director.events();
+    for (const auto& [fault, at_ns] : faults.happened()) report.events.push_back(to_string(fault));
+    report.history = all_of(stage.history);
+  }
+  SceneReport& report;
+  const Stage& stage;
+  const Director& director;
+  const FaultInjector& faults;
+};
+
 // Until what clients held is freed, where it is.
 void wait_until_freed(Reactor& reactor, const SimCluster& cluster) {
   const int64_t until_ns =
@@ -77,19 +90,7 @@ void play_on(Reactor& reactor, uint64_t seed, const TempDir& root,
   std::vector<std::unique_ptr<RepeatingClient>> repeating;
   FaultInjector faults(reactor, cluster, harmless_faults(seed, drawn));
   Director director(stage, rng.fork(1), kHostTimeoutMs);
-  // Also of a simulation that passed its time limit.
-  struct WhatHappened {
-    ~WhatHappened() {
-      report.events = director.events();
-      for (const auto& [fault, at_ns] : faults.happened())
-        report.events.push_back(to_string(fault));
-      report.history = all_of(stage.history);
-    }
-    SceneReport& report;
-    const Stage& stage;
-    const Director& director;
-    const FaultInjector& faults;
-  } const happened{report, stage, director, faults};
+  const WhatHappened happened{report, stage, director, faults};
   WaitQueue ended;
   int living = 0;
   FiberGroup fibers(reactor);  // They end before what they refer to, also if this one is cancelled.
@@ -135,8 +136,8 @@ void play_on(Reactor& reactor, uint64_t seed, const TempDir& root,
 
 }  // namespace
 
-SceneReport play(uint64_t seed, const Draws& draws, const PlantedControllerBugs& planted) {
-  SceneReport report{.drawn = draw(seed, draws)};
+SceneReport play(uint64_t seed, const PlantedControllerBugs& planted) {
+  SceneReport report{.drawn = draw(seed)};
   const TempDir root;
   const auto reactor = Reactor::make_simulated({.seed = seed, .time_limit_ns = kTimeLimitNs});
   reactor->on_unhandled_error = [&](const std::string& fiber, const Error& error) {

@@ -24,8 +24,8 @@ struct SceneReport {
   std::string history;  // All of it, a line each.
 };
 
-// The same seed, draws and bugs give the same report.
-SceneReport play(uint64_t seed, const Draws& draws, const PlantedControllerBugs& planted = {});
+// The same seed and bugs give the same report.
+SceneReport play(uint64_t seed, const PlantedControllerBugs& planted = {});
 // What a failed test prints.
 std::string to_string(const SceneReport& report);
 

@@ -10,7 +10,7 @@ void expect_range_fits(uint64_t first) {
   size_t told = 0;
   int happened = 0;
   for (uint64_t seed = first; seed < first + kSeedsOfRange; ++seed) {
-    const SceneReport report = play(seed, drawn_today());
+    const SceneReport report = play(seed);
     told += report.told;
     happened += report.lost + report.restarted;
     EXPECT_TRUE(report.problems.empty()) << "seed " << seed << ": " << to_string(report);

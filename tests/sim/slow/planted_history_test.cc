@@ -30,11 +30,11 @@ void expect_found(const PlantedControllerBugs& planted,
   const uint64_t first = tests::test_seed();
   for (int i = 0; i < kSeedsMax; ++i) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
-    const SceneReport report = play(seed, drawn_today(), planted);
+    const SceneReport report = play(seed, planted);
     if (report.problems.empty()) continue;
     std::fprintf(stderr, "found by seed %d of %d\n", i + 1, kSeedsMax);
     EXPECT_THAT(report.problems, Contains(problem));
-    EXPECT_THAT(play(seed, drawn_today()).problems, IsEmpty());
+    EXPECT_THAT(play(seed).problems, IsEmpty());
     return;
   }
   ADD_FAILURE() << "no seed finds it";
