@@ -34,7 +34,7 @@ class Parts {
 
   // How many devices hold the same part.
   int64_t copies() const { return product(copies_); }
-  // Which of them a device is; -1 where it holds none of a sum.
+  // The device's number among those that hold the same part; -1 if it holds none of a sum.
   int64_t copy_of(int64_t device) const {
     for (const int axis : firsts_) {
       if (mesh_.coordinate(device, axis) != 0) return -1;
@@ -68,7 +68,7 @@ class Parts {
       for (const int axis : cuts_[dim]) {
         rows = part_rows(rows, axis);
         begin += mesh_.coordinate(device, axis) * rows;
-        // What lies behind an outer part's rows is padding of the inner ones.
+        // Rows behind an outer part's rows are padding in the inner parts.
         begin = std::min(begin, end);
         end = std::min(end, begin + rows);
       }
@@ -150,7 +150,7 @@ class Parts {
 
   const Type& type_;
   const Mesh& mesh_;
-  std::vector<std::vector<int>> cuts_;  // By dimension, outer first.
+  std::vector<std::vector<int>> cuts_;  // Indexed by dimension, outer axis first.
   std::vector<int> copies_;             // Axes along which devices hold the same.
   std::vector<int> firsts_;             // Axes along which only the first device holds anything.
 };

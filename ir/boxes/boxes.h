@@ -1,22 +1,24 @@
-// Boxes: who sends which part of a tensor to whom when it goes from one mesh to another. A pure
-// function of the type and both shardings, so that hosts need not tell one another: each lists what
-// its own devices send and receive, and both ends of a copy list the same box.
+// Boxes: which device sends which part of a tensor to which device when the tensor moves from one
+// mesh to another. A pure function of the type and both shardings, so hosts need not exchange it:
+// each lists what its own devices send and receive, and both ends of a copy list the same box.
 //
-// Every device of the second mesh gets each element of its part once. Where several devices of the
-// first mesh hold it, the receivers are dealt out among them in turn, so that they send alike.
+// Every device of the second mesh gets each element of its part once. If several devices of the
+// first mesh hold the part, its receivers are dealt out among them in turn, so that all of them
+// send about as much.
 //
 // Invariants
-//  - Boxes are in rows of the whole tensor, are never empty and hold no padding: receivers fill
+//  - Boxes count rows of the whole tensor, are never empty and hold no padding: receivers fill
 //    theirs with zeros.
-//  - Terms of a sum don't cross: what is partial is converted on its own mesh first
-//    (ir/transforms/conversions). A value may arrive partial: of a sum the first device along the
-//    axis gets it, the others hold zeros; a maximum or minimum all get.
+//  - Terms of a sum don't cross: a partial value is converted on its own mesh first
+//    (ir/transforms/conversions). A value may arrive partial: a sum goes to the first device
+//    along the axis, the others hold zeros; a maximum or minimum goes to all devices.
 //
 // Shapes: a part's first row is the first of its box; parts are nested and ceil-sized as
 // ir/types/sharding.h says.
 // Threads: pure functions.
 // Errors: kInvalid when a sharding does not fit the type or its mesh, or the first one is partial.
-// Cost: of a device, the copies that it takes part in; not the devices of either mesh.
+// For one device, proportional to the copies that it takes part in, not to the devices of either
+// mesh.
 #pragma once
 
 #include <compare>
@@ -42,10 +44,10 @@ struct BoxCopy {
   friend auto operator<=>(const BoxCopy&, const BoxCopy&) = default;
 };
 
-// The rows of the whole tensor that a device holds; some size is 0 where it holds none.
+// The rows of the whole tensor that a device holds; some size is 0 if the device holds none.
 Box box_of(const Type& type, const MeshSharding& at, int64_t device);
 
-// Ascending by receiver; by sender.
+// boxes_sent() is in ascending order of receivers, boxes_received() of senders.
 std::vector<BoxCopy> boxes_sent(const Type& type, const MeshSharding& from, const MeshSharding& to,
                                 int64_t device);
 std::vector<BoxCopy> boxes_received(const Type& type, const MeshSharding& from,

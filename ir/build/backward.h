@@ -1,5 +1,5 @@
-// One backward pass over the function that a builder holds: what gradients() and the derivatives of
-// bodies share.
+// One backward pass over the function that a builder holds; gradients() and the derivatives of
+// bodies share it.
 //
 // Threads: one thread, the builder's.
 // Errors: kInvalid when an active path passes an op without a gradient, named with its line.
@@ -13,13 +13,14 @@
 
 namespace gangway::internal {
 
-// What the wanted values reach in the first `nodes` nodes: only that is differentiated.
+// Marks the values among the first `nodes` nodes that depend on the wanted values: only those are
+// differentiated.
 std::vector<bool> active_values(const Function& function, NodeId nodes,
                                 const std::vector<ValueId>& wanted);
 
 class Backward {
  public:
-  // What an op without a gradient does on a path that is differentiated.
+  // How a path that is differentiated treats an op without a gradient.
   enum class Missing { kRefused, kPassedBy };
 
   // Differentiates the nodes that the builder holds now.
@@ -40,7 +41,7 @@ class Backward {
   void recompute(uint32_t region, std::map<ValueId, Value>& values);
 
   Builder& builder_;
-  NodeId nodes_;  // Of the forward pass; the nodes after these were added here.
+  NodeId nodes_;  // Nodes of the forward pass; this object added the nodes after these.
   Loc loc_;
   Missing missing_;
   std::vector<bool> active_;

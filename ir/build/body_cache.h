@@ -1,5 +1,5 @@
-// What was derived from the bodies of scans and calls while a function is traced, so that nodes
-// that share a body share what is derived from it too.
+// Caches the derivatives of the bodies of scans and calls while a function is traced, so that nodes
+// that share a body share its derivatives too.
 //
 // Threads: one thread, the builders'.
 // Ownership: keeps the bodies, so that an address means one body while the cache lives.
@@ -16,31 +16,31 @@
 
 namespace gangway::internal {
 
-// What an adjoint depends on of how its node divides operands and results (ScanLayout): not on the
-// number of iterations.
+// The parts of a node's ScanLayout that its adjoint depends on; the number of iterations is not
+// one.
 struct BodyLayout {
   bool repeats = false;      // A scan.
-  size_t carries = 0;        // The first parameters and results.
+  size_t carries = 0;        // Number of carries: the first parameters and results.
   size_t first_stacked = 0;  // Parameters from here on are slices.
 
   auto operator<=>(const BodyLayout&) const = default;
 };
 
-// The derivative of a body: the function that a node's adjoint runs, and where its operands come
-// from. Its parameters are, in this order, what the lists say; the carries of an adjoint scan are
-// the first two.
+// The derivative of a body: the function that a node's adjoint runs, and the origin of its
+// operands. Its parameters are those that the lists name, in this order; the carries of an adjoint
+// scan are the first two lists.
 struct Adjoint {
   std::shared_ptr<const Function> function;
   std::vector<size_t> carried;  // The carries whose cotangents it carries.
   std::vector<size_t> summed;   // The invariants whose cotangents it adds up over iterations.
-  std::vector<size_t> whole;    // The operands that it reads as they are, beside slices.
+  std::vector<size_t> whole;    // The operands that it reads whole, beside slices.
   std::vector<size_t> slices;   // The stacked operands that it reads.
   std::vector<size_t> kept;     // The results that it reads.
   std::vector<size_t> given;    // The results, carries aside, whose cotangents it reads.
-  std::vector<size_t> results;  // Of each of its results: the operand whose cotangent it is.
+  std::vector<size_t> results;  // For each of its results: the operand whose cotangent it is.
 };
 
-// `wanted`: by operand; `given`: by result.
+// `wanted` is indexed by operand, `given` by result.
 struct AdjointKey {
   const Function* body = nullptr;
   BodyLayout layout;
@@ -54,7 +54,7 @@ struct AdjointKey {
 
 class BodyCache {
  public:
-  // derive() gives the adjoint when it is asked for the first time.
+  // derive() computes the adjoint on the first request.
   template <class Derive>
   const Adjoint& adjoint(const AdjointKey& key, const std::shared_ptr<const Function>& body,
                          const Derive& derive) {
@@ -68,7 +68,8 @@ class BodyCache {
   }
   bool is_adjoint(const Function* body) const { return are_adjoints_.contains(body); }
 
-  // A function that calls name, with what its derivative needs among its results.
+  // A function that calls name, extended by extend() so that its results include what its
+  // derivative needs.
   template <class Extend>
   std::shared_ptr<const Function> callable(const std::shared_ptr<const Function>& function,
                                            const Extend& extend) {

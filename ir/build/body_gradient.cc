@@ -20,9 +20,9 @@ BodyLayout layout_of(const Node& node) {
 // of `carried`, a sum for each of `summed`, a cotangent for each of `given`.
 struct Differentiated {
   Function function;
-  size_t parameters = 0;  // Of the body.
+  size_t parameters = 0;  // Parameters of the body.
   size_t added = 0;       // Parameters behind them.
-  NodeId nodes = 0;       // Of the body: the first ones.
+  NodeId nodes = 0;       // Nodes of the body, which come first.
   std::vector<size_t> carried, summed, given;
   std::vector<size_t> wanted;  // The parameters whose cotangents are its results.
 
@@ -111,10 +111,11 @@ class Differentiation {
   Differentiated done_;
 };
 
-// What the backward pass needs of the forward one: from its results back to what is kept.
+// The values and nodes of the forward pass that the backward pass needs, from its results back to
+// values that are kept.
 struct Needs {
-  std::vector<bool> nodes;   // Of Differentiated::function: it runs.
-  std::vector<bool> values;  // It is read.
+  std::vector<bool> nodes;   // For each node of Differentiated::function: whether it runs.
+  std::vector<bool> values;  // For each value: whether it is read.
 };
 
 // is_kept(value of the body): it is read as it is instead of being computed again.

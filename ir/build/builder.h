@@ -48,12 +48,12 @@ class Builder {
   // A scalar or filled tensor.
   Value constant(Type type, double value, Loc loc = Loc::current());
 
-  // The same value, placed on the axes that `placements` names; on others it stays open. What gives
-  // it and what reads it follow (propagate_shardings), its cotangent is placed the same way. Of
-  // annotations those of lower priority decide first.
+  // The same value, placed on the axes that `placements` names; on other axes its placement stays
+  // open. Its producer and its readers are cut to match (propagate_shardings), and its cotangent is
+  // placed the same way. Annotations of lower priority are applied first.
   Value shard(Value value, const AxisPlacements& placements, int priority = 0,
               Loc loc = Loc::current());
-  // Of a parameter's placements, one for each.
+  // Sets a priority for each of a parameter's placements.
   void set_priorities(Value parameter, std::vector<int> priorities, Loc loc = Loc::current());
 
   // Appends a node. Infers types; broadcasts nothing. `body`: of a scan or call.
@@ -71,10 +71,10 @@ class Builder {
   Type type(ValueId id) const { return function_.types[id]; }
   const Function& function() const { return function_; }
   std::shared_ptr<const internal::Trace> trace() const { return trace_; }
-  // What was derived from bodies: shared by the builders of a function and of its bodies.
+  // Caches of derivatives of bodies; the builders of a function and of its bodies share them.
   internal::BodyCache& bodies() const { return *bodies_; }
-  // The parameters come first, in the order they were declared. The builder is empty afterwards,
-  // and values of it are of no use any more.
+  // The parameters come first, in the order in which they were declared. Afterwards the builder is
+  // empty, and its values may not be used any more.
   Function build();
 
   // Names every node that is added while the guard lives, for messages, text and traces

@@ -43,7 +43,7 @@ TEST(Builder, AValueWhoseFunctionIsBuiltOrGoneSaysSoWhateverIsDoneWithIt) {
   const Value x = b.parameter("x", f32({4}));
   b.result("y", x);
   b.build();
-  const Value later = b.parameter("x", f32());  // Of another function.
+  const Value later = b.parameter("x", f32());  // A value of another function.
   for (const auto& [value, name] : {std::pair{x, "built"}, {gone, "dropped"}}) {
     const auto expected = HasSubstr(
         cat("value: this value belongs to function \"", name, "\", which is already built"));

@@ -1,9 +1,9 @@
 // Kernels of the user's own: a function of a shared library as a node of a graph.
 //
-// Why: what the op set lacks should not need another build of Gangway. The program carries where
-// the library is and the hash of its content; an executor loads it when a plan is installed, and
-// refuses a file of another content, so that what runs is what the program was written with.
-// The result is not cut over a mesh, and has no gradient.
+// Why: a user whom the op set does not serve should not need another build of Gangway. The program
+// carries the library's path and the hash of its content; an executor loads the library when a plan
+// is installed, and refuses a file of another content, so the code that runs is the code that the
+// program was written with. The result is not cut over a mesh, and has no gradient.
 //
 // Trust: an executor loads libraries from folders that it was told to trust only (`gangway executor
 // --trust DIR`), by the content that they had when it was started; one of a local cluster, which
@@ -30,7 +30,7 @@ struct UserKernel {
   std::string symbol;
 };
 
-// Of the library as it is now.
+// Describes the library's current content.
 UserKernel user_kernel(const std::string& path, const std::string& symbol);
 
 // At least one input.

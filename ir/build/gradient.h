@@ -1,5 +1,5 @@
-// What the gradient rule of an op row sees, and what it gives. Rules build ops on the same builder,
-// in the global view.
+// Inputs and outputs of the gradient rule of an op row. Rules build ops on the same builder, in the
+// global view.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ struct GradientCall {
   const Node& node;
   const std::vector<Value>& inputs;
   const std::vector<Value>& results;
-  // Cotangent of each result; an empty Value where the loss does not depend on that result. At
-  // least one is there.
+  // Cotangent of each result; an empty Value if the loss does not depend on that result. At least
+  // one is not empty.
   const std::vector<Value>& cotangents;
   Loc loc;
   // Whether the cotangent of each input is wanted; those of others are dropped.

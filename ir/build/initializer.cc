@@ -30,7 +30,7 @@ Value key_of(Builder& builder, const std::string& state, uint64_t seed, Loc loc)
   return concat({half(words[0]), half(words[1])}, 0, loc);
 }
 
-// Those of a stack's layers by their own names: i32[count, 2].
+// Keys of a stack's layers, each from the layer's own name: i32[count, 2].
 Value keys_of_layers(Builder& builder, const std::string& state, const StackedLayers& stacked,
                      uint64_t seed, Loc loc) {
   std::vector<int32_t> words;

@@ -1,4 +1,4 @@
-// What the implementations of ir/build/ops.h share: operands of one shape, axes that count from the
+// Helpers of the implementations of ir/build/ops.h: operands of one shape, axes that count from the
 // end.
 #pragma once
 

@@ -14,7 +14,7 @@ namespace {
 
 LocEntry entry(Loc loc) { return {.file = loc.file, .line = loc.line}; }
 
-// What is said of the dimensions of a layer, of those of a stack of layers.
+// Turns placements on the dimensions of one layer into placements on those of a stack of layers.
 AxisPlacements on_stack(AxisPlacements placements) {
   for (auto& [axis, placement] : placements) {
     if (placement.kind == PlacementKind::kShard) ++placement.dim;
@@ -51,13 +51,14 @@ struct ProgramBuilder::Impl {
   Builder main;
   Program program;
   bool is_built = false;
-  std::vector<Edge> arguments;                  // Of the implicit call, by parameter.
-  std::map<ValueId, uint32_t> nodes_of_values;  // What `main` sees of states, inputs, sources.
+  std::vector<Edge> arguments;  // Operands of the implicit call, indexed by parameter.
+  // Node of each state, input and source, by its value in `main`.
+  std::map<ValueId, uint32_t> nodes_of_values;
   std::vector<Result> results;
-  std::map<uint32_t, Loc> updates;  // By the state's node: where it is updated.
-  std::vector<Edge> open;           // Results whose placements nobody said yet.
+  std::map<uint32_t, Loc> updates;  // Line that updates a state, by the state's node.
+  std::vector<Edge> open;           // Results without placements yet.
   std::map<Hash128, uint32_t> initializers;
-  std::map<uint32_t, StateSpec> specs;  // By node.
+  std::map<uint32_t, StateSpec> specs;  // Indexed by node.
   std::vector<Mistake> mistakes;
   Loc first_loc;
 
@@ -163,9 +164,9 @@ struct ProgramBuilder::Impl {
     return found == specs.end() ? nullptr : &found->second;
   }
 
-  // Whether a value is of the layers of the state of that name, one a row; its element type may be
-  // another. Where it has neither their dimensions nor those of one layer, what rules say of a
-  // layer has no meaning for it.
+  // Whether a value holds the layers of the state of that name, one in each row; its element type
+  // may be another. A value that has neither the state's dimensions nor those of one layer is a
+  // mistake: rules for a layer have no meaning for it.
   bool is_stacked_as(const std::string& name, Value value, Loc loc) {
     const StateSpec* spec = spec_of(name);
     if (spec == nullptr || !spec->stacked || value.empty()) return false;
@@ -239,12 +240,12 @@ AxisPlacements kept(const Type& type, const Mesh& mesh, const AxisPlacements& pl
   return out;
 }
 
-// Which of the rules speak of a name, and which of them ever did.
+// Finds the rules that match a name, and records which rules ever matched.
 class RuleMatcher {
  public:
   struct Said {
     AxisPlacements placements;
-    std::vector<int> priorities;  // As many.
+    std::vector<int> priorities;  // One for each placement.
   };
 
   explicit RuleMatcher(const std::vector<PlacementRule>& rules)

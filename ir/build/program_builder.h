@@ -38,40 +38,41 @@ namespace gangway {
 // How a state begins: a type and an initialiser that runs on its devices.
 struct StateSpec {
   Type type;
-  // Traces the first value; key: i32[2] is unique to the state's name and the program's seed. Of
-  // stacked layers it traces the first value of one, whose key is that of the layer's own name: a
-  // stack begins as so many states would.
+  // Traces the first value; key: i32[2] is unique to the state's name and the program's seed. For
+  // stacked layers it traces the first value of one layer, whose key comes from the layer's own
+  // name: the layers begin as they would as separate states.
   std::function<Value(Builder&, Value key, const Type&)> init;
-  // Of equal layers: `type` has a row for each.
+  // Set for equal layers: `type` has a row for each.
   std::optional<StackedLayers> stacked = {};
 };
 StateSpec zeros(Type type, Loc loc = Loc::current());
 StateSpec filled(Type type, double value, Loc loc = Loc::current());
 StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
-// Of the type, and stacked as, another one, as a moment is of its parameter.
+// A spec with the type and stacking of another one; a moment has those of its parameter.
 StateSpec zeros_like(const StateSpec& spec, Loc loc = Loc::current());
-// Of the state, or of one of the layers that it stacks.
+// The type of the state, or of one of the layers that it stacks.
 Type layer_type(const StateSpec& spec);
 using StateTree = TreeOf<StateSpec>;
 
 // The specs of `count` equal layers as one: each leaf T[...] becomes T[count, ...], for scan() to
-// go over. Row i is layer first + i. Files hold layers apart, as other tools expect them: below a
-// state "params.layers", "params.layers.attn.q" is stored as "params.layers.0.attn.q" and so on.
-// `base` is for layers that lie in several stacks, whose states have different names, and that are
-// numbered together: it is what the component in front of the number is to files.
+// go over. Row i is layer first + i. Files store each layer separately, as other tools expect:
+// below a state "params.layers", "params.layers.attn.q" is stored as "params.layers.0.attn.q" and
+// so on. `base` is for layers that are numbered together but lie in several stacks, whose states
+// have different names: files have it as the component in front of the number.
 StateTree stacked(const StateTree& layer, int64_t count, int64_t first = 0,
                   const std::string& base = "");
 
-// Placements by glob on a value's full name: of each priority the first rule that matches applies,
-// and they name different axes. A pattern that matches nothing is an error. Of stacked layers the
-// name is that of the stack, and dimensions are those of one layer: shard(0) cuts dimension 1.
+// Placements by glob on a value's full name: among the rules of each priority the first that
+// matches applies, and rules of different priorities name different axes. A pattern that matches
+// nothing is an error. Stacked layers match by the name of their stack, and dimensions are those of
+// one layer: shard(0) cuts dimension 1.
 //
 // Example:
 //   PlacementRule experts{"*.up|*.down", {{"expert", shard(0)}}};
 struct PlacementRule {
   std::string pattern;
   AxisPlacements placements;
-  int priority = 0;  // Those of lower priority decide first how values are cut (Builder::shard).
+  int priority = 0;  // Rules of lower priority are applied first (Builder::shard).
 };
 
 // A data pipeline on the hosts; `kind` and `attrs` are known to data.
@@ -108,10 +109,10 @@ class ProgramBuilder {
   // The spec of what state() gave, and its full name.
   const StateSpec& spec_of(Value state) const;
   std::string name_of(Value state) const;
-  // As Builder::shard(); and on each value of a tree what the rules say of its full name, which
-  // begins with `name`: gradients under the name of their parameters take the same rules, on
-  // dimensions of one layer where the state of that name is stacked; they have the dimensions of
-  // the state then, or of one layer.
+  // shard() does what Builder::shard() does. shard_all() does it for each value of a tree, by the
+  // rules that match the value's full name, which begins with `name`: gradients under the name of
+  // their parameters take the same rules. If the state of that name is stacked, rules give
+  // dimensions of one layer, and the values must have the dimensions of the state or of one layer.
   Value shard(Value value, const AxisPlacements& placements, int priority = 0,
               Loc loc = Loc::current());
   Tree shard_all(const std::string& name, const Tree& values,
@@ -124,11 +125,11 @@ class ProgramBuilder {
   // A gate: the named output must be finite, and so must all that the run would put into states:
   // every new value, and where AdamW writes in place, its gradient, learning rate and other
   // scalars. Otherwise the run is not committed, and its error names the first op whose result was
-  // not finite. A state that is to hold an infinity belongs in a program without a gate. A
-  // program that updates no state has nothing to commit, and so no gate: nothing is looked at.
+  // not finite. A state that is to hold an infinity belongs in a program without a gate. A program
+  // that updates no state has nothing to commit, and so no gate: nothing is checked.
   void require_finite(const std::string& output);
-  // What the devices may do to be faster (ir/graph/numerics.h); the defaults where this is not
-  // called.
+  // Options that let the devices compute faster (ir/graph/numerics.h); defaults apply if this is
+  // not called.
   void numerics(const Numerics& chosen);
 
   // Explicit graphs: several slices, several calls.

@@ -267,7 +267,7 @@ TEST(ProgramBuilder, ExplicitCallsOnTwoSlicesMeetThroughATransfer) {
   ASSERT_EQ(p.nodes.size(), 5u);
   EXPECT_EQ(p.nodes[2].kind, NodeKind::kTransfer);
   AxisPlacements cut = {{"data", shard(0)}};
-  EXPECT_EQ(p.nodes[2].placements[0], cut);  // As its reader wants it.
+  EXPECT_EQ(p.nodes[2].placements[0], cut);  // Its reader's placement.
   EXPECT_EQ(p.nodes[4].slice, second);
 }
 

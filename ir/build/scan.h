@@ -1,10 +1,10 @@
 // scan and call: functions that a graph names instead of holding a copy for each use, so that a
 // model of many equal layers is as small as one of them.
 //
-// scan() runs its body `length` times. What the body sees: the carries that the iteration before
-// gave, the invariants whole, and a slice of each stacked tensor (without its first dimension).
-// What it gives: the next carries, of the same shape and types, and tensors of which the result
-// holds a stack, one row for each iteration. A tree of values may stand wherever one may.
+// scan() runs its body `length` times. The body sees the carries of the previous iteration, the
+// invariants whole, and a slice of each stacked tensor (without its first dimension). It returns
+// the next carries, of the same shape and types, and tensors that the scan's result stacks, one row
+// for each iteration. A tree of values may stand wherever a value may.
 //
 // Example (a stack of layers):
 //   // params["w"]: f32[12, dim, dim]; x: f32[batch, dim]
@@ -14,12 +14,12 @@
 //                    return {.carries = h};
 //                  }).carries;
 //
-// Both are differentiable. What a gradient needs of the iterations is kept for all of them;
-// remat(at.builder, ...) around the body's work keeps the carries alone, and each iteration is
-// computed again when its gradient is.
+// Both are differentiable. The values that a gradient needs are kept for all iterations;
+// remat(at.builder, ...) around the body's work keeps the carries alone, and the backward pass
+// computes each iteration again.
 //
 // The body is traced once, by a builder of its own (at.builder): it can use no values of the
-// function around it but those that it is given.
+// surrounding function but those in ScanOperands.
 //
 // Errors: kInvalid with the user's line, as an op's; a carry that changes its type is refused with
 // both types.
@@ -43,10 +43,10 @@ struct ScanOperands {
   Tree invariants = {};
   Tree stacked = {};          // [length, ...] each.
   bool reverse = false;       // The last slices come first; results lie where their slices do.
-  std::string name = "scan";  // Of the body, for people.
+  std::string name = "scan";  // Name of the body, for people.
 };
 
-// What the body sees of an iteration; trees of the operands' shapes.
+// The body's view of an iteration; the trees have the operands' shapes.
 struct ScanStep {
   Builder& builder;
   Tree carries;
@@ -54,8 +54,8 @@ struct ScanStep {
   Tree slices;
 };
 
-// What the body gives of an iteration, and what the scan gives of all: the last carries, and stacks
-// [length, ...].
+// The body's results of an iteration, and the scan's results: the last carries, and stacks [length,
+// ...].
 struct Scanned {
   Tree carries = {};
   Tree stacked = {};

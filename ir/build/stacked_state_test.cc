@@ -29,7 +29,7 @@ StateTree layer() {
   return tree;
 }
 
-// What the last value that was sharded got.
+// Placements of the last value that was sharded.
 std::string placements_said(ProgramBuilder& b) {
   for (const Node& node : std::views::reverse(b.builder().function().nodes)) {
     if (node.op == Op::constrain) return node.attrs.text("placements");

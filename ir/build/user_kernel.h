@@ -1,5 +1,4 @@
-// What a user's kernel sees: the C interface of functions that `custom_call` names
-// (ir/build/custom_call.h).
+// The C interface of a user's kernels: functions that `custom_call` names (ir/build/custom_call.h).
 //
 // Why C: a kernel may be built by any compiler, with any flags, and for any number of releases. A
 // shared library exports it under its own name, and needs nothing of Gangway but this header.
@@ -37,7 +36,7 @@ typedef struct GangwayTensor {
   const int64_t* dims;
   int64_t rank;
   int64_t elements;  // The product of dims.
-  int64_t dtype;     // As above.
+  int64_t dtype;     // A kGangway constant from above.
 } GangwayTensor;
 
 typedef struct GangwayKernelCall {

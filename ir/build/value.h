@@ -2,9 +2,10 @@
 //
 // A model reads like its equations: `x + gelu(dot(n, w))`. Every free op function and operator
 // takes the user's line through a defaulted Loc. Mixing values of two builders, or using a value
-// after its function was built or its builder is gone, is an error. What C++ itself would compare
-// or test is a handle, so a value is neither comparable nor a condition: `x == y` and `if (lt(x,
-// 0))` do not compile. eq() compares elements when the program runs, and where() chooses by them.
+// after its function was built or its builder is gone, is an error. C++ would compare or test the
+// handle, not the elements, so a value is neither comparable nor a condition: `x == y` and `if
+// (lt(x, 0))` do not compile. eq() compares elements when the program runs, and where() chooses by
+// them.
 //
 // Threads: not thread-safe; a function is traced by one thread.
 #pragma once
@@ -22,11 +23,12 @@ namespace gangway {
 class Builder;
 
 namespace internal {
-// A function while it is traced; its values share it, and so know when it has ended.
+// A function while it is traced; its values share this record, which tells them when tracing has
+// ended.
 struct Trace {
   explicit Trace(Builder* in) : builder(in) {}
   Builder* builder;      // Null: the function is built, or its builder is gone.
-  std::string function;  // Its name, then.
+  std::string function;  // Name of the function, once it has ended.
 };
 }  // namespace internal
 

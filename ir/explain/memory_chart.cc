@@ -17,7 +17,7 @@ constexpr size_t kColumns = 72, kRows = 8, kLines = 12;
 
 std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
 
-// By node of a part: what its own arena holds then.
+// For each node of a part: bytes that its own arena holds then.
 std::vector<int64_t> in_use(const PlannedPart& part) {
   std::vector<int64_t> bytes(part.function->nodes.size() + 1, 0);
   for (const ArenaUse& use : part.plan->uses) {
@@ -147,7 +147,7 @@ std::string drawn(const std::vector<ArenaStep>& steps, int64_t most) {
              " nodes", loops.empty() ? "" : "; [N]: a loop of N, drawn once", "\n");
 }
 
-// What holds memory at a step, by the user's line.
+// Values of one line of the user's that hold memory at a step.
 struct Line {
   int64_t bytes = 0;
   size_t values = 0;
@@ -166,7 +166,7 @@ std::map<std::string, Line> holders(const std::vector<PlannedPart>& parts, const
       const NodeId maker = use.value == kNone ? use.first : makers[use.value];
       const size_t body = arena.body_of(level.part, maker);
       int64_t bytes = use.bytes;
-      // What the body itself holds is counted there.
+      // The body's own values are counted at its level.
       if (use.value == kNone && body < parts.size())
         bytes -= align_up(parts[body].plan->arena_bytes, kArenaAlignment);
       if (bytes == 0) continue;

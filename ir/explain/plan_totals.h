@@ -1,4 +1,4 @@
-// What a plan has its devices hold and send, in sums.
+// Sums of the bytes that a plan's devices hold and send.
 //
 // Threads: pure functions on checked plans.
 // Cost: linear in the nodes of the plan's functions.
@@ -14,18 +14,18 @@
 
 namespace gangway {
 
-// Collectives of one kind on a slice, whose members lie so far apart at most.
+// Collectives of one kind on a slice, with the slowest class of link between their members.
 struct CollectiveTotal {
   uint32_t slice = 0;
   Op op = Op::all_reduce;
   LinkClass link = LinkClass::kHost;
-  int64_t tensors = 0;     // In a run; those of a body as often as it runs.
-  int64_t sent_bytes = 0;  // By each device of the slice in a run, at least.
+  int64_t tensors = 0;     // Number in a run; a body's collectives count as often as it runs.
+  int64_t sent_bytes = 0;  // Least that each device of the slice sends in a run.
 };
-// By slice, kind and class of link.
+// Ascending by slice, kind and class of link.
 std::vector<CollectiveTotal> collective_totals(const Plan& plan);
 
-// Of states, by slice: what each of its devices holds.
+// Bytes of states that each device holds, indexed by slice.
 std::vector<int64_t> state_bytes(const Plan& plan);
 
 // "each device of slice "main" holds 1.2 MiB of states; sends 36.0 KiB in a run: all_reduce within

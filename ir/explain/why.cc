@@ -146,7 +146,7 @@ class Why {
     return text;
   }
 
-  // Where it runs, and why there.
+  // The devices on which it runs, and why.
   std::string slice_text(const ProgramNode& of) const {
     const PlanSlice& slice = explained_.plan.slices[of.slice];
     std::string text = cat("  on slice ", quote(program_.slices[of.slice].name), " ",
@@ -160,7 +160,7 @@ class Why {
     return cat(text, is_chosen ? ": " + explained_.placed[of.slice] : "", "\n");
   }
 
-  // What calls read it, and what that moves.
+  // The calls that read it, and the conversions that they need.
   std::string readers(uint32_t id) const {
     std::string text;
     for (const auto& [call, record] : explained_.calls) {

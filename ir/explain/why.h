@@ -1,5 +1,5 @@
-// Why a program runs as it does: the decisions that were taken when it was compiled, of what
-// somebody points at. For `gangway graph --why` and Executable::explain().
+// Why a program runs as it does: explains the decisions that the compiler took about the value,
+// node or line that a user names. For `gangway graph --why` and Executable::explain().
 //
 // `what` is one of
 //   a name             of a state, input, source, call, transfer or output, or a part of it that
@@ -9,14 +9,15 @@
 //                      without a name, of the program's only call
 //   model.cc:80        what stands on a line of the user's source
 //
-// It says of a value what its sharding is on each mesh axis, through which ops and from which
-// annotation that came, and what other choices would have moved; for whom it is converted, by which
-// collective, what each device sends and about how long that takes, and from where else it could
-// have begun. Of a state, input, source and call it says on which devices it lies, and why there.
+// For a value it reports its sharding on each mesh axis, through which ops and from which
+// annotation that came, and what other choices would have moved; the readers for which it is
+// converted, by which collective, what each device sends and about how long that takes, and from
+// where else the conversion could have begun. For a state, input, source and call it reports its
+// devices, and why they were chosen.
 //
 // Threads: pure functions.
-// Errors: kInvalid for what the program does not have, saying what it has.
-// Cost: of a value, linear in its function.
+// kInvalid if the program has no such thing; the message lists what it has.
+// For a value, linear in its function.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,9 @@ namespace gangway {
 
 struct ExplainedProgram {
   const Program& program;
-  const Plan& plan;                                // Of it.
-  const std::map<uint32_t, CompileRecord>& calls;  // By node of the program.
-  // By slice: why it lies on its devices; empty: they were named, not chosen.
+  const Plan& plan;                                // The program's plan.
+  const std::map<uint32_t, CompileRecord>& calls;  // Indexed by node of the program.
+  // For each slice: why it lies on its devices; empty: they were named, not chosen.
   std::vector<std::string> placed = {};
 };
 

@@ -110,7 +110,8 @@ TEST(Why, OfALineAndOfAnOutputShowsTheValues) {
   EXPECT_THAT(line, Not(HasSubstr("%5 of @pair")));
 }
 
-// What is whole for one reader is cut for the other, which is nearer than the sum itself.
+// One reader needs the value whole, the other cut; the whole value is nearer to the cut than the
+// sum.
 TEST(Why, SaysFromWhereElseAConversionCouldHaveBegun) {
   ProgramBuilder b("sum", Mesh{{{"data", 4}}});
   const Value x = b.input("x", f32({64, 1024}), {{"data", shard(0)}});

@@ -1,8 +1,8 @@
-// The bodies of scans and calls: functions that nodes name. However many nodes name one, it is one
-// object here, and is written once in the text and the wire form, its locations included: copies
+// The bodies of scans and calls: functions that nodes name. However many nodes name a body, it is
+// one object in memory, and the text and the wire form write it once, with its locations: copies
 // would grow with the square of a model's depth.
 //
-// A fusion has a body too, but of its own, and it is written where the fusion stands.
+// A fusion has a body too, but no other node shares it, and it is written inside its fusion.
 //
 // Threads: BodyTable and BodySizes belong to one thread; the rest are values.
 // Ownership: they keep pointers into the functions they were given.
@@ -18,12 +18,13 @@ namespace gangway {
 
 inline bool shares_body(Op op) { return op == Op::scan || op == Op::call; }
 
-// How a scan's operands and results are divided. Operands, and so the body's parameters: carries,
-// invariants, stacked (slices in the body). Results, and so the body's: carries, stacked.
-//
+// How a scan's operands and results are divided. The operands, like the body's parameters, are
+// carries, invariants, then stacked tensors (slices in the body). The results, like the body's, are
+// carries, then stacked tensors.
 // A local scan may work ahead (ir/transforms/overlap): each iteration computes the last `ahead` of
 // its carries for the next one, from the last `next` of its stacked operands, which show the slices
-// that the next iteration will see. In the last iteration there is nothing to work for: nodes that
+// that the next iteration will see. The last iteration has no next one: it skips the nodes that
+// nothing else needs (ahead_nodes), and nothing reads what they would compute.
 // nothing else needs (ahead_nodes) are passed over, and what they would give is never read.
 struct ScanLayout {
   explicit ScanLayout(const Attrs& attrs)
@@ -33,20 +34,22 @@ struct ScanLayout {
         reverse(attrs.flag("reverse")),
         ahead(static_cast<size_t>(attrs.integer("ahead"))),
         next(static_cast<size_t>(attrs.integer("next"))) {}
-  // Of a scan or a call, which is one iteration that sees all of its operands whole.
+  // The layout of a scan, or of a call, which is one iteration that sees all of its operands whole.
   explicit ScanLayout(const Node& node)
       : ScanLayout(node.op == Op::scan ? ScanLayout(node.attrs) : ScanLayout(node.inputs.size())) {}
 
-  int64_t length;      // Iterations.
-  size_t carries;      // What an iteration hands to the next; each keeps its type.
-  size_t invariants;   // What all iterations see whole.
-  bool reverse;        // The last slices come first; results are stacked where their slices lie.
-  size_t ahead = 0;    // How many of the last carries are made an iteration ahead.
-  size_t next = 0;     // How many of the last stacked operands show the next iteration's slice.
-  bool stacks = true;  // Results behind the carries have a row for each iteration: not of a call.
+  int64_t length;     // Iterations.
+  size_t carries;     // Values that an iteration passes to the next; each keeps its type.
+  size_t invariants;  // Values that every iteration sees whole.
+  bool reverse;       // The last slices come first; results are stacked where their slices lie.
+  size_t ahead = 0;   // Number of the last carries that are computed an iteration ahead.
+  size_t next = 0;    // Number of the last stacked operands that show the next iteration's slice.
+  // Results behind the carries have a row for each iteration; false for a call.
+  bool stacks = true;
 
-  size_t first_stacked() const { return carries + invariants; }  // Operand or parameter.
-  // Of one of `operands`.
+  // Index of an operand or parameter.
+  size_t first_stacked() const { return carries + invariants; }
+  // Whether the operand at index `operand`, of `operands` in all, shows the next iteration's slice.
   bool shows_next(size_t operand, size_t operands) const { return operand + next >= operands; }
 
  private:
@@ -54,18 +57,19 @@ struct ScanLayout {
       : length(1), carries(0), invariants(operands), reverse(false), stacks(false) {}
 };
 
-// By node of a body: whether nothing but carries that are made ahead needs it.
+// For each node of a body: whether only carries that are computed ahead need it.
 std::vector<bool> ahead_nodes(const Function& body, const ScanLayout& layout);
 
-// All bodies that functions name, each once, behind those that its own nodes name.
+// All bodies that functions name, each once; a body comes after those that its own nodes name.
 class BodyTable {
  public:
-  // The bodies in this function and inside those. Adding twice is as adding once.
+  // Adds the bodies that this function names, and those inside them. Adding a function again
+  // changes nothing.
   void add(const Function& function);
 
   uint32_t size() const { return static_cast<uint32_t>(bodies_.size()); }
   const Function& operator[](uint32_t index) const { return *bodies_[index]; }
-  // Where a body that was added stands.
+  // The index of a body that was added.
   uint32_t at(const Function* body) const { return index_.at(body); }
 
  private:
@@ -73,22 +77,22 @@ class BodyTable {
   std::map<const Function*, uint32_t> index_;
 };
 
-// The first node where devices meet (OpRow::meets), of the function or of a body in it; `function`
-// is the one that has the node, null where nobody meets. Looks at each body once.
+// The first node where devices meet (OpRow::meets), in the function or in a body inside it.
+// `function` is the one that holds the node, null if devices meet nowhere. Visits each body once.
 struct Meeting {
   const Function* function = nullptr;
   NodeId node = kNone;
 };
 Meeting first_meeting(const Function& function);
 
-// How deep bodies lie in one another in a function (0: it has none), and how many nodes it has when
-// each body counts as often as it is named; saturating.
+// The nesting depth of a function's bodies (0: it has none), and its number of nodes where each
+// body counts as often as it is named; saturating.
 struct BodySize {
   int depth = 0;
   size_t nodes = 0;
 };
 
-// Measures functions; a body that is named often costs once.
+// Measures functions; a body that is named often is measured once.
 class BodySizes {
  public:
   BodySize of(const Function& function);

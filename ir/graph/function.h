@@ -5,7 +5,7 @@
 //  - Values are numbered: first the parameters, then the results of the nodes in order. A node uses
 //    smaller numbers only, so the order of nodes is a valid order of execution and a cycle cannot
 //    be written.
-//  - types[v] is what the op's type rule gives; `shardings` is empty, or has one entry for each
+//  - types[v] is the result of the op's type rule; `shardings` is empty, or has one entry for each
 //    value.
 //  - `infos` (locations, origins) is a side table: it is outside equality of graphs and the content
 //    hash.
@@ -46,7 +46,7 @@ struct Node {
   // Rematerialisation region: values computed in region r > 0 are computed again in the backward
   // pass, not kept. 0: none.
   uint32_t region = 0;
-  // fusion: the chain. scan, call: the function that they run, which other nodes may share
+  // fusion: the chain. scan, call: the function that the node runs, which other nodes may share
   // (bodies.h).
   std::shared_ptr<const Function> body;
 };
@@ -61,7 +61,7 @@ struct LocEntry {
 
 enum class Reason : uint8_t { kUser, kGradient, kRematerialize, kPartition, kFuse, kDecompose };
 
-// What is known of a node beyond its meaning.
+// Facts about a node that are not part of its meaning.
 struct NodeInfo {
   uint32_t loc = kNone;  // Index into Function::locs.
   // The node that this one was derived from (in the same function when it was derived).
@@ -71,8 +71,9 @@ struct NodeInfo {
 
 struct Parameter {
   std::string name;
-  AxisPlacements placements;  // As the user wrote them.
-  // By placement: those of lower priority decide first how other values are cut. Empty: all 0.
+  AxisPlacements placements;  // In the user's spelling.
+  // Of each placement; annotations of lower priority are applied first when other values are cut.
+  // Empty: all 0.
   std::vector<int> priorities = {};
 };
 
@@ -81,21 +82,21 @@ struct Function {
   Mesh mesh;
   bool local = false;
   std::vector<Parameter> parameters;
-  std::vector<Type> types;  // By ValueId; the first parameters.size() are the parameters.
+  std::vector<Type> types;  // Indexed by ValueId; the first parameters.size() are the parameters.
   std::vector<Node> nodes;
   std::vector<ValueId> results;
-  std::vector<std::string> result_names;  // As many as results.
-  std::vector<Sharding> shardings;        // By ValueId, or empty: not propagated yet.
-  std::vector<NodeInfo> infos;            // By NodeId; as many as nodes.
+  std::vector<std::string> result_names;  // One for each result.
+  std::vector<Sharding> shardings;        // Indexed by ValueId; empty: not propagated yet.
+  std::vector<NodeInfo> infos;            // Indexed by NodeId; one for each node.
   std::vector<LocEntry> locs;
 
   ValueId value_count() const { return static_cast<ValueId>(types.size()); }
 };
 
-// For each value the node that computes it; kNone for parameters.
+// Indexed by value: the node that computes it; kNone for parameters.
 std::vector<NodeId> producers(const Function& function);
 
-// Whether any result of a node has the flag; `flags` is by value.
+// Whether any result of a node has its flag set; `flags` is indexed by value.
 bool any_result(const std::vector<bool>& flags, const Node& node);
 
 // Same graph: everything but the side tables.

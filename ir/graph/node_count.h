@@ -1,5 +1,5 @@
-// NodeCount: how many nodes functions have, with each body that they name, counted once: what
-// compiling them costs, and their progress.
+// NodeCount: the number of nodes of functions, where a body that they share counts once. The cost
+// of compiling the functions grows with it, and progress is measured in it.
 //
 // Threads: one thread.
 // Ownership: keeps pointers to bodies, which their functions own.

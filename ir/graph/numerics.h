@@ -1,6 +1,6 @@
-// What a program lets its devices do to be faster, at the cost of bits: options of the program.
+// Options of a program that let its devices compute faster at the cost of bits.
 //
-// They matter on cards alone; CPUs compute as the defaults say whatever is chosen.
+// They have an effect on GPUs alone; CPUs compute as by the defaults, whatever the user chose.
 //
 // Threads: a value.
 #pragma once
@@ -11,20 +11,20 @@
 namespace gangway {
 
 struct Numerics {
-  // Whether a run gives the same bits each time. Not chosen: in all but the gradient of attention
-  // in bf16, whose sums of queries are taken in one order where cuDNN does that at little cost: up
-  // to 1 GiB of scores, on cards before Blackwell. true: there too, by Gangway's own kernels where
-  // cuDNN has no order. false: as sums come, which is never slower. (PyTorch:
-  // use_deterministic_algorithms.)
+  // Whether a run gives the same bits each time. Not chosen: true for all ops but the gradient of
+  // attention in bf16, whose sums for queries have a fixed order only where cuDNN offers that at
+  // little cost: up to 1 GiB of scores, on cards before Blackwell. true: for that gradient too, by
+  // Gangway's own kernels where cuDNN has no fixed order. false: sums are taken in any order, which
+  // is never slower. (PyTorch: use_deterministic_algorithms.)
   std::optional<bool> deterministic;
-  // Products of f32, also of experts, may round what they multiply to TF32, 10 bits of mantissa,
+  // Products of f32, also those of experts, may round their operands to TF32, 10 bits of mantissa,
   // as tensor cores do; sums stay in f32. (PyTorch: torch.backends.cuda.matmul.allow_tf32.)
   bool allow_tf32 = false;
   friend bool operator==(const Numerics&, const Numerics&) = default;
 };
 
-// As a program's text says it, a blank in front: " deterministic true allow_tf32 true"; what was
-// not chosen is left out.
+// The text form, with a blank in front: " deterministic true allow_tf32 true"; leaves out the
+// options that were not chosen.
 std::string to_string(const Numerics& numerics);
 
 }  // namespace gangway

@@ -44,7 +44,7 @@ const char* to_string(FiringKind kind) {
 }
 
 std::string layer_name(std::string_view state, const StackedLayers& stacked, int64_t row) {
-  size_t at = state.size();  // Where the tail begins, with its dot.
+  size_t at = state.size();  // Offset of the tail, which begins with its dot.
   for (uint32_t i = 0; i < stacked.name_tail && at > 0; ++i) {
     const size_t dot = state.rfind('.', at - 1);
     at = dot == std::string_view::npos ? 0 : dot;

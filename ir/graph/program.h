@@ -43,7 +43,7 @@ enum class NodeKind : uint8_t {
 };
 const char* to_string(NodeKind kind);
 
-// When a node runs, with respect to its inputs. Anything but kAll is reserved for asynchronous
+// When a node runs, with respect to its inputs. Every kind but kAll is reserved for asynchronous
 // training.
 enum class FiringKind : uint8_t { kAll, kAny, kQuorum, kBounded };
 const char* to_string(FiringKind kind);
@@ -68,10 +68,10 @@ struct StateUpdate {
   friend bool operator==(const StateUpdate&, const StateUpdate&) = default;
 };
 
-// A state that holds equal layers, one a row of dimension 0. To files and other tools each layer is
-// a tensor of its own, with its number in front of the last `name_tail` components of the state's
-// name: rows of "params.layers.attn.q" are "params.layers.<number>.attn.q" for a name_tail of 2.
-// Where several states hold layers that are numbered together, `base` stands for the component in
+// A state that holds equal layers, one in each row of dimension 0. In files and in other tools each
+// layer is a tensor of its own, with its number in front of the last `name_tail` components of the
+// state's name: rows of "params.layers.attn.q" are "params.layers.<number>.attn.q" for a name_tail
+// of 2. If the layers of several states are numbered together, `base` replaces the component in
 // front of the number: rows of "params.layers_from_2.attn.q" are "params.layers.<number>.attn.q"
 // for a base of "layers".
 struct StackedLayers {
@@ -90,8 +90,8 @@ struct ProgramNode {
   uint32_t function = kNone;  // Index into Program::functions.
   std::vector<Edge> inputs;
   std::vector<StateUpdate> updates;        // kCall only.
-  std::vector<Type> types;                 // Of its results, global.
-  std::vector<AxisPlacements> placements;  // As many as types.
+  std::vector<Type> types;                 // Global types of its results.
+  std::vector<AxisPlacements> placements;  // One for each type.
   Attrs attrs;                             // kSource: its configuration.
   std::optional<StackedLayers> stacked;    // kState only.
   FiringRule firing;
@@ -111,7 +111,7 @@ struct Program {
   std::vector<ProgramSlice> slices;
   std::vector<std::shared_ptr<const Function>> functions;
   std::vector<ProgramNode> nodes;
-  // A float scalar output that must be finite for a run to commit (a loss); empty: none.
+  // A float scalar output (a loss) that must be finite for a run to commit; empty: none.
   std::string finite_output;
   Numerics numerics;
 

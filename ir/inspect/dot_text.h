@@ -1,4 +1,4 @@
-// What DOT is written with: labels that show any text as it is, and edges that are drawn once.
+// Helpers for writing DOT: labels that show any text as it is, and edges that are drawn once.
 //
 // Threads: pure; an EdgeList belongs to one thread.
 #pragma once
@@ -10,14 +10,14 @@
 
 namespace gangway::internal {
 
-// Quoted. Long lines are cut; what is no text (control characters, bytes that are not UTF-8) and
-// what Graphviz would read (quotes, backslashes, entities) shows as a character or a blank.
+// Quoted. Long lines are cut; control characters, bytes that are not UTF-8, and characters with a
+// meaning to Graphviz (quotes, backslashes, entities) show as a character or a blank.
 std::string dot_label(const std::vector<std::string>& lines);
 
 // Edges between boxes, in the order in which they are first added.
 class EdgeList {
  public:
-  // Of one box to itself: none.
+  // Ignores an edge from a box to itself.
   void add(const std::string& from, const std::string& to, const std::string& style = "");
   void write(std::string& out) const;
 

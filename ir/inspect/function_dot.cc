@@ -175,9 +175,9 @@ class FunctionDot {
   const Function& f_;
   std::string prefix_;
   std::string& out_;
-  std::vector<std::string> box_of_;  // By value; empty: left out.
-  std::vector<Scopes> scopes_;       // By node.
-  size_t depth_ = 0;                 // Scopes that are as deep are boxes.
+  std::vector<std::string> box_of_;  // Indexed by value; empty: left out.
+  std::vector<Scopes> scopes_;       // Indexed by node.
+  size_t depth_ = 0;                 // Scopes at this depth are boxes.
   std::map<Scopes, Folded> folded_;
   EdgeList edges_;
   int clusters_ = 0;

@@ -15,7 +15,7 @@
 
 namespace gangway::internal {
 
-// Of as many parameters, results or states each is a box of its own.
+// Up to this many parameters, results or states have a box each.
 inline constexpr size_t kDotNamesMax = 8;
 // Boxes of a function's nodes and scopes.
 inline constexpr size_t kDotBoxesMax = 80;

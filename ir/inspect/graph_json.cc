@@ -20,7 +20,7 @@ Json list(const Items& items, Print print) {
   return all;
 }
 
-// Of what print gives for 0 ... count - 1.
+// The list of the results of print for 0 ... count - 1.
 template <class Print>
 Json numbered(size_t count, Print print) {
   Json all = Json::array();
@@ -169,7 +169,7 @@ Json node(const Program& p, uint32_t id) {
   return json;
 }
 
-// Those that scans and calls name, by the numbers that these name.
+// The bodies that scans and calls name, by the numbers with which they name them.
 Json bodies_of(const BodyTable& bodies) {
   return numbered(bodies.size(), [&](uint32_t i) { return graph(bodies[i], bodies); });
 }

@@ -51,7 +51,7 @@ class ProgramDot {
   }
 
  private:
-  // Those of a slice together.
+  // Draws the states of a slice together.
   void draw_states() {
     std::map<uint32_t, std::vector<uint32_t>> by_slice;
     for (uint32_t id = 0; id < p_.nodes.size(); ++id) {
@@ -111,7 +111,7 @@ class ProgramDot {
 
   const Program& p_;
   std::string& out_;
-  std::vector<std::string> box_of_;  // By node.
+  std::vector<std::string> box_of_;  // Indexed by node.
   EdgeList edges_;
 };
 

@@ -131,7 +131,7 @@ class FunctionNodes {
   const Function& f_;
   const BodyTable& bodies_;
   std::string prefix_, group_;
-  std::vector<Output> sources_;  // By value.
+  std::vector<Output> sources_;  // Indexed by value.
 };
 
 // A function by itself, with its parameters and results.
@@ -186,7 +186,7 @@ class ProgramGraphs {
     return cat("function ", function, ": ", p_.functions[function]->name);
   }
 
-  // What the page says of the whole and of each slice.
+  // Facts that the page shows about the whole program and about each slice.
   Json facts() const {
     Json facts = {{"", {{"program", p_.name}, {"finite output", p_.finite_output}}}};
     if (p_.numerics.deterministic)
@@ -244,7 +244,7 @@ class ProgramGraphs {
     json["subgraphIds"] = {name_of(node.function)};
   }
 
-  // As a link in the state: an edge back to it would turn the layout around.
+  // Adds a link to the state's attributes: an edge back to the state would turn the layout around.
   void add_updates(uint32_t id) {
     for (const StateUpdate& update : p_.nodes[id].updates) {
       nodes_[place_.at(update.state)]["attrs"].push_back(
@@ -254,11 +254,11 @@ class ProgramGraphs {
   }
 
   const Program& p_;
-  std::map<uint32_t, int> uses_;  // Calls, by function.
+  std::map<uint32_t, int> uses_;  // Number of calls of each function.
   BodyTable bodies_;
   Json nodes_ = Json::array();
-  std::vector<std::vector<Output>> outputs_;  // By node and result.
-  std::map<uint32_t, size_t> place_;          // In nodes_, by node of the program.
+  std::vector<std::vector<Output>> outputs_;  // Indexed by node and result.
+  std::map<uint32_t, size_t> place_;          // Index into nodes_, by node of the program.
 };
 
 }  // namespace

@@ -4,12 +4,12 @@
 // The first graph, "program", has the program's nodes and, in place of a call, those of its
 // function; its groups are slices, then calls and the components of states' names, then the user's
 // scopes. A function that several calls name, and the bodies of scans and calls, are graphs of
-// their own, which the page opens from the nodes that name them. What computes the first values of
-// states is left out. Names are text: those of groups have "_" where the format would read a
-// separator ("/" and ";").
+// their own, which the page opens from the nodes that name them. The functions that compute the
+// first values of states are left out. Names are text: those of groups have "_" where the format
+// would read a separator ("/" and ";").
 //
 // Threads: a pure function on a verified program.
-// Cost: O(nodes), and what cost_of() takes.
+// O(nodes), plus the cost of cost_of().
 #pragma once
 
 #include <string>

@@ -12,12 +12,12 @@ namespace gangway {
 
 struct NameGroup {
   std::string name;             // "params.*", or the one name of a group of one.
-  std::vector<size_t> members;  // Which of the names, ascending; at least one.
+  std::vector<size_t> members;  // Indices of the names, ascending; at least one.
 };
 
-// Of up to `unfolded_max` names each stands alone. Of more, those with one first component are a
-// group; where the next component makes at most four groups of it, none of one name, it is these.
-// In the order of the groups' names.
+// Up to `unfolded_max` names stand alone, each in a group of its own. If there are more, names with
+// the same first component form a group; if their next component divides them into at most four
+// groups, none of one name, the group is replaced by these. In the order of the groups' names.
 std::vector<NameGroup> name_groups(const std::vector<std::string>& names, size_t unfolded_max);
 
 }  // namespace gangway

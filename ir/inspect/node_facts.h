@@ -1,8 +1,8 @@
-// What all views of a graph say of a node besides its own fields: what it costs, and in which
-// scopes of the user's program it stands.
+// Facts about a node that all views of a graph show besides its own fields: its cost, and the
+// scopes of the user's program that hold it.
 //
-// Operations and bytes are those of one run of the function, as one device would do it: those of a
-// body count for each time that it runs.
+// Operations and bytes are those of one run of the function on one device; a body counts for each
+// time that it runs.
 //
 // Threads: pure functions on verified graphs.
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace gangway {
 
-// Nothing for an op whose row has no cost.
+// Zero for an op whose row has no cost.
 Cost cost_of(const Function& function, NodeId id);
-// Of all of its nodes.
+// The sum over all nodes.
 Cost cost_of(const Function& function);
 
 // Names, outermost first: {"train_step", "layers.0"}.

@@ -176,7 +176,7 @@ class Outline {
   std::string text_;
 };
 
-// Those of calls that are shown, in their order.
+// The functions of calls that are shown, in their order.
 std::vector<const Function*> called(const Program& program, const OutlineFilter& filter) {
   std::vector<const Function*> functions;
   for (const ProgramNode& node : program.nodes) {

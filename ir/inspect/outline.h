@@ -25,14 +25,14 @@
 
 namespace gangway {
 
-// What of it is shown; empty lists: all.
+// The parts that are shown; empty lists: all.
 struct OutlineFilter {
   std::vector<std::string> nodes;   // Parts of the names of the program's nodes.
   std::vector<std::string> slices;  // Names.
-  std::vector<std::string> ops;     // Of functions' nodes: "dot".
+  std::vector<std::string> ops;     // Ops of functions' nodes: "dot".
 };
 
-// kInvalid, naming what there is, for a slice or op that there is not.
+// Throws kInvalid for a slice or op that the program lacks, listing those that it has.
 std::string outline(const Program& program, const OutlineFilter& filter = {});
 
 // The functions that its calls name, each once, with the bodies in them, in the text form
@@ -42,7 +42,7 @@ std::string functions_text(const Program& program, const OutlineFilter& filter =
 
 struct ProgramTotals {
   int64_t states = 0, state_bytes = 0;
-  double flops = 0, bytes = 0;  // Of all calls in one run.
+  double flops = 0, bytes = 0;  // Totals of all calls in one run.
 };
 ProgramTotals totals_of(const Program& program);
 // "1.38 GFLOP, 2.2 GiB read and written; 36 states of 3.6 MiB"

@@ -14,7 +14,7 @@ namespace {
 
 using namespace internal;
 
-constexpr size_t kLinesMax = 60;  // Of one function, or of the program's own nodes.
+constexpr size_t kLinesMax = 60;  // Lines of one function, or of the program's own nodes.
 
 // Keeps the first lines, and counts the others.
 class Lines {
@@ -44,7 +44,7 @@ std::string attrs_of(const Node& node) {
   return node.attrs.size() == 0 ? "" : " " + print_attrs(node.attrs);
 }
 
-// What a node is, whatever values are called.
+// A node's op, attributes, region and types, without the numbers of values.
 std::string kind_of(const Function& f, const Node& node) {
   return cat(to_string(node.op), attrs_of(node), " region ", node.region, ": ", types_of(f, node));
 }
@@ -192,8 +192,8 @@ class FunctionDiff {
 
   const Function& a_;
   const Function& b_;
-  std::vector<ValueId> same_;    // By value of a: in b.
-  std::vector<bool> is_paired_;  // By value of b.
+  std::vector<ValueId> same_;    // Indexed by value of a: the same value in b.
+  std::vector<bool> is_paired_;  // Indexed by value of b.
   Lines lines_;
 };
 
@@ -205,7 +205,7 @@ std::string function_diff(const Function& a, const Function& b, const std::strin
   of_b.add(b);
   const bool has_other_bodies = of_a.size() != of_b.size();
   if (has_other_bodies) text += cat("  bodies: ", of_a.size(), " -> ", of_b.size(), "\n");
-  // What differs in bodies alone is said there.
+  // Differences in bodies alone are reported under the bodies.
   std::string head;
   if (!text.empty())
     head = cat(name, ": ", a.nodes.size(), " nodes -> ", b.nodes.size(), " nodes\n", text);
@@ -300,7 +300,7 @@ class ProgramDiff {
     return other;
   }
 
-  // Which nodes it reads and updates, and how a state begins, whatever its mesh.
+  // Compares the nodes that it reads and updates, and how a state begins, whatever its mesh.
   void compare_edges(const ProgramNode& a, const ProgramNode& b) {
     const auto names = [](const Program& p, const ProgramNode& node) {
       std::vector<std::pair<std::string, uint32_t>> all;
@@ -321,7 +321,7 @@ class ProgramDiff {
 
   const Program& a_;
   const Program& b_;
-  std::map<Key, uint32_t> of_b_;  // Those that nothing of a is paired with yet.
+  std::map<Key, uint32_t> of_b_;  // Nodes of b that no node of a is paired with yet.
   Lines lines_;
 };
 

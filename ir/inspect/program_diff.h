@@ -1,4 +1,4 @@
-// What differs between two programs, for people: `gangway graph --diff A B`.
+// The differences between two programs, for people: `gangway graph --diff A B`.
 //
 //   ~ slice "main" mesh {data: 2} -> slice "main" mesh {data: 4}
 //   - state "head": f32[64, 256]

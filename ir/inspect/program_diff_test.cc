@@ -83,7 +83,7 @@ TEST(ProgramDiff, BodiesAreComparedWhereTheyStandOnce) {
   EXPECT_THAT(text, HasSubstr("  ~ result \"carry\": %1 -> %2\n"));
 }
 
-// By the textbook's table.
+// Computed with the textbook's table.
 size_t longest_common(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::vector<std::vector<size_t>> best(a.size() + 1, std::vector<size_t>(b.size() + 1, 0));
   for (size_t i = 0; i < a.size(); ++i) {

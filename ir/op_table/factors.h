@@ -31,7 +31,8 @@ Factors einsum_factors(const OpCall& call, std::string_view spec);
 
 Factors elementwise_factors(const OpCall& call);  // All inputs and results of one shape.
 Factors whole_factors(const OpCall& call);        // Nothing may be cut.
-Factors last_whole_factors(const OpCall& call);   // As elementwise; the last index is whole.
+// Elementwise, except that the last index is whole.
+Factors last_whole_factors(const OpCall& call);
 Factors reshape_factors(const OpCall& call);
 
 }  // namespace gangway::internal

@@ -10,7 +10,7 @@
 // attributes are smaller.
 //
 // Invariants
-//  - Every device traces the same ops. Which member it is it learns at run time, by axis_index.
+//  - Every device traces the same ops. A device learns its member number at run time (axis_index).
 //  - The number of ops does not depend on the number of members: a loop over members is a scan
 //    with a permute in its body.
 //  - Functions are differentiated before they are cut, so lowerings never are: an adjoint is an op
@@ -37,15 +37,16 @@
 namespace gangway {
 
 struct LoweringCall {
-  Builder& builder;         // Of the local function; nodes get the line of the node cut.
-  const OpCall& call;       // In the global view.
-  const Attrs& attrs;       // Of one device's op (local_attrs), as all its factors are cut.
-  const std::string& axes;  // That cut the factor, "data,model": members are numbered outer first.
-  int64_t members;          // How many parts, all of one size.
-  const std::vector<Value>& inputs;  // Of this device.
+  Builder& builder;    // Builds the local function; nodes get the line of the node cut.
+  const OpCall& call;  // In the global view.
+  const Attrs& attrs;  // Attributes of one device's op (local_attrs), with all its factors cut.
+  // The axes that cut the factor, "data,model": members are numbered outer first.
+  const std::string& axes;
+  int64_t members;                   // How many parts, all of one size.
+  const std::vector<Value>& inputs;  // This device's operands.
 };
 
-// Asserts that the row has one of that name.
+// The row's lowering of that name; asserts that there is one.
 const Lowering& lowering_of(Op op, std::string_view name);
 
 // The factor with a lowering that is cut, or null.

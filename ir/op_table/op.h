@@ -65,7 +65,7 @@ enum class OpFamily : uint8_t {
 
 struct Function;
 
-// What a rule sees of a node.
+// A rule's view of a node.
 struct OpCall {
   Op op;
   std::span<const Type> inputs;
@@ -80,16 +80,16 @@ enum class FactorKind : uint8_t {
   kReduce,  // May be cut: each device computes a term of the results that lack it.
   kWhole,   // May not be cut: the op needs all of it.
 };
-// Where a dimension is longer than `size`, the factor is its outer part (heads of a model
-// dimension, a reshape that merges): n parts of the dimension, n divides `size`.
+// If a dimension is longer than `size`, the factor is its outer part (heads of a model dimension, a
+// reshape that merges): cut into n parts, the dimension has n equal parts, and n divides `size`.
 struct Factor {
   char name = '?';  // For print: i, j, k ...
   FactorKind kind = FactorKind::kPass;
   int64_t size = 1;
   std::vector<int> input_dims;   // For each input its dimension with this factor, or -1.
   std::vector<int> result_dims;  // For each result, or -1.
-  // Cutting it takes more than running the op on parts: the lowering of the row that does it.
-  // Parts are equal then. Empty: none is needed.
+  // Name of the row's lowering that a cut of this factor needs because running the op on parts is
+  // not enough; parts are equal then. Empty: the op runs on its parts.
   std::string_view lowering = {};
 };
 using Factors = std::vector<Factor>;
@@ -108,8 +108,8 @@ enum class AttrRole : uint8_t {
   kPlain,        // The same.
   kResultSizes,  // Sizes of the first result: cut as its dimensions are.
   kHeads,        // The size of factor `h`.
-  kWholeSizes,   // Empty; of a part, the first result's sizes before it was cut,
-  kPlacements,   // and how it was cut, as `constrain` says it.
+  kWholeSizes,   // Empty; for a part, the first result's sizes before it was cut,
+  kPlacements,   // and its placements, in the form that `constrain` takes.
 };
 struct AttrSpec {
   std::string_view name;
@@ -130,22 +130,22 @@ struct GradientCall;   // ir/build/gradient.h
 struct DecomposeCall;  // ir/build/gradient.h
 class Value;
 
-// What one device does of an op that is cut along a factor that names it: local ops and collectives
-// (ir/op_table/lowering.h).
+// A device's work for an op that is cut along a factor with this lowering: local ops and
+// collectives (ir/op_table/lowering.h).
 struct Lowering {
-  std::string_view name;  // Of the field: "vocabulary_parallel".
+  std::string_view name;  // Name by which factors refer to it: "vocabulary_parallel".
   // The local results, each cut as its dimension with the factor is, else whole (kPass) or a term
   // of the sum (kReduce).
   std::vector<Value> (*build)(const LoweringCall&) = nullptr;
-  // The bytes that one of `members` devices sends where nothing else is cut; conversions of
-  // operands and results apart.
+  // The bytes that one of `members` devices sends if nothing else is cut; conversions of operands
+  // and results are not included.
   double (*sent_bytes)(const OpCall&, int64_t members) = nullptr;
   std::string_view doc;  // One line for the op reference.
 };
 
 struct OpRow {
   Op op;
-  // As in the text form: "reduce_sum"; `not_`, `and_`, `or_` print as not, and, or.
+  // Name in the text form: "reduce_sum"; `not_`, `and_`, `or_` print as not, and, or.
   std::string_view name;
   OpFamily family;
   int inputs_min = 1;
@@ -157,14 +157,14 @@ struct OpRow {
   std::vector<Type> (*type_rule)(const OpCall&) = nullptr;
   Factors (*factors)(const OpCall&) = nullptr;
   Linear linear = Linear::kNo;
-  // Zeros behind the inputs become zeros behind the results: where each dimension that has a factor
-  // ends in as many zeros (false, for bool), so does each dimension of a result that has it, and
-  // all other elements are as without them. may_pad() says for which factors of a call. Where that
-  // takes certain attributes, `keeps_zero_when` says whether they are given.
+  // Zeros behind the inputs become zeros behind the results: if each dimension that has a factor
+  // ends in the same number of zeros (false, for bool), so does each dimension of a result that has
+  // it, and all other elements are the same as without them. may_pad() says for which factors of a
+  // call this holds. If it depends on attributes, `keeps_zero_when` decides by them.
   bool keeps_zero = false;
   bool (*keeps_zero_when)(const OpCall&) = nullptr;
-  // Devices meet in it: all members along its axes take part at the same place of their functions.
-  // A step of its own on every device, behind which a section may end.
+  // Devices meet in it: all members along its axes take part at the same position of their
+  // functions. It is a step of its own on every device, and a section may end behind it.
   bool meets = false;
   // Cotangents of the inputs (empty Value: none), built with ops; or null and `no_gradient` says
   // why.
@@ -174,7 +174,7 @@ struct OpRow {
   std::vector<Value> (*decompose)(const DecomposeCall&) = nullptr;
   Cost (*cost)(const OpCall&) = nullptr;
   std::string_view doc;                  // One line for the op reference.
-  std::vector<Lowering> lowerings = {};  // Those that its factors name.
+  std::vector<Lowering> lowerings = {};  // The lowerings that its factors name.
 };
 
 const OpRow& row(Op op);
@@ -190,16 +190,17 @@ std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
                               const Function* body = nullptr);
 
 // Whether the op may run on parts that end in zero padding along this factor of the call: a cut
-// that is not even leaves such parts. No where no input has the factor (new dimensions of a
-// broadcast are filled), and where the factor is but a part of a dimension.
+// that is not even leaves such parts. False if no input has the factor (new dimensions of a
+// broadcast are filled), and if the factor is only a part of a dimension.
 bool may_pad(const OpCall& call, const Factor& factor);
 
 // The attributes of the local op when factor f is cut in parts[f] parts; sizes are those of a part
 // that may end in padding, rounded up.
 Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts);
 
-// Where results depend on which part of the whole they are: sets the attributes of `local` that say
-// so, for a first result of the call that is cut as `placements` says. Nothing for all other ops.
+// For an op whose results depend on which part of the whole they are: sets the attributes of
+// `local` that name the part, given that the call's first result is cut by `placements`. Changes
+// nothing for all other ops.
 void say_part(const OpCall& call, const std::string& placements, Attrs& local);
 
 // The rows of each family: ir/op_table/rows/<family>.cc.
@@ -218,7 +219,7 @@ std::vector<OpRow> packed_attention_rows();
 std::vector<OpRow> moe_rows();         // grouped dot, routing, dispatch, combine
 std::vector<OpRow> optimizer_rows();   // sum_squares, adamw
 std::vector<OpRow> collective_rows();  // On values that lie on several devices, or by place.
-std::vector<OpRow> exchange_rows();    // What moves parts between devices.
+std::vector<OpRow> exchange_rows();    // Ops that move parts between devices.
 }  // namespace internal
 
 }  // namespace gangway

@@ -16,8 +16,8 @@ template <class... Parts>
   throw Error(ErrorKind::kInvalid, cat(to_string(call.op), ": ", parts...));
 }
 
-// Refuses the call unless the condition holds. What it says is put together then alone: type rules
-// run often, and seldom refuse.
+// Refuses the call unless the condition holds. The message is built only on refusal: type rules run
+// often, and seldom refuse.
 #define GW_NEED(call, condition, ...)                 \
   do {                                                \
     if (!(condition)) [[unlikely]]                    \

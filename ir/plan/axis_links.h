@@ -11,8 +11,8 @@
 
 namespace gangway {
 
-// By axis: the slowest class of link between two devices that are neighbours along it; so no two
-// devices that differ in this coordinate alone are farther apart. Of an axis of size 1: kHost.
+// For each axis: the slowest class of link between two devices that are neighbours along it; no two
+// devices that differ in this coordinate alone are farther apart. An axis of size 1 has kHost.
 std::vector<LinkClass> axis_links(const Plan& plan, const PlanSlice& slice);
 
 }  // namespace gangway

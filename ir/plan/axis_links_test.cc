@@ -49,7 +49,7 @@ TEST(AxisLinks, OfRanksOfOneDeviceAreThoseOfAHost) {
   EXPECT_EQ(axis_links(plan_on_islands(), {kMesh, {{0, 0, 1}}, 4}), (Links{kHost, kHost}));
 }
 
-// Of every two devices that differ in one coordinate.
+// Compares with the link of every two devices that differ in one coordinate.
 TEST(AxisLinks, AreWhatAWalkOverAllDevicesFinds) {
   std::mt19937_64 random(tests::test_seed());
   const auto below = [&](uint64_t n) { return static_cast<uint32_t>(random() % n); };

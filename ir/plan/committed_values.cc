@@ -11,10 +11,10 @@ namespace {
 
 constexpr size_t kAdamwStates = 3;  // Operands p, m and v; then the gradient and the scalars.
 
-// Gradients. A value *tells* of them: where one of them is not finite, the value is not either.
+// Gradients. A value *tells* of a gradient if it is not finite whenever the gradient is not.
 using Told = std::set<ValueId>;
 
-// What each value tells, of the nodes before `end`.
+// For each value of the nodes before `end`, the gradients that it tells of.
 class Telling {
  public:
   explicit Telling(const Told& gradients) : gradients_(gradients) {}
@@ -24,7 +24,7 @@ class Telling {
   }
 
  private:
-  // `gradients`: whose sums of squares begin the telling; none in the body of a chain.
+  // `gradients`: the first values that tell are their sums of squares; none in the body of a chain.
   std::vector<Told> follow(const Function& function, NodeId end, std::vector<Told> by_value,
                            const Told& gradients) const {
     by_value.resize(function.types.size());

@@ -1,9 +1,9 @@
-// What must be finite, beside its guarded output, for a run of a guarded program to commit: the
-// values that a local function computes first and then puts into states.
+// The values, besides its guarded output, that must be finite for a run of a guarded program to
+// commit: values that a local function computes first and then puts into states.
 //
-// They are float inputs of the nodes behind the commit point. Of a state whose new value is copied
-// there: the new value. Of one that AdamW writes in place: the gradient, the learning rate, both
-// corrections and the factor of the gradient; not the old values, since they were looked at when
+// They are float inputs of the nodes behind the commit point. For a state whose new value is copied
+// there: the new value. For a state that AdamW writes in place: the gradient, the learning rate,
+// both corrections and the factor of the gradient; not the old values, since they were checked when
 // they were written.
 //
 // A gradient is left out where the guarded output or one of those scalars is sure to be not finite

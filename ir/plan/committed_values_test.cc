@@ -79,7 +79,7 @@ TEST(CommittedValues, AGradientIsLeftOutWhereTheGuardedOutputTellsOfIt) {
   EXPECT_THAT(committed(step.b, {0, 1, 2}, 3), UnorderedElementsAre("lr", "one", "scale"));
 }
 
-// Of an infinite norm the clipped factor is 0, and 0 times infinity is what would be written.
+// An infinite norm makes the clipped factor 0, and the update would write 0 times infinity.
 TEST(CommittedValues, AMinimumHidesWhatIsNotFinite) {
   Step step;
   step.update(minimum(1.0, 1.0 / sqrt(sum_squares(step.g))));

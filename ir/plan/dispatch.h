@@ -2,9 +2,9 @@
 // batches, writing down addresses).
 //
 //   parallel    for all nodes of a run at once, before its data exists: that work is off the path
-//               from one node to the next. What everybody wants, and the default.
-//   sequential  for a node once those that it depends on have ended and their host has told the
-//               controller, as when a node's needs are known only then. A chain of nodes on
+//               from one node to the next. The default.
+//   sequential  for a node once those that it depends on have ended and their host has reported it
+//               to the controller, as when a node's needs are known only then. A chain of nodes on
 //               different hosts waits for each host's work and for messages there and back. For
 //               measuring what parallel dispatch saves, and for looking at one node at a time.
 //

@@ -22,13 +22,13 @@ enum class LinkClass : uint8_t { kHost, kIsland, kBetweenIslands };
 inline constexpr std::array<LinkClass, 3> kLinkClasses = {LinkClass::kHost, LinkClass::kIsland,
                                                           LinkClass::kBetweenIslands};
 const char* to_string(LinkClass link);                        // "host", "island", "between".
-using LinkBytes = std::array<uint64_t, kLinkClasses.size()>;  // By LinkClass.
+using LinkBytes = std::array<uint64_t, kLinkClasses.size()>;  // Indexed by LinkClass.
 
 inline constexpr char kMainIsland[] = "main";
 // A plain name (runtime/base/plain_name.h). `who` begins the message.
 void require_island_name(const std::string& name, const std::string& who);
 
-// Between hosts a and b of the plan.
+// The class of the link between hosts a and b of the plan.
 LinkClass link_class(const Plan& plan, uint32_t a, uint32_t b);
 bool spans_islands(const Plan& plan);
 

@@ -7,7 +7,7 @@
 //
 // Order: `nodes` is a linear extension of the program's edges, and tickets are granted in it
 // (positions.h). A device executes its nodes in ticket order, and a node waits only on lower
-// tickets. So neither collectives nor transfers can deadlock.
+// tickets. Therefore neither collectives nor transfers can deadlock.
 //
 // Commit: calls that update state have two phases. Everything up to `commit_begin` leaves state as
 // it was. A kGate node over all devices of the program decides: if every device is ok and the
@@ -59,17 +59,18 @@ struct LocalFunction {
   std::vector<InPlace> in_place;
   // A result that must be finite for the run to commit; kNone: none.
   uint32_t finite_result = kNone;
-  // Pieces of the function between the points at which a device may go over to another program's
+  // Pieces of the function between the points at which a device may switch to another program's
   // work (ir/plan/positions.h). Ascending; the first begins at step 0, and one at the commit point
-  // where that lies inside. Empty: the parts before and behind the commit point are one each.
+  // if that lies inside. Empty: the parts before and behind the commit point are one section each.
   struct Section {
     uint32_t begin = 0;       // A step (step_map.h): it may lie in an iteration of a scan.
-    int64_t modelled_ns = 0;  // By the cost model; 0: not known.
+    int64_t modelled_ns = 0;  // Estimate of the cost model; 0: not known.
     friend bool operator==(const Section&, const Section&) = default;
   };
   std::vector<Section> sections;
   Numerics numerics;
-  // As a diagnosis runs it (executor/replay/diagnosis.h): devices join no nodes either. On no wire.
+  // Set for a diagnosis (executor/replay/diagnosis.h): devices do not join nodes either. Never
+  // sent.
   bool unfused = false;
 };
 
@@ -128,10 +129,10 @@ struct PlanFiring {
   friend bool operator==(const PlanFiring&, const PlanFiring&) = default;
 };
 
-// What a kIf or kWhile decides on; it reads the predicate. Reserved.
+// The decision of a kIf or kWhile, which reads the predicate. Reserved.
 struct PlanControl {
-  uint32_t then_nodes = 0;  // So many nodes behind it: kIf's first branch, kWhile's body.
-  uint32_t else_nodes = 0;  // kIf: so many behind those.
+  uint32_t then_nodes = 0;  // Number of nodes that follow it: kIf's first branch, kWhile's body.
+  uint32_t else_nodes = 0;  // kIf: number of nodes behind those.
   uint32_t rounds_max = 0;  // kWhile: at least 1; a run that needs more fails.
   friend bool operator==(const PlanControl&, const PlanControl&) = default;
 };
@@ -139,7 +140,7 @@ struct PlanControl {
 struct PlanNode {
   PlanNodeKind kind = PlanNodeKind::kCall;
   std::string name;               // The program's node, for messages and traces.
-  uint32_t slice = 0;             // Where it runs.
+  uint32_t slice = 0;             // The slice on which it runs.
   uint32_t function = kNone;      // kCall: index into Plan::functions.
   uint32_t call = kNone;          // kCommit: the node of its kCall.
   uint32_t peer = kNone;          // kSend, kReceive: the node of the other end.
@@ -161,7 +162,7 @@ struct PlanState {
 struct Plan {
   std::string name;                // The program's.
   std::vector<std::string> hosts;  // Names of the executors that take part.
-  // By host: the island that it lies in (ir/plan/islands.h). Empty: all lie in one.
+  // The island of each host (ir/plan/islands.h). Empty: all hosts are in one island.
   std::vector<std::string> islands;
   std::vector<PlanSlice> slices;
   std::vector<LocalFunction> functions;
@@ -172,7 +173,7 @@ struct Plan {
   std::vector<uint32_t> sources;   // kSource nodes.
   std::vector<uint32_t> outputs;   // PlanValue indices.
   int64_t runs_in_flight_max = 2;  // Buffers that another stream touches have one slot for each.
-  Dispatch dispatch = Dispatch::kParallel;  // Of all its nodes, but see sequential.h.
+  Dispatch dispatch = Dispatch::kParallel;  // Applies to all its nodes, but see sequential.h.
   // On devices that can, its arena lies where those of other such plans lie. Then a run of it is
   // granted whole, so no node may be dispatched sequentially.
   bool overlaid = false;

@@ -179,7 +179,7 @@ class Check {
             " lies on slice ", value(index).slice, ", it runs on slice ", node.slice);
   }
 
-  // What the format leaves room for.
+  // Refuses features that the format reserves.
   void check_reserved(const PlanNode& node) const {
     if (node.kind == PlanNodeKind::kIf || node.kind == PlanNodeKind::kWhile ||
         node.control != PlanControl{})
@@ -307,7 +307,7 @@ class Check {
 
   const Plan& plan_;
   std::vector<bool> written_;
-  int64_t bytes_ = 0;  // Of all values, on each device.
+  int64_t bytes_ = 0;  // Size of all values on each device.
   bool gated_ = false;
 };
 

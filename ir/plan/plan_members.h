@@ -16,9 +16,9 @@
 
 namespace gangway {
 
-// What is one device to a slice: index into Plan::hosts, the device of that host, and which of the
-// ranks that slices put on it. Rank 0 is in every slice that has the device, since a plan's work on
-// one rank is one lane.
+// One member of a slice: an index into Plan::hosts, a device of that host, and the rank on it,
+// since slices may put several ranks on a device. Rank 0 is in every slice that has the device,
+// since a plan's work on one rank is one lane.
 struct Member {
   uint32_t host = 0;
   uint32_t device = 0;

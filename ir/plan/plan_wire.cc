@@ -165,7 +165,7 @@ PlanValue read_value(P::Value::Reader from, const std::vector<PlanSlice>& slices
          .dim = placement.getDim(),
          .order = placement.getOrder()});
   }
-  // Where there is none, require_valid() says why.
+  // If there is no local type, require_valid() reports why.
   value.local_type = local_type_of(value, slices).value_or(Type{});
   return value;
 }

@@ -24,7 +24,7 @@ uint32_t sections_before_commit(const LocalFunction& local) {
 }  // namespace
 
 Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(plan.slices.size()) {
-  std::vector<uint32_t> before;  // By function.
+  std::vector<uint32_t> before;  // Indexed by function.
   for (const LocalFunction& local : plan.functions) {
     before.push_back(sections_before_commit(local));
     std::vector<int64_t>& until = until_ns_.emplace_back(1, 0);
@@ -75,7 +75,7 @@ void Positions::add(uint32_t slice, Span span, uint32_t count) {
   spans_[slice].push_back(span);
 }
 
-// Of its first so many sections.
+// Modelled time of the span's first `sections` sections.
 int64_t Positions::span_ns(const Span& span, uint32_t sections) const {
   if (span.function == kNone) return 0;
   const std::vector<int64_t>& until = until_ns_[span.function];

@@ -27,8 +27,8 @@
 
 namespace gangway {
 
-// Of LocalFunction::sections, those that a call (before the commit point) or a commit (from there
-// on) runs. None where they are not cut: the whole part is then one position.
+// The entries of LocalFunction::sections that a call (before the commit point) or a commit (from
+// there on) runs. Empty if they are not cut: the whole part is then one position.
 struct SectionRange {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -46,21 +46,21 @@ class Positions {
   };
 
   uint32_t slices() const { return static_cast<uint32_t>(spans_.size()); }
-  // Of one run in a slice.
+  // Number of positions of one run in a slice.
   uint32_t count(uint32_t slice) const { return counts_[slice]; }
-  // Of one run in all slices, the gate once.
+  // Number of positions of one run in all slices; the gate counts once.
   uint32_t total() const { return total_; }
-  // Those of a node counted over the whole plan, in the order of its nodes: the gate is one.
+  // Positions of a node counted over the whole plan, in the order of its nodes: the gate is one.
   Range in_order(uint32_t node) const;
-  // The gate's in a slice; kNone: the plan has none.
+  // Position of the gate in a slice; kNone: the plan has no gate.
   uint32_t gate(uint32_t slice) const { return gates_.empty() ? kNone : gates_[slice]; }
-  // Those of a node in a slice; none where it does nothing there.
+  // Positions of a node in a slice; empty if the node does nothing there.
   Range of(uint32_t node, uint32_t slice) const;
-  // Of its function's.
+  // Sections of the node's function.
   SectionRange sections(uint32_t node, uint32_t slice) const;
   uint32_t node_at(uint32_t slice, uint32_t position) const;
-  // For how long they keep a device of the slice busy, with all its ranks, by the cost model. Only
-  // calls and commits do, and only those whose functions are cut.
+  // How long the positions keep a device of the slice busy, with all its ranks, by the cost model.
+  // Only calls and commits do, and only if their functions are cut.
   int64_t modelled_ns(uint32_t slice, Range range) const;
 
  private:
@@ -70,7 +70,7 @@ class Positions {
     uint32_t first = 0;
     uint32_t function = kNone;  // kNone: it takes no modelled time.
     SectionRange sections;
-    int64_t before_ns = 0;  // Of all positions before `first`.
+    int64_t before_ns = 0;  // Modelled time of all positions before `first`.
   };
 
   void add(uint32_t slice, Span span, uint32_t count);
@@ -79,13 +79,14 @@ class Positions {
   int64_t span_ns(const Span& span, uint32_t sections) const;
   int64_t before_ns(uint32_t slice, uint32_t position) const;
 
-  std::vector<std::vector<Span>> spans_;  // By slice, ascending by node and by position.
-  std::vector<uint32_t> counts_;          // By slice.
-  std::vector<uint32_t> firsts_;          // By node: the first of in_order().
-  std::vector<uint32_t> gates_;           // By slice, where there is a gate.
-  std::vector<uint32_t> ranks_;           // By slice: of each device.
+  std::vector<std::vector<Span>> spans_;  // Indexed by slice; ascending by node and by position.
+  std::vector<uint32_t> counts_;          // Indexed by slice.
+  std::vector<uint32_t> firsts_;          // Indexed by node: the first of in_order().
+  std::vector<uint32_t> gates_;           // Indexed by slice; empty if there is no gate.
+  std::vector<uint32_t> ranks_;           // Ranks of each device, indexed by slice.
   uint32_t total_ = 0;
-  std::vector<std::vector<int64_t>> until_ns_;  // By function: of its first n sections.
+  // Modelled time of the first n sections of each function.
+  std::vector<std::vector<int64_t>> until_ns_;
 };
 
 }  // namespace gangway

@@ -12,8 +12,8 @@ namespace {
 // A device is one or two ordinary cores. Products of f32 reach 120 GFLOP/s on a core with AVX2 and
 // twice that with AVX-512, bf16 more, element-wise chains and attention far less. A core alone
 // copies some 10 GB/s, members of an all-reduce through shared memory 3 to 4 GB/s, and a small one
-// takes 5 to 15 us. Those were measured on one machine of two cores; the figures here are rounded
-// down from them.
+// takes 5 to 15 us. These figures were measured on one machine of two cores; the constants here
+// round them down.
 constexpr DeviceRates kCpu{.flops_per_s = 100e9,
                            .memory_bytes_per_s = 10e9,
                            .link_bytes_per_s = 4e9,
@@ -35,10 +35,10 @@ constexpr DeviceRates kCuda{.flops_per_s = 300e12,
                             .launch_ns = 3'000,
                             .collective_latency_ns = 20'000};
 
-// As much as fits; an op may claim more work than any device does in a lifetime.
+// Saturates: an op may claim more work than any device does in a lifetime.
 int64_t to_ns(double seconds) { return std::llround(std::min(seconds * 1e9, 1e18)); }
 
-// What the op's row says.
+// The cost that the op's row states.
 Cost row_cost(const Function& function, NodeId id) {
   const Node& node = function.nodes[id];
   std::vector<Type> inputs;
@@ -49,7 +49,7 @@ Cost row_cost(const Function& function, NodeId id) {
                                : facts.cost({node.op, inputs, node.attrs, node.body.get()});
 }
 
-// Of one execution of a body.
+// Time of one execution of a body.
 double body_ns(const DeviceRates& rates, const Function& body) {
   double total = 0;
   for (NodeId id = 0; id < body.nodes.size(); ++id)

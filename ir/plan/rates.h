@@ -18,7 +18,7 @@ namespace gangway {
 struct DeviceRates {
   double flops_per_s = 0;
   double memory_bytes_per_s = 0;
-  double link_bytes_per_s = 0;  // Of each device, in each direction.
+  double link_bytes_per_s = 0;  // Rate of each device, in each direction.
   int64_t launch_ns = 0;
   int64_t collective_latency_ns = 0;
 
@@ -33,7 +33,7 @@ struct DeviceRates {
 // "cpu", "sim" or "cuda", as an executor names what it offers.
 const DeviceRates& rates_of(std::string_view kind);
 
-// What a device needs for one node of a local function; `timed` costs what it says.
+// Time that a device needs for one node of a local function; `timed` takes the time that it names.
 int64_t modelled_ns(const DeviceRates& rates, const Function& local, NodeId node);
 
 }  // namespace gangway

@@ -21,7 +21,7 @@ Error rows_overflow(int64_t received, int64_t bound);
 bool may_overflow(const Program& program);
 // With at least twice the room everywhere. Repeated, it ends with a program that can't overflow.
 Program with_more_room(const Program& program);
-// What becomes of a bound in that.
+// The bound that such a program has in place of this one.
 double with_more_room(double bound);
 
 // The bounds of a program, each once, with the user's line: "model.cc:14".

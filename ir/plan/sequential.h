@@ -1,6 +1,6 @@
-// Which nodes of a plan are dispatched sequentially (dispatch.h), and why: all, where the program
-// was compiled so; else those whose needs depend on data, since what a host must do for them is
-// known only when they fire. A plan has none of the latter while its check refuses late nodes.
+// Nodes of a plan that are dispatched sequentially (dispatch.h), and why: all nodes, if the program
+// was compiled so; else the nodes whose needs depend on data, since a host learns what it must do
+// for them only when they fire. A plan has none of the latter while its check refuses late nodes.
 //
 // Threads: pure functions. Cost: O(1) a node; the reason O(nodes).
 #pragma once

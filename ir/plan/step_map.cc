@@ -28,7 +28,8 @@ std::vector<std::string> scopes_of(const Function& function, NodeId node) {
   return scopes;
 }
 
-// Those of a node of a body begin with its own, and end with those of the node that names it.
+// The scopes of a body's node begin with its own, and end with those of the node that names the
+// body.
 void drop_outer(std::vector<std::string>& scopes, const std::vector<std::string>& outer) {
   if (scopes.size() >= outer.size() && std::equal(outer.rbegin(), outer.rend(), scopes.rbegin()))
     scopes.resize(scopes.size() - outer.size());

@@ -1,5 +1,5 @@
-// StepMap: the steps of a local function, counted out: the order in which a device goes through its
-// nodes and those of its bodies. Sections, the commit point, and where a run stands are numbers of
+// StepMap: numbers the steps of a local function in the order in which a device executes its nodes
+// and those of its bodies. Sections, the commit point, and the progress of a run are numbers of
 // steps.
 //
 //   a node             one step
@@ -11,12 +11,11 @@
 // nodes.
 //
 // Invariants: the parts are the bodies as BodyTable has them (ir/graph/bodies.h), the function
-// last. Where a scan works ahead (ScanLayout::ahead), all nodes that run its body do, with the same
-// carries: which nodes are passed over is a fact of the body.
-// Threads: immutable. Ownership: refers to the function.
-// Errors: the constructor throws kInvalid for more than kStepsMax steps, and where nodes that run
-// one body differ in what they work ahead.
-// Cost: made once, O(nodes); a question O(depth of bodies * log nodes).
+// last. If a scan works ahead (ScanLayout::ahead), all nodes that run its body do, with the same
+// carries: the body alone decides which nodes are skipped. Threads: immutable. Ownership: refers to
+// the function. Errors: the constructor throws kInvalid for more than kStepsMax steps, and where
+// nodes that run one body differ in what they work ahead. Cost: made once, O(nodes); a question
+// O(depth of bodies * log nodes).
 //
 // Example:
 //   const StepMap steps(*local.function);
@@ -44,10 +43,11 @@ class StepMap {
   // No node runs a body: steps are nodes.
   bool is_flat() const { return main().flat; }
   uint32_t count() const { return main().first.back(); }
-  // Of a node of the function itself; of the number of its nodes: count().
+  // First step of a node of the function itself; count() for the number of its nodes.
   uint32_t first_step(NodeId node) const { return main().first[node]; }
 
-  // Where a step is: a node of the function, then of the body that this one runs, and so on.
+  // One level of a step's path: a node of the function, then of the body that this node runs, and
+  // so on.
   struct Level {
     const Function* function = nullptr;
     NodeId node = kNone;
@@ -56,7 +56,7 @@ class StepMap {
     friend bool operator==(const Level&, const Level&) = default;
   };
   std::vector<Level> path(uint32_t step) const;
-  // The last level of it alone.
+  // The last level of the path alone.
   struct Leaf {
     uint32_t part = 0;
     NodeId node = kNone;
@@ -80,7 +80,7 @@ class StepMap {
   const Function& function(uint32_t part) const { return *parts_[part].function; }
   // The part that a node runs as its body, step by step; kNone: the node is a step itself.
   uint32_t body_of(const Node& node) const;
-  // Of one execution of a part.
+  // Number of steps of one execution of a part.
   uint32_t steps_of(uint32_t part) const { return parts_[part].first.back(); }
   // The node of a part that has this one of its steps; and its first step there.
   NodeId node_at(uint32_t part, uint32_t step) const {
@@ -93,10 +93,10 @@ class StepMap {
 
   struct Part {
     const Function* function = nullptr;
-    std::vector<uint32_t> first;   // By node, and the end.
+    std::vector<uint32_t> first;   // Indexed by node, with one more for the end.
     bool flat = true;              // No node runs a body: its steps are its nodes.
-    std::vector<bool> ahead = {};  // By node; empty: none is.
-    // Of the nodes that run it; nothing before the first was seen.
+    std::vector<bool> ahead = {};  // Indexed by node; empty: none is.
+    // Layout of the nodes that run the part; empty until the first was seen.
     struct Ahead {
       size_t carries = 0, count = 0;
       friend bool operator==(const Ahead&, const Ahead&) = default;
@@ -114,10 +114,10 @@ class StepMap {
 // Where steps of some kind are, such as collectives.
 class StepMarks {
  public:
-  // `is_marked`: of a node of a part, which may be one that runs a body: then its first step is.
-  // `steps` outlives it.
+  // `is_marked` tells whether a node of a part is marked; if the node runs a body, its first step
+  // is. `steps` outlives it.
   StepMarks(const StepMap& steps, const std::function<bool(uint32_t part, NodeId)>& is_marked);
-  // The collectives.
+  // Marks the collectives.
   explicit StepMarks(const StepMap& steps);
 
   // The first marked step from this one on; steps.count(): there is none.
@@ -129,9 +129,9 @@ class StepMarks {
 
  private:
   struct Part {
-    std::vector<bool> marked;  // By node.
-    // By node, and the end: the first from there on, and the last before, that is marked or runs a
-    // body in which there is a mark; kNone.
+    std::vector<bool> marked;  // Indexed by node.
+    // Indexed by node, with one more for the end: the first node from there on, and the last
+    // before, that is marked or runs a body in which there is a mark; kNone if there is none.
     std::vector<NodeId> next, last;
   };
 
@@ -148,8 +148,8 @@ class StepMarks {
 // The first step behind the commit point.
 uint32_t commit_step(const LocalFunction& local);
 
-// What the steps of a function cost, added up: a number for each node, 0 or more. What is passed
-// over costs nothing.
+// Sums of the costs of a function's steps: the cost function gives a number for each node, 0 or
+// more. Skipped nodes cost nothing.
 class StepSums {
  public:
   using Cost = std::function<int64_t(const Function&, NodeId)>;
@@ -157,7 +157,7 @@ class StepSums {
   // `steps` outlives it.
   StepSums(const StepMap& steps, const Cost& cost);
 
-  // Of all steps before this one. Saturates at kMost.
+  // Cost of all steps before this one. Saturates at kMost.
   int64_t before(uint32_t step) const;
   int64_t total() const { return parts_.back().before.back(); }
   static constexpr int64_t kMost = int64_t{1} << 62;
@@ -165,7 +165,7 @@ class StepSums {
  private:
   const StepMap& steps_;
   struct Part {
-    // By node, and the end: in any iteration, and in the last.
+    // Indexed by node, with one more for the end: in any iteration, and in the last.
     std::vector<int64_t> before{0}, before_in_last{0};
   };
   std::vector<Part> parts_;

@@ -45,7 +45,7 @@ class Chain {
     return add(Op::scan, tests::scan_attrs({.length = length, .ahead = 1}), std::move(body));
   }
   Chain& call(std::shared_ptr<const Function> body) { return add(Op::call, {}, std::move(body)); }
-  // Of the nodes that follow; `scope` lies in the scope before.
+  // Sets the location of the nodes that follow; `scope` lies in the scope before.
   Chain& at(int line, const std::string& scope = "") {
     function_->locs.push_back({"model.cc", line, scope, scope_});
     loc_ = static_cast<uint32_t>(function_->locs.size() - 1);
@@ -63,7 +63,7 @@ class Chain {
   uint32_t loc_ = kNone, scope_ = kNone;
 };
 
-// What a device does, counted out the slow way.
+// The steps of a device, listed by plain recursion.
 struct Walked {
   const Function* function;
   NodeId node;
@@ -179,7 +179,7 @@ TEST(StepMap, MarkedStepsAreFoundFromBothSides) {
     const std::vector<StepMap::Level> now = map.path(s);
     size_t same = 0;
     while (s > 0 && now[same] == before[same]) ++same;
-    // Of the first level that differs the node may have begun before.
+    // The node of the first level that differs may have begun before.
     const bool goes_on = s > 0 && now[same].node == before[same].node;
     for (size_t l = goes_on ? same + 1 : same; l < now.size(); ++l)
       marked[s] = marked[s] || now[l].node % 2 == 0;

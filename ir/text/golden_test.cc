@@ -25,7 +25,7 @@ std::vector<std::string> cases(const std::string& file) {
   return out;
 }
 
-// What stands behind "// expect: " in the first lines.
+// The texts behind "// expect: " in the first lines.
 std::vector<std::string> expectations(const std::string& text) {
   constexpr std::string_view kMark = "// expect: ";
   std::vector<std::string> out;

@@ -34,16 +34,16 @@
 
 namespace gangway {
 
-// What surrounds a function in its program.
+// Facts about a function that come from its program.
 struct CallContext {
   std::vector<LocalFunction::InPlace> in_place;  // State updates.
   uint32_t finite_result = kNone;
-  // As annotated. An empty entry takes whatever propagation gives, but is never partial. In-place
-  // results have the sharding of their parameter.
+  // The annotated placements. An empty entry takes whatever propagation gives, but is never
+  // partial. In-place results have the sharding of their parameter.
   std::vector<AxisPlacements> result_placements;
-  std::string device_kind = "cpu";  // By whose rates sections are cut (ir/plan/rates.h).
-  // By mesh axis, as its devices lie (ir/plan/axis_links.h); empty: all alike. Of conversions that
-  // cost the same it chooses one, and nothing else.
+  std::string device_kind = "cpu";  // Sections are cut by its rates (ir/plan/rates.h).
+  // Link class of each mesh axis, from where its devices are (ir/plan/axis_links.h); empty: all
+  // alike. It decides between conversions of equal cost, and nothing else.
   std::vector<LinkClass> links = {};
   // Devices can't meet while they install, so no collective may be in it: an initialiser.
   bool alone = false;
@@ -57,12 +57,12 @@ struct Compiled {
   std::vector<Sharding> result_shardings;
 };
 
-// Told the name of each pass that may take long before it begins, kPassesTold of them. What it
-// throws ends the compile.
+// Called with the name of each pass that may take long before the pass begins, for kPassesTold
+// passes. An exception from it ends the compile.
 using PassWatch = std::function<void(std::string_view pass)>;
 inline constexpr size_t kPassesTold = 7;
 
-// `record`: is told what was decided on the way; null: nobody asks.
+// `record` receives the decisions of the passes; null: no record is kept.
 Compiled compile_function(const Function& global, const CallContext& context,
                           const PassWatch& watch = {}, CompileRecord* record = nullptr);
 

@@ -1,9 +1,8 @@
 // The static attributes of a node: a small sorted map from name to value.
 //
-// Which attributes an op takes, their kinds and defaults are said by its row of the op table
-// (ir/op_table/op.h); a verified node carries exactly the attributes of its row, so readers need no
-// defaults.
-// Threads: a value; safe anywhere.
+// The op's row of the op table (ir/op_table/op.h) lists the attributes that the op takes, their
+// kinds and their defaults; a verified node carries exactly the attributes of its row, so readers
+// need no defaults. Threads: a value; safe anywhere.
 #pragma once
 
 #include <cstdint>

@@ -20,15 +20,15 @@ namespace gangway {
 
 // "data,model" -> {"data", "model"}.
 std::vector<std::string_view> split_axes(std::string_view axes);
-// What is wrong with a list that any file may hold: it is empty, or names nothing or an axis twice.
-// The text continues the name of an attribute: "is empty: expected ...".
+// Why a list that may come from any file is malformed: it is empty, or it has an empty name or the
+// same axis twice. The text continues the name of an attribute: "is empty: expected ...".
 std::optional<std::string> axes_mistake(std::string_view axes);
 
 // The positions of the axes in the mesh.
 std::vector<int> axes_of(const Mesh& mesh, std::string_view axes);
-// How many devices meet along the axes.
+// Number of devices that meet along the axes.
 int64_t members_along(const Mesh& mesh, const std::vector<int>& axes);
-// Which member along the axes the device is.
+// The device's number among the members that meet along the axes.
 int64_t member_along(const Mesh& mesh, const std::vector<int>& axes, int64_t device);
 // The devices that meet along the axes, by member: one vector for each group, by its first device.
 std::vector<std::vector<int64_t>> members_of_groups(const Mesh& mesh, const std::vector<int>& axes);

@@ -1,4 +1,4 @@
-// Box: a part of a tensor, so many rows of each dimension from some row on.
+// Box: a part of a tensor, given by its first row and its number of rows in each dimension.
 //
 // Threads: a value; safe anywhere.
 #pragma once
@@ -19,13 +19,13 @@ struct Box {
 };
 
 Box whole_box(const Dims& dims);
-// Whether it is a part of a tensor of these sizes; whatever its own numbers are.
+// Whether the box is a part of a tensor of these sizes; the box's own numbers may be anything.
 bool lies_in(const Box& box, const Dims& dims);
 std::string to_string(const Box& box);  // "[0:4, 8:16]"
 
-// A tensor in boxes of at most so many bytes, or of one element: each is a run of its elements in
-// row-major order, and begins where the one before it ends. So a tensor is read, written or stored
-// without ever being held whole.
+// Cuts a tensor into boxes of at most `bytes_max` bytes, or of one element each. Each box is a run
+// of the tensor's elements in row-major order that begins where the one before it ends, so callers
+// can read, write or store a tensor without holding all of it.
 std::vector<Box> pieces_of(const Type& type, int64_t bytes_max);
 
 }  // namespace gangway

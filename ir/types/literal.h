@@ -28,9 +28,9 @@ Literal filled(Type type, double value);
 // To i32: truncated, saturated, NaN is 0. To bool: 1 unless 0.
 double rounded(DType dtype, double value);
 void round_values(Literal& literal);
-// Why the type does not have the number, as in `i32 * 0.5`; nothing where it has it, or rounds it
-// to a neighbour. The text continues what holds the number: "can't be 0.5: expected ...". Infinity
-// and NaN are numbers of the float types.
+// Why the type cannot represent the number, as in `i32 * 0.5`; nullopt if it can, or if it rounds
+// the number to a neighbour. The text continues the name of what holds the number: "can't be 0.5:
+// expected ...". Infinity and NaN are numbers of the float types.
 std::optional<std::string> number_mistake(DType dtype, double value);
 
 // kInvalid when the number of bytes is not the type's.

@@ -1,5 +1,5 @@
-// How the terms of a partial tensor become one: what an all-reduce, a reduce-scatter and a partial
-// placement name.
+// How the terms of a partial tensor are combined into one; all-reduces, reduce-scatters and partial
+// placements name a reduction.
 //
 // Threads: values; pure functions.
 #pragma once

@@ -6,11 +6,11 @@
 //    dimension: the one of lower order is the outer cut, and of equal orders the earlier axis. With
 //    order 0 everywhere the order is that of the mesh.
 //  - A part is ceil-sized: k axes cut a dimension of size p0 into parts of p_i = ceil(p_(i-1) /
-//    size_i), outer first. What lies behind a part's rows is padding, and always zero.
+//    size_i), outer first. Rows of a part beyond its share are padding, and always zero.
 //  - partial: every device along the axis holds a term; the tensor is their sum (or maximum, or
 //    minimum). Only results inside a function are partial; parameters and results of a function
 //    never are.
-//  - A layout has one canonical spelling (canonical()): what compares shardings compares those.
+//  - A layout has one canonical spelling (canonical()): compare shardings in that form.
 //
 // Changing a placement is a collective:
 //
@@ -71,8 +71,8 @@ Sharding resolve(const Mesh& mesh, const AxisPlacements& placements);
 std::vector<int> cut_axes(const Sharding& sharding, int dim);
 
 // The one spelling of a layout: axes of size 1 replicate; the axes that cut a dimension have order
-// 0 where the order of the mesh says the same, else 0, 1 ... k - 1. Equal layouts that differ in
-// how parts come about (4 parts over one axis, or over two) stay different.
+// 0 if the mesh's order already gives their nesting, else 0, 1 ... k - 1. Layouts that place the
+// same rows but cut them by different axes (4 parts over one axis, or over two) stay different.
 Sharding canonical(const Mesh& mesh, Sharding sharding);
 
 // The type of one device's part, padding included; nullopt when a placement is out of range.
@@ -86,8 +86,8 @@ std::string to_string(const Placement& placement);
 std::optional<Placement> parse_placement(std::string_view text);
 std::string to_string(const Mesh& mesh, const Sharding& sharding);  // "{data: shard(0)}"
 
-// "data: shard(0), model: replicate", as an attribute holds it; names that are not plain words in
-// quotes.
+// "data: shard(0), model: replicate", as an attribute stores it; names that are not plain words are
+// in quotes.
 std::string to_string(const AxisPlacements& placements);
 std::optional<AxisPlacements> parse_axis_placements(std::string_view text);
 

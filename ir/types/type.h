@@ -18,8 +18,8 @@ using Dims = std::vector<int64_t>;
 // Bounds that every verifier and reader enforces, so that sizes never overflow.
 inline constexpr int kRankMax = 8;
 inline constexpr int64_t kElementsMax = int64_t{1} << 48;
-// Of all values of a local function, and of a plan on one device: more than any device has, and
-// sums of them with their paddings, by ranks or by runs in flight, do not overflow.
+// Bytes of all values of a local function, and of a plan on one device: more than any device has,
+// yet sums of such sizes with their paddings, by ranks or by runs in flight, do not overflow.
 inline constexpr int64_t kLocalBytesMax = int64_t{1} << 56;
 
 struct Type {
@@ -39,8 +39,8 @@ std::string to_string(const Type& type);
 std::string to_string(const Dims& dims);  // "[64, 512]"
 std::optional<Type> parse_type(std::string_view text);
 
-// True when the rank, every size and the product of those that are not 0 keep the bounds above: so
-// do strides.
+// True when the rank, every size and the product of the sizes that are not 0 keep the bounds above;
+// strides keep them then, too.
 bool is_valid(const Type& type);
 
 // Short spellings for user code: f32({64, 512}).

@@ -1,4 +1,4 @@
-// What the verifier says of ops of local functions: their axes and what follows from the mesh.
+// Tests the verifier on ops of local functions: their axes and what follows from the mesh.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What is wrong with one node on f32[6, 4] over {data: 2, model: 3}.
+// Mistakes of one node on f32[6, 4] over {data: 2, model: 3}.
 std::string mistakes_of(Op op, Attrs attrs, bool local = true) {
   Builder b("f", Mesh{{{"data", 2}, {"model", 3}}});
   const Value x = b.parameter("x", f32({6, 4}));

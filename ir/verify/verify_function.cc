@@ -93,7 +93,7 @@ class FunctionVerifier {
   }
 
   void check_locs() {
-    std::vector<int> depths;  // By entry.
+    std::vector<int> depths;  // Indexed by entry.
     for (uint32_t i = 0; i < f_.locs.size(); ++i) {
       const LocEntry& loc = f_.locs[i];
       if (loc.parent != kNone && loc.parent >= i) {
@@ -139,7 +139,7 @@ class FunctionVerifier {
     return ok && check_bytes();
   }
 
-  // Of a global function only parts lie on a device.
+  // The bound applies to local functions: a device holds only parts of a global function's values.
   bool check_bytes() {
     if (!f_.local) return true;
     int64_t bytes = 0;
@@ -171,7 +171,7 @@ class FunctionVerifier {
 
   static std::string_view name(const Node& node) { return to_string(node.op); }
 
-  // What can be said without the op's type rule; true when the rule may run.
+  // Checks that need no type rule; true when the rule may run.
   bool check_node(NodeId id, const Node& node) {
     size_t before = report_.count();
     if (node.inputs.size() > kInputsMax) {
@@ -230,10 +230,10 @@ class FunctionVerifier {
     if (auto wrong = collective_mistake(f_.mesh, node)) add_node(id, cat(name(node), ": ", *wrong));
   }
 
-  // What the op's rule can't know: the mesh.
+  // Checks the mesh, which the op's rule does not know.
   void check_constrain(NodeId id, const Type& type, const Attrs& attrs) {
     const auto placements = parse_axis_placements(attrs.text("placements"));
-    if (!placements) return;  // The rule has said so.
+    if (!placements) return;  // The op's rule has reported it.
     // Values inside a function may have padded parts.
     if (auto wrong = placements_mistake(type, f_.mesh, *placements, Cuts::kAny))
       add_node(id, cat("constrain: ", *wrong));

@@ -1,4 +1,4 @@
-// What the parts of the verifier share: the growing list of mistakes and the rules of small values.
+// Shared by the parts of the verifier: the growing list of mistakes and the rules of small values.
 //
 // Every helper accepts garbage (enum values out of range, huge sizes) and says what is wrong in
 // words.
@@ -34,7 +34,7 @@ class Report {
   size_t count_ = 0;
 };
 
-// What is wrong with the value, or nullopt.
+// The mistake in the value, or nullopt.
 std::optional<std::string> name_mistake(std::string_view name, std::string_view what);
 std::optional<std::string> mesh_mistake(const Mesh& mesh);
 std::optional<std::string> type_mistake(const Type& type);
@@ -44,7 +44,7 @@ std::optional<std::string> attrs_mistake(const Attrs& attrs);
 enum class Cuts { kExact, kAny };
 std::optional<std::string> sharding_mistake(const Type& type, const Mesh& mesh,
                                             const Sharding& sharding, Cuts cuts = Cuts::kExact);
-// As users write placements; never partial.
+// Checks placements in the form that users write; never partial.
 std::optional<std::string> placements_mistake(const Type& type, const Mesh& mesh,
                                               const AxisPlacements& placements,
                                               Cuts cuts = Cuts::kExact);

@@ -284,8 +284,8 @@ class ProgramVerifier {
     check_numbers(id, node);
   }
 
-  // Of stacks whose layers differ by their numbers alone: the first number of each. They hold no
-  // number twice.
+  // Stacks whose layers differ only by their numbers, keyed by the first number of each. They share
+  // no number.
   using Numbered = std::map<int64_t, uint32_t>;
 
   // Stacks of one base and tail have numbers of their own.
@@ -303,7 +303,7 @@ class ProgramVerifier {
     others.emplace_hint(next, layers.first, id);
   }
 
-  // What stands in front of the numbers and behind them tells such stacks from others.
+  // The text in front of the numbers and the text behind them identify a group of such stacks.
   Numbered& numbered(const ProgramNode& node) {
     const StackedLayers& layers = *node.stacked;
     size_t tail = node.name.size();
@@ -338,9 +338,9 @@ class ProgramVerifier {
     }
   }
 
-  // As layer_name() writes one.
+  // Parses a number in the form that layer_name() writes.
   static std::optional<int64_t> layer_number(std::string_view component) {
-    constexpr size_t kDigitsMax = 8;  // Of numbers below 2 * kScanLengthMax.
+    constexpr size_t kDigitsMax = 8;  // Digits of numbers below 2 * kScanLengthMax.
     if (component.empty() || component.size() > kDigitsMax) return std::nullopt;
     if (component.size() > 1 && component[0] == '0') return std::nullopt;
     int64_t number = 0;
@@ -488,10 +488,10 @@ class ProgramVerifier {
 
   const Program& p_;
   internal::Report report_;
-  std::vector<const Function*> good_;  // By index; null where it has mistakes.
-  std::vector<bool> usable_;           // By node: free of mistakes so far.
+  std::vector<const Function*> good_;  // Indexed by function; null if the function has mistakes.
+  std::vector<bool> usable_;           // Indexed by node: free of mistakes so far.
   std::map<std::pair<NodeKind, std::string_view>, uint32_t> names_;
-  // By what stands in front of the numbers of their layers, and by what stands behind.
+  // Indexed by the text in front of the layers' numbers, then by the text behind them.
   std::unordered_map<std::string, std::map<std::string, Numbered, std::less<>>, TextHash,
                      std::equal_to<>>
       stacks_;

@@ -81,7 +81,8 @@ class GraphHasher {
   }
 
   void add(const Placement& placement) {
-    // What version 1 can't say has a mark of its own, so that the hashes of its graphs stay.
+    // Placements that version 1 can't express have a mark of their own, so that hashes of version 1
+    // graphs stay.
     constexpr uint64_t kWithOrder = 1 << 8;
     const bool plain = placement.order == 0 && placement.reduction == Reduction::kSum;
     add(static_cast<uint64_t>(placement.kind) | (plain ? 0 : kWithOrder));
@@ -99,7 +100,8 @@ class GraphHasher {
     }
   }
 
-  // As version 1 where there are no priorities; a mark in the count tells them apart.
+  // Hashes as version 1 does if there are no priorities; a mark in the count tells the two forms
+  // apart.
   void add_placements(const Parameter& parameter) {
     if (parameter.priorities.empty()) return add(parameter.placements);
     constexpr uint64_t kWithPriorities = uint64_t{1} << 32;
@@ -188,7 +190,8 @@ class GraphHasher {
     add(node.firing.kind);
     add(node.firing.low);
     add(node.firing.high);
-    // What version 1 can't say stands behind the rest, so that the hashes of its graphs stay.
+    // Fields that version 1 can't express follow all others, so that hashes of version 1 graphs
+    // stay.
     if (!node.stacked) return;
     add(node.stacked->first);
     add(node.stacked->count);

@@ -21,7 +21,7 @@
 
 namespace gangway {
 
-// As the lists of messages count.
+// A size in the type that lists of messages count with.
 inline uint32_t list_size(size_t size) { return static_cast<uint32_t>(size); }
 
 inline std::vector<std::byte> to_bytes(capnp::MessageBuilder& message) {

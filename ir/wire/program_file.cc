@@ -44,7 +44,7 @@ Hash128 checksum(std::span<const std::byte> bytes) {
   throw Error(ErrorKind::kInvalid, cat("program file ", name, ": ", what), {}, std::move(hint));
 }
 
-// What the operating system refused, with its reason.
+// Reports an operation that the operating system refused, with its reason.
 [[noreturn]] void fail_io(const std::string& path, const char* what) {
   int reason = errno;
   ErrorKind kind = reason == ENOSPC ? ErrorKind::kOverloaded : ErrorKind::kInvalid;

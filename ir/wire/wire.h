@@ -26,15 +26,15 @@ std::vector<std::byte> to_wire(const Program& program);
 Function function_from_wire(std::span<const std::byte> bytes);
 Program program_from_wire(std::span<const std::byte> bytes);
 
-// Of the graph alone: locations and origins do not count. Equal across processes and versions of
-// equal wire version.
+// A hash of the graph alone: locations and origins do not count. Equal across processes and
+// versions of equal wire version.
 Hash128 content_hash(const Function& function);
 Hash128 content_hash(const Program& program);
-// The same without the names and meshes of the function and of the bodies in it: for one that gives
-// the same values whatever it is called and on any mesh, as initialisers of states do.
+// The same without the names and meshes of the function and of the bodies in it: for functions that
+// give the same values under any name and on any mesh, as initialisers of states do.
 Hash128 values_hash(const Function& function);
-// Of what content_hash() leaves out: the lines of the user's that nodes came from. Two functions of
-// equal hashes of both kinds give the same errors.
+// A hash of the parts that content_hash() leaves out: the user's lines that nodes came from. Two
+// functions with equal hashes of both kinds give the same errors.
 Hash128 location_hash(const Function& function);
 
 }  // namespace gangway

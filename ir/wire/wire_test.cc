@@ -35,7 +35,7 @@ Program small_program() {
   return b.build();
 }
 
-// What reading gives: the error's text, or "" for a graph, which must be valid and stable.
+// The outcome of reading: the error's text, or "" for a graph, which must be valid and stable.
 template <class Read>
 std::string outcome(Read read) {
   try {

@@ -151,7 +151,8 @@ struct Heads {
   }
   // Scaled scores [b, h, i, j].
   Value scores(Value q, Value k, double by) const { return rows_by_rows(q, k) * by; }
-  // Which keys a query sees; empty: all. `starts`: of queries and keys, or none.
+  // Mask of the keys that a query sees; empty: all. `starts`: first rows of queries and keys, or
+  // none.
   Value seen(Value s, const Values& starts) const {
     if (!node.attrs.flag("causal")) return {};
     const Type index = s.type().with(DType::kI32);

@@ -43,7 +43,7 @@ std::vector<Type> call_type(const OpCall& call) {
   return types;
 }
 
-// What one iteration sees of a stacked operand.
+// Type of a stacked operand's slice in one iteration.
 Type slice_of(const OpCall& call, size_t i, int64_t length) {
   Type type = call.inputs[i];
   GW_NEED(call, type.rank() > 0 && type.dims[0] == length, "stacked operand ", i,
@@ -82,7 +82,7 @@ std::vector<Type> scan_type(const OpCall& call) {
   return types;
 }
 
-// Of one execution of the body.
+// Cost of one execution of the body.
 Cost body_cost(const OpCall& call) {
   Cost cost;
   for (const Node& node : call.body->nodes) {

@@ -1,8 +1,8 @@
-// What the rows of ops of local functions share: rules of their attributes, and why none has a
+// Helpers of the rows of ops of local functions: rules of their attributes, and why none has a
 // gradient.
 //
-// A type rule sees no mesh: whether the axes are those of the function's, and `parts` as many as
-// they have members, is the verifier's to say (ir/verify/verify_collective.cc).
+// A type rule sees no mesh: the verifier checks that the axes are the function's, and that `parts`
+// is the number of their members (ir/verify/verify_collective.cc).
 #pragma once
 
 #include <string_view>

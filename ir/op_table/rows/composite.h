@@ -1,4 +1,4 @@
-// What the rows of composites share: precision and broadcasting along the last dimension.
+// Helpers of the rows of composites: precision and broadcasting along the last dimension.
 //
 // A composite computes in f32 for bf16 (f64 for f64) and rounds its results once. On a card's
 // tensor cores attention rounds its weights too, which are multiplied in bf16.

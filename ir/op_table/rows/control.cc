@@ -47,7 +47,7 @@ std::vector<Type> constrain_type(const OpCall& call) {
   return {x};
 }
 
-// What a value's cotangent adds up to lies where the value does.
+// The sum of a value's cotangents is placed where the value is.
 Values constrain_gradient(const GradientCall& g) {
   return {g.builder.emit1(Op::constrain, {g.cotangents[0]}, g.node.attrs, g.loc)};
 }

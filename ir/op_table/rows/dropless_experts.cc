@@ -9,8 +9,9 @@
 namespace gangway::internal {
 namespace {
 
-// Which of the runs of rows [0, sizes[0]), [sizes[0], sizes[0] + sizes[1]) ... each row is in,
-// their number behind the last: sizes i32[groups, runs] -> i32[groups, rows].
+// For each row, the number of the run [0, sizes[0]), [sizes[0], sizes[0] + sizes[1]) ... that holds
+// it; rows behind the last run get the number of runs: sizes i32[groups, runs] -> i32[groups,
+// rows].
 Value run_of_each_row(Value sizes, int64_t rows) {
   const int64_t runs = sizes.dim(1);
   const Dims dims = {sizes.dim(0), rows, runs};
@@ -31,7 +32,7 @@ class Exchange {
     sort_ = moe_route(reshape(run_of_each_row(sizes, slots), {1, rows_, 1}), experts_);
     Value by_member = reshape(sort_.sizes, {c.members, own_});
     to_members_ = sum(by_member, {1});
-    // Who sends how many rows of each expert of this device.
+    // Number of rows that each member sends for each expert of this device.
     Value come = c.builder.emit1(Op::all_to_all, {reshape(by_member, {c.members, 1, own_})},
                                  {{"axes", c.axes},
                                   {"split_dim", int64_t{0}},

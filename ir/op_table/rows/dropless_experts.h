@@ -26,9 +26,10 @@ namespace gangway::internal {
 
 inline constexpr std::string_view kDroplessExperts = "dropless_experts";
 
-inline constexpr double kDroplessBound = 2;  // Where nothing else is said.
+inline constexpr double kDroplessBound = 2;  // Default bound.
 
-// Of a product of `rows` rows of one device, over `members`.
+// Number of rows that a product has room for on one of `members` devices with `rows` rows each:
+// `bound` times `rows`, at most the rows of all members.
 int64_t rows_bound(double bound, int64_t rows, int64_t members);
 
 Lowering dropless_product();  // grouped_dot

@@ -82,7 +82,7 @@ struct Unary {
   Linear linear = Linear::kNo;
 };
 
-// Of 0, or of 0 and 0, they give 0 (false).
+// Ops whose result for zeros is 0 (false).
 bool keeps_zero(Op op) {
   constexpr Op kThese[] = {Op::neg,  Op::abs, Op::sign,   Op::log1p,  Op::expm1, Op::tanh,
                            Op::sqrt, Op::erf, Op::sin,    Op::floor,  Op::add,   Op::sub,

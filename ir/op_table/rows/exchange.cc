@@ -19,7 +19,7 @@ size_t attr_dim(const OpCall& call, std::string_view attr) {
   return static_cast<size_t>(call.attrs.integer(attr));
 }
 
-// Of one row of dimension `dim`, all others being whole.
+// Size of one row of dimension `dim`, all other dimensions being whole, in bytes.
 double row_bytes(const Type& type, size_t dim) {
   Type row = type;
   row.dims[dim] = 1;

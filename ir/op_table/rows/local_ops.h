@@ -1,5 +1,5 @@
-// What lowerings trace beside ordinary ops: where this device is, and collectives over the axes
-// that cut the lowered factor. For local functions alone.
+// Ops that lowerings trace in addition to ordinary ones: this device's member number, and
+// collectives over the axes that cut the lowered factor. For local functions alone.
 //
 // Threads: one thread, the builder's.
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace gangway::internal {
 
-// Which member this device is, i32[].
+// This device's member number, i32[].
 inline Value member_index(const LoweringCall& c) {
   return c.builder.emit1(Op::axis_index, {}, {{"axes", c.axes}}, Loc::current());
 }
 
-// All of them in one meeting.
+// Reduces all terms in one collective.
 inline std::vector<Value> all_reduce(const LoweringCall& c, const std::vector<Value>& terms,
                                      Reduction reduction) {
   return c.builder.emit(Op::all_reduce, terms,
@@ -56,7 +56,7 @@ inline std::vector<Value> loop(Builder& builder, int64_t length, const std::vect
                       Loc::current(), std::make_shared<const Function>(inner.build()));
 }
 
-// What a member sends in an all-reduce of so many bytes.
+// Bytes that a member sends in an all-reduce of `bytes` bytes.
 inline double all_reduce_bytes(double bytes, int64_t members) {
   return 2 * bytes * static_cast<double>(members - 1) / static_cast<double>(members);
 }

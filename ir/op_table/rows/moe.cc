@@ -326,7 +326,7 @@ Factors with_dropless(const OpCall& call, Factors factors) {
               .input_dims = {0, 0, 0},
               .result_dims = {0},
               .lowering = kDroplessExperts};
-  // What says that it is cut so are weights, so it comes before their other factor.
+  // Weights decide that the product is cut so, so this factor precedes their other one.
   if (both.size > 1) factors.insert(factors.begin() + 1, std::move(both));
   return factors;
 }

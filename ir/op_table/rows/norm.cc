@@ -185,8 +185,8 @@ Values cross_entropy_and_grad_parts(const DecomposeCall& d) {
   return results;
 }
 
-// Of log_sum: what the softmax says of each logit, less what the largest of them takes away, which
-// equal ones share.
+// Gradient of log_sum: the softmax of each logit, less the slope that subtracting the largest logit
+// adds, which equal largest logits share.
 Value log_sum_gradient(Value logits, Value log_sum, Value ct, Loc loc) {
   Value x = raise(logits, loc);
   Value largest = convert(eq(below_largest(x, loc), 0), x.dtype(), loc);

@@ -29,15 +29,15 @@ class Ring {
     return is_striped() ? deal(x, dim, {c_.members, rows_ / c_.members, 1}, dim, dim + 2) : x;
   }
 
-  // What this member has goes to the next one.
+  // Sends this member's part to the next member.
   Value pass_on(Value x) const {
     return x.builder().emit1(Op::permute, {x},
                              {{"axes", c_.axes}, {"to", c_.axes}, {"shift", int64_t{1}}},
                              Loc::current());
   }
 
-  // Of attention to the keys that came by `steps` members, i32[]: with starts only where they say
-  // what is seen.
+  // Runs `op` on the keys that came by `steps` members, i32[]; passes starts only where they decide
+  // which keys a query sees.
   Values attend(Op op, Values operands, Value member, Value steps) const {
     if (is_causal()) {
       const Value came_round = convert(gt(steps, member), DType::kI32);  // From a later member.
@@ -157,8 +157,8 @@ Values lower_attention_grad(const LoweringCall& c) {
   return {result(sums[0]), result(ring.pass_on(sums[1])), result(ring.pass_on(sums[2]))};
 }
 
-// Keys and values go round but for the last pass. Where there are stripes, as many tensors as
-// `dealt` are dealt out or come back, and the logsumexp besides.
+// Bytes that a member sends. Keys and values go round except for the last pass. With stripes,
+// `dealt` tensors and the logsumexp are dealt out or come back too.
 double ring_sends(const OpCall& call, int64_t members, int dealt) {
   const Type& q = call.inputs[0];
   const auto n = static_cast<double>(members);
@@ -169,11 +169,11 @@ double ring_sends(const OpCall& call, int64_t members, int dealt) {
   return sent + (dealt * bytes + static_cast<double>(lse.bytes()) / n) * (n - 1) / n;
 }
 
-// Of q, k, v and the result.
+// Stripes are dealt for q, k, v and the result.
 double attention_sends(const OpCall& call, int64_t members) { return ring_sends(call, members, 4); }
 
-// Of those four, what `out` gets, and the gradients of q, k and v. Those of k and v go all the way
-// round, in the type of sums.
+// Stripes are dealt for those four, the gradient of `out`, and the gradients of q, k and v. The
+// gradients of k and v go all the way round, in the type of sums.
 double attention_grad_sends(const OpCall& call, int64_t members) {
   const Type& q = call.inputs[0];
   const auto round = static_cast<double>(2 * q.with(accumulator(q.dtype)).bytes());

@@ -2,10 +2,10 @@
 // each attends to the part that it has got, and parts are merged by their logsumexp (Ring
 // Attention, Liu et al. 2023). The adjoint sends the gradients of keys and values round with them.
 //
-// With `causal` a device that held the last rows would see n times as many keys as the first. So
-// rows are dealt out in stripes (Striped Attention, Brandon et al. 2023): member m gets rows
-// m, m + n, m + 2n ... Then each part of the keys is a triangle for every member, and all have the
-// same work at every step. The other balanced cut, the i-th of 2n chunks beside the last but i,
+// With `causal` a device that held the last rows would see n times as many keys as the first.
+// Therefore rows are dealt out in stripes (Striped Attention, Brandon et al. 2023): member m gets
+// rows m, m + n, m + 2n ... Then each part of the keys is a triangle for every member, and all have
+// the same work at every step. The other balanced cut, the i-th of 2n chunks beside the last but i,
 // is balanced only over blocks of half a chunk, and takes a permutation that no collective has;
 // stripes are dealt out, and brought back, by one plain all-to-all. That takes rows of each part
 // that n divides; of others each member keeps its own rows, and the later ones work longer.

@@ -31,7 +31,7 @@ Value is_below(Value index, int64_t size) { return logical_and(ge(index, 0), lt(
 
 constexpr double kNoClass = std::numeric_limits<double>::quiet_NaN();
 
-// Of each row: its largest logit in this device's part, and in all of them.
+// For each row: its largest logit in this device's part, and in all parts.
 struct Tops {
   Value own, all;
 };

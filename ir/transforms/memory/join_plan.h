@@ -1,16 +1,17 @@
-// JoinPlan: where a function waits for the collectives that run beside its steps.
+// JoinPlan: the points at which a function waits for the collectives that overlap its steps.
 //
-// A collective runs beside the steps behind it, until one of them reads what it writes, or writes
-// what it reads or writes: its operands and results, and whatever else memory planning has put into
-// the same bytes since. All are joined at the commit point and behind the last node.
+// A collective overlaps the steps behind it, until one of them reads what it writes, or writes what
+// it reads or writes: its operands and results, and whatever else memory planning has put into the
+// same bytes since. All collectives are joined at the commit point and behind the last node.
 //
-// What the body of a scan has begun goes on in the next iteration, where nothing in it touches the
-// same bytes: rows of stacked results are others then, and a carry is read from where it was
-// written. Behind that iteration's last node it is joined, and behind the last iteration all are.
+// A collective that the body of a scan has begun continues in the next iteration if nothing in it
+// touches the same bytes: the next iteration uses other rows of stacked results, and reads a carry
+// from where it was written. It is joined behind the last node of that iteration, and all are
+// joined behind the last iteration.
 //
 // Collectives of one *stream* end in their order: a card has one stream, elsewhere each group of
-// devices is one. So a step waits for a number of the oldest of a stream; the rest, the newest
-// `beside`, go on. One goes behind the others of its stream without waiting here.
+// devices is one. A step therefore waits for a number of the oldest of a stream; the newest
+// `beside` continue. A collective queues behind the others of its stream without waiting here.
 //
 // Invariant: join_plan_test holds it to every pair of steps.
 // Threads: pure.
@@ -32,13 +33,13 @@ inline constexpr size_t kBesideMax = 64;  // Collectives under way; one more wai
 
 struct Join {
   uint32_t stream = 0;
-  uint32_t beside = 0;  // How many of the stream's newest collectives need not be done.
+  uint32_t beside = 0;  // Number of the stream's newest collectives that need not be done.
   friend bool operator==(const Join&, const Join&) = default;
 };
 
 struct JoinPlan {
-  std::vector<std::vector<Join>> before;  // By NodeId: what is waited for before the node.
-  std::vector<Join> behind;               // Behind the last node; of a loop before it begins anew.
+  std::vector<std::vector<Join>> before;  // Indexed by NodeId: the joins before the node.
+  std::vector<Join> behind;  // Joins behind the last node, or, for a loop, before it begins anew.
 };
 
 // Bytes that a node may touch.

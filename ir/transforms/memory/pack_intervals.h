@@ -1,9 +1,10 @@
-// Places in one arena for what lives from one step to another: what lives at the same time never
-// overlaps.
+// Assigns offsets in one arena to buffers that live from one step to another: buffers that live at
+// the same time never overlap.
 //
-// Best fit, largest first; equal ones in their order: the same intervals give the same places. Of
-// more than kIntervalsComparedMax, comparing each with each would take too long: they are placed as
-// they begin, the best fit among what is free then, which may take an arena that is a bit larger.
+// Best fit, largest first; equal ones in their order: the same intervals give the same offsets. For
+// more than kIntervalsComparedMax, comparing each with each would take too long: they are placed in
+// the order in which they begin, the best fit among what is free then, which may take an arena that
+// is a bit larger.
 //
 // Threads: pure. Cost: O(intervals * live intervals) up to the bound, O(intervals * log) beyond it.
 #pragma once

@@ -5,11 +5,11 @@
 // one arena: offsets come from a best-fit search over live intervals, largest first, so that the
 // plan is deterministic.
 //
-// Collectives run beside later nodes (join_plan.h): what one reads and writes is kept until its
-// result is read, or, of one that gives no more than it reads, kKeptCollectives more have begun. If
-// its bytes were used again at once, the next node would have to wait for it. What no node of a
-// repeated body waits for is kept all through the body, since it goes on beside the next iteration,
-// which has the same arena.
+// Collectives overlap later nodes (join_plan.h): a collective's operands and results are kept until
+// its result is read, or, if it writes no more than it reads, until kKeptCollectives more have
+// begun. If its bytes were used again at once, the next node would have to wait for it. If no node
+// of a repeated body waits for a collective, its buffers are kept all through the body, since it
+// continues during the next iteration, which has the same arena.
 //
 // Invariant: two values that are live at the same node never overlap; plan_memory_test checks it on
 // random graphs.
@@ -34,22 +34,23 @@ struct MemorySlot {
 };
 inline constexpr int64_t kArenaAlignment = 256;
 
-// What lies in the arena from node `first` to node `last`, inclusive.
+// A use of the arena from node `first` to node `last`, inclusive.
 struct ArenaUse {
-  ValueId value = kNone;  // With those that alias it; kNone: the scratchpad of node `first`.
+  // Stands for all values that alias it; kNone: the scratchpad of node `first`.
+  ValueId value = kNone;
   int64_t bytes = 0;
   NodeId first = 0, last = 0;
 };
 
 struct MemoryPlan {
-  std::vector<MemorySlot> slots;        // By ValueId.
-  std::vector<int64_t> scratch_offset;  // By NodeId: arena offset of its scratchpad, or -1.
+  std::vector<MemorySlot> slots;        // Indexed by ValueId.
+  std::vector<int64_t> scratch_offset;  // Indexed by NodeId: arena offset of its scratchpad, or -1.
   int64_t arena_bytes = 0;
-  std::vector<ArenaUse> uses;  // For who draws it.
+  std::vector<ArenaUse> uses;  // For charts of the arena.
 };
 
-// A function or one of its bodies with its plan. What a body needs is in the scratchpad of the node
-// that runs it, its arena first.
+// A function or one of its bodies with its plan. The arena of a body lies at the start of the
+// scratchpad of the node that runs it.
 struct PlannedPart {
   const Function* function = nullptr;
   const MemoryPlan* plan = nullptr;

@@ -1,5 +1,5 @@
-// Where collectives begin, so that other steps are computed while they run (devices wait for one
-// where its result is read: ir/transforms/memory/join_plan.h).
+// Moves the begin of collectives forward, so that other steps are computed while they run (devices
+// wait for a collective where its result is read: ir/transforms/memory/join_plan.h).
 //
 //  - A sum begins as soon as its operands are there. A layer's gradients are so scattered one by
 //    one while the rest of the layer is differentiated, and their whole form is given back.
@@ -13,7 +13,7 @@
 //
 // prefetch_gathers() does the same over the iterations of a loop.
 //
-// Everything else keeps its order. What moves and converts an operand goes with its collective.
+// Everything else keeps its order. Nodes that move and convert an operand move with its collective.
 // Threads: a pure function.
 // Cost: O(nodes * log nodes).
 #pragma once

@@ -1,4 +1,4 @@
-// What the user said of shardings: the placements of parameters, `constrain` nodes and results,
+// The user's annotations of shardings: the placements of parameters, `constrain` nodes and results,
 // each axis for itself, with its priority.
 //
 // Threads: pure functions.
@@ -14,7 +14,7 @@ namespace gangway {
 
 struct Annotation {
   ValueId value = kNone;
-  NodeId node = kNone;  // The `constrain` that says it; kNone: a parameter or a result.
+  NodeId node = kNone;  // The `constrain` that holds it; kNone: a parameter or a result.
   int axis = 0;
   Placement placement;
   int priority = 0;
@@ -23,9 +23,10 @@ struct Annotation {
 // Results count after everything else that the user said.
 inline constexpr int kResultPriority = kAnnotationPriorityMax + 1;
 
-// Ascending by priority; axes of size 1 are left out. Of parameters and results only cuts are
-// listed (what they do not name replicates), of a `constrain` also what it replicates.
-// `result_shardings`: by result, an empty one for what may stay as it comes; or none at all.
+// Ascending by priority; axes of size 1 are left out. For parameters and results only cuts are
+// listed (axes that they do not name replicate), for a `constrain` also the axes that it
+// replicates. `result_shardings` is indexed by result, with an empty one for a result that may stay
+// as it comes; or it is empty.
 std::vector<Annotation> annotations_of(const Function& global,
                                        const std::vector<Sharding>& parameter_shardings,
                                        const std::vector<Sharding>& result_shardings);

@@ -44,7 +44,7 @@ struct NodeCut {
   static constexpr int kOpen = -1;   // Nothing decided: not cut.
   static constexpr int kWhole = -2;  // A `constrain` says that it is not.
   int factor = kOpen;                // Or an index into its factors.
-  int order = 0;                     // Of Placement.
+  int order = 0;                     // The Placement's order.
   ValueId from = kNone;              // The operand or result that decided.
 };
 

@@ -48,20 +48,21 @@ class JointGraph {
   };
   TieKind tie(NodeId id) const { return ties_.empty() ? TieKind::kNoTie : ties_[id].kind; }
   bool is_tie(NodeId id) const { return tie(id) != TieKind::kNoTie; }
-  // How the tie is cut: a factor for each dimension of what the body sees.
+  // How the tie is cut: a factor for each dimension of the value in the body.
   Factors tie_factors(NodeId id) const;
 
   // The function itself is part 0, bodies follow.
   struct Part {
     const Function* function = nullptr;
-    std::vector<ValueId> values = {};  // By ValueId of the part: in the graph.
-    std::vector<NodeId> nodes = {};    // By NodeId of the part: in the graph; kNone: scan or call.
-    // Of a body: its ties, by operand and by result.
+    std::vector<ValueId> values = {};  // Value in the graph, indexed by ValueId of the part.
+    // Node in the graph, indexed by NodeId of the part; kNone: scan or call.
+    std::vector<NodeId> nodes = {};
+    // The ties of a body, indexed by operand and by result.
     std::vector<NodeId> operands = {}, results = {};
   };
   const std::vector<Part>& parts() const { return parts_; }
-  // A scan or a call of a part: the body that it names, and its place among those that name it,
-  // which is where its operands and results stand in the body's ties.
+  // For a scan or a call of a part: the body that it names, and its index among the nodes that name
+  // it, which is also the index of its operands and results in the body's ties.
   struct Use {
     size_t body = 0;
     size_t place = 0;
@@ -74,7 +75,7 @@ class JointGraph {
     ValueId value = kNone;
   };
   Seen seen(ValueId value) const { return joint_ == nullptr ? Seen{0, value} : seen_[value]; }
-  // Where a value of one of the bodies is in the graph; of the function itself where `body` is
+  // The value in the graph for a value of one of the bodies, or of the function itself if `body` is
   // null.
   ValueId at(const Function* body, ValueId value) const;
 
@@ -82,7 +83,7 @@ class JointGraph {
   struct Tie {
     TieKind kind = TieKind::kNoTie;
     size_t body = 0;
-    size_t index = 0;  // Of the body's parameter or result.
+    size_t index = 0;  // Index of the body's parameter or result.
   };
   // A node that names a body.
   struct User {
@@ -109,13 +110,13 @@ class JointGraph {
   using BodyKey = std::tuple<const Function*, size_t, size_t, bool>;
   std::map<BodyKey, size_t> part_of_;
   std::vector<Part> parts_;
-  std::vector<std::vector<User>> users_;  // By part.
+  std::vector<std::vector<User>> users_;  // Indexed by part.
   std::map<std::pair<size_t, NodeId>, Use> uses_;
   std::shared_ptr<Function> joint_;   // Null: there are no bodies.
-  std::vector<Tie> ties_;             // By node of the graph.
-  std::vector<Seen> seen_;            // By value of the graph.
-  std::vector<uint32_t> first_locs_;  // By part.
-  std::vector<bool> is_emitted_;      // By part.
+  std::vector<Tie> ties_;             // Indexed by node of the graph.
+  std::vector<Seen> seen_;            // Indexed by value of the graph.
+  std::vector<uint32_t> first_locs_;  // Indexed by part.
+  std::vector<bool> is_emitted_;      // Indexed by part.
 };
 
 }  // namespace gangway

@@ -1,15 +1,15 @@
-// Where residuals lie: what an iteration of a scan keeps for its gradient.
+// Decides how residuals are cut: the values of a scan's iterations that its gradient needs.
 //
-// A residual follows the value that it keeps. Where that value is cut along an axis, but the
+// A residual is cut like the value that it keeps. If that value is cut along an axis, but the
 // forward pass gathers it for a reader and the backward pass would gather it again for one of its
-// own, it is kept as it was read: one collective less in every iteration, for a stack that is
-// larger by the axis. Sequence parallelism then gathers the inputs of products once a layer.
+// own readers, the gathered value is kept: one collective less in every iteration, for a stack that
+// is larger by the axis. Sequence parallelism then gathers the inputs of products once a layer.
 //
-// Where it is a sum that is not done, and all its readers in both passes are linear in it, it is
-// kept as the devices' terms, and what is made of it is reduced instead: the gradient of experts'
-// gates, a number for each row, and not the rows.
+// If the value is an unreduced sum, and all its readers in both passes are linear in it, the
+// devices' terms are kept, and the readers' results are reduced instead: for the gradient of
+// experts' gates a number for each row, and not the rows.
 //
-// Memory is not traded for traffic where the user said so:
+// Memory is not traded for traffic where the user chose otherwise:
 //  - A value that does not depend on the iterations before is made of what is stored, as a gathered
 //    parameter is. It is gathered for each pass by itself (ZeRO-3).
 //  - A rematerialised iteration keeps what it reads as it is, and gathers what it computes again

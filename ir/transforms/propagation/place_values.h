@@ -1,7 +1,7 @@
-// What each node gives and wants, from how nodes are cut: a reduced factor that is cut makes the
-// result partial; ops that are linear in a partial operand pass it on, others force its sum first;
-// terms of several sums are added before they are reduced, also where readers want the sum cut;
-// what nothing decides is replicated.
+// Placements of the values that each node produces and needs, derived from how nodes are cut: a
+// reduced factor that is cut makes the result partial; ops that are linear in a partial operand
+// pass it on, others force its sum first; terms of several sums are added before they are reduced,
+// also where readers want the sum cut; axes that nothing decides are replicated.
 //
 // Carries that are sums (sum_carries.h) are assumed to stay partial on every axis that does not cut
 // them; where an iteration turns out to give no sum, they are not, and all is placed again.
@@ -19,13 +19,13 @@
 namespace gangway {
 
 struct PlacedValues {
-  std::vector<Sharding> shardings;                   // By value of the graph.
+  std::vector<Sharding> shardings;                   // Indexed by value of the graph.
   std::vector<std::vector<Sharding>> required;       // [node][operand]
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis]
 };
 
-// Whether a node that is not cut along an axis passes sums on that are not done: those of its
-// operands for which `is_sum` says so.
+// Whether a node that is not cut along an axis passes on unreduced sums, given the operands for
+// which `is_sum` is true.
 bool passes_sums(const Function& graph, NodeId id, const std::function<bool(ValueId)>& is_sum);
 
 PlacedValues place_values(const JointGraph& joint, const std::vector<Factors>& factors,

@@ -21,18 +21,19 @@ namespace gangway {
 
 // How the values and nodes of one function are placed.
 struct FunctionShardings {
-  std::vector<Sharding> shardings;  // What the producer gives, by ValueId; canonical.
-  // What each node wants of its operands: required[node][operand]; where it differs from
-  // `shardings`, a conversion.
+  std::vector<Sharding> shardings;  // The producer's sharding, indexed by ValueId; canonical.
+  // The shardings that each node needs of its operands: required[node][operand]; a conversion is
+  // needed if it differs from `shardings`.
   std::vector<std::vector<Sharding>> required;
   std::vector<std::vector<int64_t>> parts;  // [node][factor]: in how many it is cut.
-  std::vector<Sharding> results = {};       // Of a body: as what it hands each result over.
-  std::map<NodeId, size_t> body_of = {};    // Of scans and calls: index into Propagation::bodies.
+  // For a body: the sharding in which it passes on each result.
+  std::vector<Sharding> results = {};
+  std::map<NodeId, size_t> body_of = {};  // For scans and calls: index into Propagation::bodies.
 };
 
-// Of a function, and of all bodies that its scans and calls name, each once: a body is cut in one
-// way for all nodes that name it. `reasons` and `decisions` count values and nodes as JointGraph
-// does: as the function does where it has no bodies.
+// The shardings of a function, and of all bodies that its scans and calls name, each once: a body
+// is cut in one way for all nodes that name it. `reasons` and `decisions` count values and nodes as
+// JointGraph does, which is as the function does if it has no bodies.
 struct Propagation : FunctionShardings {
   std::vector<FunctionShardings> bodies;
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis]

@@ -1,7 +1,7 @@
-// Carries to which a body does nothing but add: sums of gradients over layers or microbatches,
-// sums of losses. Such a carry may stay partial through all iterations, and is reduced once behind
-// them, where what is added is partial too. So may a stack that is only added to such a carry of a
-// loop around it: the gradients of layers that a loop over microbatches sums up.
+// Carries to which a body does nothing but add: sums of gradients over layers or microbatches, sums
+// of losses. Such a carry may stay partial through all iterations, and is reduced once behind them,
+// if the added terms are partial too. The same holds for a stack that is only added to such a carry
+// of a loop around it: the gradients of layers that a loop over microbatches sums up.
 //
 // Threads: a pure function.
 // Cost: linear in nodes.
@@ -15,8 +15,9 @@
 namespace gangway {
 
 struct SumCarries {
-  std::vector<bool> ties;                        // By node of the graph: of such a carry or stack.
-  std::map<NodeId, std::vector<ValueId>> terms;  // By the tie of a carry: what is added to it.
+  // Indexed by node of the graph: whether it is the tie of such a carry or stack.
+  std::vector<bool> ties;
+  std::map<NodeId, std::vector<ValueId>> terms;  // The terms that are added to a carry, by its tie.
 };
 
 SumCarries sum_carries(const JointGraph& joint);
