@@ -72,7 +72,8 @@ struct NodeInfo {
 struct Parameter {
   std::string name;
   AxisPlacements placements;  // In the user's spelling.
-  // Of each placement; annotations of lower priority are applied first when other values are cut.
+  // One for each placement; placements of lower priority are applied first when other values are
+  // cut. Empty: all 0.
   // Empty: all 0.
   std::vector<int> priorities = {};
 };

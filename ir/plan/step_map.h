@@ -51,7 +51,8 @@ class StepMap {
   struct Level {
     const Function* function = nullptr;
     NodeId node = kNone;
-    uint32_t iteration = 0;  // Of the node's body: how many came before; the last level has none.
+    // Number of the body's iterations that came before; the last level has none.
+    uint32_t iteration = 0;
     uint32_t part = 0;
     friend bool operator==(const Level&, const Level&) = default;
   };
@@ -111,7 +112,7 @@ class StepMap {
   std::map<const Function*, uint32_t> index_;
 };
 
-// Where steps of some kind are, such as collectives.
+// Marks the steps of some kind, such as collectives, and finds the nearest.
 class StepMarks {
  public:
   // `is_marked` tells whether a node of a part is marked; if the node runs a body, its first step

@@ -1,10 +1,10 @@
-// Another size for one axis of a slice's mesh: the same program for fewer devices, or for more.
+// Gives one axis of a slice's mesh another size: the same program for fewer devices, or for more.
 //
-// What a program means does not depend on its meshes: types are global, and shardings name axes. So
-// nothing of it changes but the meshes of the slice and of the functions that are called on it.
+// The meaning of a program does not depend on its meshes: types are global, and shardings name
+// axes. Only the meshes of the slice and of the functions that are called on it change.
 //
 // Threads: pure.
-// Errors: kInvalid when the slice has no such axis, or when what results is no valid program.
+// kInvalid when the slice has no such axis, or when the resulting program is not valid.
 // Cost: O(nodes).
 #pragma once
 

@@ -1,6 +1,6 @@
-// What was decided while a function was compiled, for who explains it (ir/explain). Kept only where
-// somebody asks, since it is larger than what compiling gives; asked again for the same function
-// and context, it is the same.
+// The decisions of the compiler on one function, from which ir/explain explains them. Kept only on
+// request, since the record is larger than the compiled function; compiling the same function in
+// the same context again gives the same record.
 //
 // Threads: a value.
 #pragma once
@@ -15,10 +15,12 @@
 namespace gangway {
 
 struct CompileRecord {
-  Function function;               // As it was cut: simplified, with the shardings that were found.
-  SimplifiedFunctions simplified;  // Where the values of the user's function are in it.
+  // The function at partitioning: simplified, with the shardings that were found.
+  Function function;
+  SimplifiedFunctions simplified;  // The places of the user's values in `function`.
   Propagation propagation;
-  std::vector<ConversionRecord> conversions;  // Of values of `function` and of bodies in it.
+  // Conversions of values of `function` and of bodies in it.
+  std::vector<ConversionRecord> conversions;
 };
 
 }  // namespace gangway

@@ -1,12 +1,12 @@
-// Which exchanges of rows in one loop put rows where those of another loop do: each of them may
-// compute the permutation of rows for itself, from the same values.
+// Finds the exchanges of rows in one loop that put rows at the same places as those of another
+// loop, although each may compute the permutation of rows for itself, from the same values.
 //
-// Values of both bodies are numbered: what is computed alike has one number (value numbering, Cocke
-// and Schwartz 1970). Numbers of what is handed over are those of where it comes from.
+// Values of both bodies are numbered: values with the same computation have one number (value
+// numbering, Cocke and Schwartz 1970). A value that one loop passes to the other keeps its number.
 //
 // Threads: belongs to one thread.
 // Ownership: keeps nothing of the loops.
-// Cost: O(nodes of both bodies * log), once; a key is looked up.
+// O(nodes of both bodies * log), once; then a look-up for each key.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ namespace gangway {
 
 class AlikeKeys {
  public:
-  // Of two scans, or two calls, of which the second takes results of the first.
+  // For two scans, or two calls, where the second takes results of the first.
   AlikeKeys(const Node& from, const Node& to);
 
-  // The key in the body of the second of exchanges that put rows where those with this key in the
-  // body of the first do.
+  // The key of the exchanges in the body of the second that put rows at the same places as those
+  // with this key in the body of the first.
   std::optional<RowsKey> in_second(const RowsKey& key) const;
 
  private:
@@ -40,9 +40,10 @@ class AlikeKeys {
   void number_nodes(const Function& body, std::vector<Number>& numbers);
 
   Number next_ = 0;
-  std::map<Alike, Number> alike_;       // Op, attributes, body and operands: the first result's.
-  std::map<ValueId, Number> operands_;  // What the first takes whole in all its iterations.
-  std::vector<Number> first_, second_;  // By value of the bodies.
+  std::map<Alike, Number> alike_;  // Op, attributes, body and operands: the first result's.
+  // Operands that the first takes whole in all its iterations.
+  std::map<ValueId, Number> operands_;
+  std::vector<Number> first_, second_;  // Indexed by value of the bodies.
   std::map<std::tuple<Number, std::string, int64_t>, RowsKey> keys_;  // Rows, axes, bound.
 };
 

@@ -19,14 +19,14 @@ namespace gangway {
 struct ConversionCosts {
   int64_t launch_ps = 500'000;
   int64_t latency_ps = 10'000'000;
-  // By mesh axis: of the slowest class of link between devices that differ in this coordinate.
-  // Axes that it does not reach have links of kLinkPsPerByte.
+  // For each mesh axis: the cost of the slowest class of link between devices that differ in this
+  // coordinate. Axes behind its end have links of kLinkPsPerByte.
   std::vector<int64_t> link_ps_per_byte;
 
   static constexpr int64_t kLinkPsPerByte = 250;  // 4 GB/s
 
-  // By mesh axis: how far from one another devices lie that differ in this coordinate: 0, in one
-  // host, to kDistances - 1. Axes that it does not reach: 0.
+  // For each mesh axis: the distance between devices that differ in this coordinate, from 0, in one
+  // host, to kDistances - 1. Axes behind its end: 0.
   std::vector<int> distance = {};
 
   static constexpr size_t kDistances = 3;

@@ -5,22 +5,22 @@
 //   as lowered   there up back | there gate back | gelu, mul | there down back
 //   after        there up, gate, gelu, mul, down back
 //
-// Each product of experts is lowered for itself, rows to their experts and back around it
-// (ir/op_table/rows/dropless_experts.h). Going there with what has just come back is the identity,
-// and what is done with each element by itself can be done there as well: on the rows that lie
-// there and on the room behind them, which nothing reads. What is still wanted back then comes back
-// once, as the result of all this.
+// Each product of experts is lowered for itself, with an exchange of rows to their experts in front
+// and one back behind (ir/op_table/rows/dropless_experts.h). Sending rows that have just come back
+// is the identity, and an op on each element by itself can run on the experts' devices as well: on
+// the rows that lie there and on the room behind them, which nothing reads. Rows that are still
+// needed at home then come back once, as the result of all this.
 //
-// What the backward scan over layers wants there, of what the forward one has there, is stacked as
-// it lies there, where both sort rows alike: rows that were sent forward are not sent again. Such a
-// stack has room for `bound` times the rows of a device in each layer; rematerialised layers keep
-// none.
+// If the forward and the backward scan over layers sort rows alike, the rows that the backward scan
+// needs on the experts' devices are stacked where the forward scan has them: rows that were sent
+// forward are not sent again. Such a stack has room for `bound` times the rows of a device in each
+// layer; rematerialised layers keep none.
 //
 // Invariants
 //  - Values are the same in every bit: rows move, and nothing is computed in another order.
 // Threads: a pure function.
-// Cost: O(nodes * log) and nothing where no rows are exchanged; nodes of a body count once more for
-// each loop over it to which rows are handed over, for each loop that hands over.
+// O(nodes * log), and nothing where no rows are exchanged; nodes of a body count once more for each
+// pair of loops of which one runs the body and the other passes rows to it.
 #pragma once
 
 #include "ir/graph/function.h"

@@ -29,7 +29,7 @@ namespace gangway::conversions {
 using Axes = std::vector<int>;  // Positions in the mesh.
 
 struct Layout {
-  std::vector<Axes> cuts;  // By dimension; the outer cut first.
+  std::vector<Axes> cuts;  // Indexed by dimension; the outer cut first.
   Axes partial;            // Ascending.
   Reduction reduction = Reduction::kSum;
   friend auto operator<=>(const Layout&, const Layout&) = default;
@@ -50,7 +50,7 @@ bool is_flat(const Mesh& mesh, int64_t rows, std::span<const int> axes);
 // Whether two lists of axes cut `rows` alike: part m of one is part m of the other.
 bool cut_alike(const Mesh& mesh, int64_t rows, std::span<const int> a, std::span<const int> b);
 
-// Of one device's part.
+// Sizes of one device's part.
 Dims local_dims(const Type& type, const Mesh& mesh, const Layout& layout);
 
 }  // namespace gangway::conversions

@@ -15,12 +15,13 @@
 namespace gangway {
 
 struct LoweredNode {
-  NodeId id = kNone;   // In the global function, which is the source of the rewriter.
+  NodeId id = kNone;   // Node of the global function, which is the source of the rewriter.
   const OpCall& call;  // In the global view.
-  const Attrs& attrs;  // Of the local op.
+  const Attrs& attrs;  // Attributes of the local op.
   const Factor& factor;
-  std::span<const int> axes;        // Of the mesh, that cut the factor; outer first.
-  std::span<const ValueId> inputs;  // In the target: as the node requires them.
+  std::span<const int> axes;  // Axes of the mesh that cut the factor; outer first.
+  // Values of the target, in the shardings that the node requires.
+  std::span<const ValueId> inputs;
 };
 
 // The results, in the target.

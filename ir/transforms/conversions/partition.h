@@ -26,13 +26,14 @@
 
 namespace gangway {
 
-// A conversion that was inserted, and from where else it could have begun.
+// A conversion that was inserted, and the shardings from which it could have begun instead.
 struct ConversionRecord {
   const Function* in = nullptr;  // The body that has the value; null: the function itself.
   ValueId value = kNone;
-  NodeId reader = kNone;  // Which wants it so; kNone: it is a result.
-  bool first = false;     // It is on the way to what the reader wants, and another reads it.
-  bool again = false;     // Nothing is moved: each device computes its part again.
+  NodeId reader = kNone;  // The node that needs it; kNone: the value is a result.
+  // It is on the way to the sharding that the reader wants, and another conversion reads it.
+  bool first = false;
+  bool again = false;  // Nothing is moved: each device computes its part again.
   Sharding from, to;
   std::vector<ConversionStep> steps;
   int64_t cost_ps = 0;
@@ -46,8 +47,8 @@ struct ConversionRecord {
 struct Partitioned {
   Function function;
   std::vector<Sharding> result_shardings;
-  // What the pass looked at: nodes, operands, conversions that a value has, edges of the graph of
-  // shardings. For tests of what it costs.
+  // Work of the pass: the nodes, operands, conversions of a value and edges of the graph of
+  // shardings that it visited. For tests of its cost.
   uint64_t looked_at = 0;
   std::vector<ConversionRecord> conversions = {};  // In the order they were inserted, if recorded.
 };

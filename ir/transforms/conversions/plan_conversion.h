@@ -1,5 +1,5 @@
-// Which local ops take a value from one sharding to another over the same mesh: the shortest path
-// in the graph of shardings.
+// Finds the local ops that take a value from one sharding to another over the same mesh: the
+// shortest path in the graph of shardings.
 //
 // Edges (steps/, one file for each kind):
 //
@@ -62,7 +62,7 @@ struct ConversionStep {
   int dim = -1;           // The dimension that loses its cut by these axes, or -1.
   int to_dim = -1;        // The dimension that gains it, or -1.
   Sharding after;
-  int64_t bytes = 0;  // What the member sends that sends most.
+  int64_t bytes = 0;  // Bytes that the member sends that sends most.
 };
 
 struct ConversionPath {

@@ -21,7 +21,7 @@ namespace gangway {
 
 // Exchanges with one key put the same rows at the same places.
 struct RowsKey {
-  ValueId sorted = kNone;  // Which row is where once a device's own are sorted by expert.
+  ValueId sorted = kNone;  // The order of a device's own rows, sorted by expert.
   std::string axes;
   int64_t bound = 0;
   friend auto operator<=>(const RowsKey&, const RowsKey&) = default;
@@ -29,7 +29,8 @@ struct RowsKey {
 
 struct RowExchange {
   RowsKey key;
-  ValueId rows = kNone;  // What is sent: there, before any reshape; back, [1, bound, width].
+  // The rows that are sent: there, before any reshape; back, [1, bound, width].
+  ValueId rows = kNone;
   const Node* first = nullptr;
   const Node* exchange = nullptr;
   const Node* last = nullptr;
@@ -54,7 +55,7 @@ class RowExchanges {
 
   const Function& function_;
   const std::vector<NodeId> makers_;
-  std::vector<ValueId> bare_;  // By value.
+  std::vector<ValueId> bare_;  // Indexed by value.
 };
 
 }  // namespace gangway

@@ -20,7 +20,7 @@
 
 namespace gangway {
 
-// Takes a local function; bodies are left as they are. What sorted is dead then.
+// Takes a local function; bodies are left as they are. The nodes that sorted are dead afterwards.
 Function leave_sorted_rows(const Function& local);
 
 }  // namespace gangway

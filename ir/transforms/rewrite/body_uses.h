@@ -1,5 +1,5 @@
-// What is needed of the bodies of scans and calls: a result that nothing reads needs no operand,
-// and a carry is needed only for what the last iteration gives of it or what iterations read of it.
+// The operands and results of scans and calls that are needed: a result that nothing reads needs no
+// operand, and a carry is needed only if something reads its last value or an iteration reads it.
 //
 // Threads: pure functions; a BodyUses belongs to one thread.
 // Cost: a body is gone through a few times for each set of its results that is read, and all bodies
@@ -18,19 +18,19 @@ namespace gangway {
 
 inline constexpr uint64_t kBodyNodesVisitedMax = uint64_t{1} << 23;
 
-// Which operands and results a scan or call must keep.
+// The operands and results that a scan or call must keep.
 struct BodyUse {
   std::vector<bool> operands, results;
 };
 
-// Remembers what it found of each body, so the functions it was asked about must live as long.
+// Remembers its findings on each body, so the functions it was asked about must live as long.
 class BodyUses {
  public:
   explicit BodyUses(uint64_t visits_max = kBodyNodesVisitedMax) : visits_left_(visits_max) {}
 
-  // By value: whether a result of the function needs it.
+  // Indexed by value: whether a result of the function needs it.
   std::vector<bool> live_values(const Function& function);
-  // `read`: by result, whether anything reads it.
+  // `read` is indexed by result: whether anything reads it.
   const BodyUse& used_by(const Node& node, const std::vector<bool>& read);
 
  private:

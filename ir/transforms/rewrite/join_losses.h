@@ -1,13 +1,13 @@
 // A cross_entropy and the cross_entropy_grad of the same logits, labels and logsumexp become one
 // cross_entropy_and_grad, which reads and writes each logit once where the two read it twice.
 //
-// It stands where the cross_entropy stood, so the loss and what is computed of it keep their place.
-// What its dloss needs and came later goes before it: a few scalars in most programs. Where that
-// depends on such a loss, or on a node whose place says something (a collective, a barrier, a
-// loop), the two stay as they are. All other nodes keep their order.
+// It takes the place of the cross_entropy, so the loss and the values computed from it keep their
+// place. Nodes that its dloss needs and that came later move before it: a few scalars in most
+// programs. If such a node depends on such a loss, or is one whose position matters (a collective,
+// a barrier, a loop), the two ops stay as they are. All other nodes keep their order.
 //
-// A gradient of classes that are cut is other ops, and stays so. Of several gradients of one loss
-// the first is joined.
+// If classes are cut, the gradient consists of other ops, and stays so. If one loss has several
+// gradients, the first is joined.
 //
 // Threads: a pure function.
 // Cost: O(nodes * log nodes).

@@ -1,13 +1,14 @@
-// Which queries, keys and values of a local function can lie side by side in one tensor: those that
-// three products of one tensor compute, and that nothing but attention and its gradient reads.
+// Finds queries, keys and values of a local function that can lie side by side in one tensor: they
+// are three products of one tensor, and nothing but attention and its gradient reads them.
 //
-// The gradient may stand in the body of another scan, which sees what the first one has stacked.
-// Then those stacks must be read by such scans alone. What the gradient gives must be read by
-// products alone: those that sum up to the cotangent of what the three were computed from, and
-// those that give the gradients of the weights, where they join as well (pack_attention.h).
+// The gradient may be in the body of another scan, which sees the stacks of the first one. Then
+// only such scans may read those stacks. Only products may read the results of the gradient: those
+// that sum up to the cotangent of the tensor from which the three were computed, and those that
+// give the gradients of the weights, where they join as well (pack_attention.h).
 //
 // It must be worth it: joining the weights reads and writes them once more, in each pass, and the
-// rows are read once, not three times. So there must be more rows than columns of joined weights.
+// rows are read once, not three times. Therefore there must be more rows than columns of joined
+// weights.
 //
 // Threads: pure; an object is immutable once it is built.
 // Ownership: it keeps pointers into the function, which must live as long.
@@ -30,7 +31,7 @@ struct PackedTriple {
   std::array<ValueId, 3> values = {kNone, kNone, kNone};
   bool is_given = false;         // Parameters of a body; otherwise products make them.
   std::vector<NodeId> attends;   // attention and attention_grad, in their order.
-  std::array<size_t, 3> stacks;  // Where they are among the body's results, if `is_stacked`.
+  std::array<size_t, 3> stacks;  // Their indices among the body's results, if `is_stacked`.
   bool is_stacked = false;
 };
 
@@ -40,15 +41,16 @@ class PackableAttention {
   explicit PackableAttention(const Function& local);
 
   bool none() const;
-  // Of the function or one of the bodies.
+  // The triples of the function or of one of the bodies.
   const std::vector<PackedTriple>& of(const Function& function) const;
 
   // A triple that a loop gives to another one of the same function.
   struct Given {
-    NodeId loop = kNone;  // That stacks it,
-    size_t triple = 0;    // which of the triples of its body.
+    NodeId loop = kNone;  // The loop that stacks it.
+    size_t triple = 0;    // Its index among the triples of the loop's body.
   };
-  // Of a triple that is given to the body of a loop; none: something else gives one of its values.
+  // The source of a triple that is given to the body of a loop; none: something else gives one of
+  // its values.
   std::optional<Given> given(const Function& function, NodeId loop,
                              const PackedTriple& triple) const;
 

@@ -10,12 +10,14 @@
 
 namespace gangway {
 
-// What became of a function or a body, for who explains it.
+// What simplification made of a function or a body, for explanations of it.
 struct SimplifiedValues {
   const Function* now = nullptr;  // The body, as the simplified function has it; null: itself.
-  std::vector<ValueId> values;    // By value before: what stands for it; kNone: it is gone.
+  // Indexed by value before: the value that replaced it; kNone: it was removed.
+  std::vector<ValueId> values;
 };
-// By what was simplified; null: the function itself. Of a body of which several were made, one.
+// Keyed by the function before; null: the function itself. A body that became several has an entry
+// for one of them.
 using SimplifiedFunctions = std::map<const Function*, SimplifiedValues>;
 
 Function simplify(const Function& function, SimplifiedFunctions* made = nullptr);

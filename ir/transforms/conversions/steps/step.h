@@ -27,11 +27,11 @@ struct Step {
   Axes to;          // permute: the same axes in the order in which receivers count.
   int dim = -1;     // The dimension that loses its cut by `axes`, or -1.
   int to_dim = -1;  // The dimension that gains it, or -1.
-  Reduction reduction = Reduction::kSum;  // Of what was partial along `axes`.
+  Reduction reduction = Reduction::kSum;  // Reduction of the terms along `axes`.
   Layout after;
 };
 
-// What a conversion is about.
+// The ends and limits of one conversion.
 struct Conversion {
   const Type& global;
   const Mesh& mesh;
@@ -39,18 +39,18 @@ struct Conversion {
   // The axes whose placement differs, and those that cut a dimension inside of such a one:
   // ascending. All other axes stay as they are.
   Axes moving;
-  // By dimension: so many of its outermost cuts stay.
+  // For each dimension: number of its outermost cuts that stay.
   std::vector<size_t> kept;
   // Every step is offered. Else, with many axes to move: permutations that end the conversion, and
   // of the sets of axes each axis alone and all together.
   bool exhaustive = true;
 
   bool moves(int axis) const;
-  int64_t rows(const Layout& at, size_t dim) const;  // Of one device's part.
+  int64_t rows(const Layout& at, size_t dim) const;  // Rows of one device's part.
   // The innermost `count` axes that cut a dimension, and the rows that they cut.
   std::span<const int> innermost(const Layout& at, size_t dim, size_t count) const;
   int64_t rows_cut_by(const Layout& at, size_t dim, size_t count) const;
-  // How many cuts of a dimension move.
+  // Number of cuts of a dimension that move.
   size_t movable(const Layout& at, size_t dim) const { return at.cuts[dim].size() - kept[dim]; }
   Axes moving_partial(const Layout& at) const;
   Axes moving_replicated(const Layout& at) const;
@@ -70,10 +70,10 @@ std::string names_of(const Mesh& mesh, const Axes& axes);  // "data,model"
 
 struct StepKind {
   Op op;
-  bool sends = false;  // Or the devices do not meet.
+  bool sends = false;  // False: the devices do not meet.
   void (*offer)(const Conversion&, const Layout& at, std::vector<Step>& out);
-  // What the member sends that sends most. Rows that a part lacks, and what is dropped, are not
-  // sent.
+  // Bytes that the member sends that sends most. Rows that a part lacks, and rows that are dropped,
+  // are not sent.
   int64_t (*bytes)(const Conversion&, const Layout& before, const Step&);
   Attrs (*attrs)(const Mesh&, const Step&, const Dims& local_after);
 };
