@@ -168,7 +168,7 @@ class FunctionParser {
     return static_cast<uint32_t>(f_.locs.size() - 1);
   }
 
-  // What stands behind a value's type, or could have stood.
+  // The sharding behind a value's type, or the token where one could have been.
   struct Written {
     AxisPlacements placements;
     Token token;
@@ -180,7 +180,7 @@ class FunctionParser {
   int depth_;
   Function f_;
   Labels labels_;
-  std::vector<Written> shardings_;  // By value.
+  std::vector<Written> shardings_;  // Indexed by value.
   bool has_shardings_ = false;
 };
 

@@ -53,8 +53,8 @@ namespace gangway {
 
 struct PrintOptions {
   bool locations = true;  // Trailing comments with the user's line.
-  // Which nodes of functions; null: all. With some alone, functions without any are left out, and
-  // the text can't be parsed.
+  // Selects the nodes of functions that are printed; null: all. With a selection, functions without
+  // such a node are left out, and the text can't be parsed.
   std::function<bool(const Node&)> shows = {};
 };
 std::string print(const Function& function, PrintOptions options = {});

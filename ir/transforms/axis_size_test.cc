@@ -79,7 +79,7 @@ TEST(AxisSizeTest, TheGivenProgramStaysAsItWas) {
   EXPECT_EQ(text(program), before);
 }
 
-// What it computes is the same, and its collectives are those of the smaller mesh.
+// The program computes the same values, and its collectives are those of the smaller mesh.
 TEST(AxisSizeTest, MeansTheSameOnFewerDevices) {
   const Program large = training({{{"data", 4}, {"model", 2}}});
   const Program small = with_axis_size(large, 0, "data", 2);

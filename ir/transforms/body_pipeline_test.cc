@@ -1,4 +1,4 @@
-// What the passes make of scans and calls.
+// Tests the passes on scans and calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

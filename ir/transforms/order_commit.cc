@@ -78,7 +78,7 @@ class CommitOrder {
     std::erase_if(writers_, [&](NodeId id) { return reads_another(id, overwritten); });
   }
 
-  // By value: the one whose buffer it shares (plan_memory lets these alias).
+  // For each value: the value whose buffer it shares (plan_memory lets these alias).
   static std::vector<ValueId> roots(const Function& local) {
     std::vector<ValueId> roots(local.types.size());
     std::iota(roots.begin(), roots.end(), ValueId{0});

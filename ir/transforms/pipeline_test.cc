@@ -138,7 +138,7 @@ TEST(Pipeline, ABroadcastThatTwoReadersWantCutDifferentlyIsMadeForEach) {
   EXPECT_EQ(compiled.local.function->types[compiled.local.function->results[1]], f32({8, 4}));
 }
 
-// What differs in the global view may be one and the same on a device: it still has two buffers.
+// Values that differ in the global view may be equal on a device: they still have two buffers.
 TEST(Pipeline, EveryResultHasABufferOfItsOwn) {
   const AxisPlacements rows = {{"data", shard(0)}};
   Builder b("results", kMesh);
@@ -198,8 +198,7 @@ TEST(Pipeline, AnInitialiserThatLooksAtTheWholeTensorHasNoCollective) {
   EXPECT_EQ(count(*init.local.function, Op::shard_slice), 1) << "of the whole that each computed";
 }
 
-// Of sums that are not done yet only floats pass on: indices, truncation and integer division
-// are not linear.
+// Unreduced sums of floats alone pass on: indices, truncation and integer division are not linear.
 TEST(Propagation, OnlyFloatsStayPartial) {
   Builder b("counts", kMesh);
   const AxisPlacements rows = {{"data", shard(0)}};
@@ -249,8 +248,8 @@ TEST(Pipeline, PaddedPartsReachOnlyOpsThatKeepZeros) {
   EXPECT_EQ(type_of(Op::exp), f32({10, 4})) << "the exponential of padding is not zero";
 }
 
-// Which collectives a step of one layer takes, in order: y = x . w, and a step of AdamW on w. The
-// batch is cut over `data`; `weight` and `moments` say how w and its moments are stored.
+// The collectives of a step of one layer, in order: y = x . w, and a step of AdamW on w. The batch
+// is cut over `data`; `weight` and `moments` say how w and its moments are stored.
 std::vector<std::string> collectives_of_step(const AxisPlacements& weight,
                                              const AxisPlacements& moments, int64_t batch) {
   Builder b("step", kMesh);

@@ -60,7 +60,7 @@ void AlikeKeys::hand_over(const Node& from, const Node& to) {
   }
 }
 
-// What devices exchange is alike only where it is one exchange.
+// Two collectives never get the same numbers, even if they are written alike.
 void AlikeKeys::number_nodes(const Function& body, std::vector<Number>& numbers) {
   for (const Node& node : body.nodes) {
     Number first = next_;

@@ -98,7 +98,7 @@ Function combine_all_reduces(const Function& local) {
       users[unit(makers[input])].push_back(unit(id));
     }
   }
-  using Place = std::pair<NodeId, NodeId>;  // Where it would like to stand, and who.
+  using Place = std::pair<NodeId, NodeId>;  // The position that a node would like, and the node.
   std::priority_queue<Place, std::vector<Place>, std::greater<>> ready;
   const auto push = [&](NodeId id) {
     ready.push({bucket_of[id] == kNone ? id : ready_after(local, makers, id), id});

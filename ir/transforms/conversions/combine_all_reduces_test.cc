@@ -75,7 +75,7 @@ TEST(CombineAllReduces, ABucketStandsWhereItsLastOperandIsMadeAndIsFullAtSomeMeg
   }
   for (size_t i = made.size(); i-- > 0;) b.result(cat("r", i), all_reduce(made[i], "data"));
   const Function now = combined(b);
-  std::vector<size_t> operands;  // Of each node; 0: no all-reduce.
+  std::vector<size_t> operands;  // Number of operands of each all-reduce; 0 for other nodes.
   for (const Node& node : now.nodes)
     operands.push_back(node.op == Op::all_reduce ? node.inputs.size() : 0);
   EXPECT_EQ(operands, (std::vector<size_t>{0, 0, 2, 0, 0, 2, 0, 0, 2}));

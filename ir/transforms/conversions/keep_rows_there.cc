@@ -31,11 +31,11 @@ struct There {
 // A scan or a call, and what its body has become.
 struct Loop {
   std::shared_ptr<const Function> body;
-  std::vector<std::optional<There>> there;  // By result of the body; keys as in Node::body.
-  // What the body also gives: its own values, and where each of them stands among those.
+  std::vector<std::optional<There>> there;  // Indexed by result of the body; keys as in Node::body.
+  // Values of the body that it also gives as results, and the index of each among those.
   std::vector<ValueId> more_results;
   std::map<ValueId, size_t> more_at;
-  // What it also takes: of which loop of this function, and which of that one's more_results.
+  // Operands that it also takes: the loop of this function, and the index in its more_results.
   std::vector<std::pair<NodeId, size_t>> more_operands;
 };
 
@@ -48,7 +48,7 @@ struct Seed {
 
 struct Done {
   Function function;
-  std::vector<std::optional<There>> there;  // By result.
+  std::vector<std::optional<There>> there;  // Indexed by result.
 };
 
 Done with_rows_there(const Function& source, const std::vector<Seed>& seeds);
@@ -146,8 +146,8 @@ class Keeper {
     backs_.try_emplace(exchange.key, exchange);
   }
 
-  // An element-wise node of rows that all lie there is done there too. Where it would take rows
-  // that are sent back, it is its result that is sent, unless rows of no expert would differ.
+  // An element-wise node whose rows all lie there runs there too. If it would take rows that are
+  // sent back, its result is sent instead, unless the result would differ in rows of no expert.
   void stay(NodeId id) {
     const Node& node = source_.nodes[id];
     const There* first = nullptr;
@@ -170,13 +170,14 @@ class Keeper {
     const ValueId now = out_.append(std::move(local), {{type.dtype, dims}}, info_of(id));
     there_[node.first_result] = {from.key, now};
     vanishes_[node.first_result] = vanishes(node);
-    // What comes back is 0 in rows of no expert.
+    // Rows that come back are 0 in rows of no expert.
     if (!takes_sent_back || !vanishes_[node.first_result] || !is_float(type.dtype)) return;
     is_sent_back_.insert(node.first_result);
     out_.set(node.first_result, sent_back(from.key, now, type.dims, id));
   }
 
-  // Whether its result is 0 in rows of no expert, where what comes back of experts is 0.
+  // Whether the node's result is 0 in rows of no expert, given that rows from experts are 0 in
+  // these.
   bool vanishes(const Node& node) const {
     const auto is_0 = [&](ValueId input) { return is_zero(input); };
     if (node.op == Op::mul) return std::ranges::any_of(node.inputs, is_0);
@@ -193,7 +194,7 @@ class Keeper {
            is_constant_zero_[node.inputs[0]];
   }
 
-  // What lies there passes one of its own.
+  // Rows that lie there pass a barrier of their own.
   void emit_barrier(NodeId id) {
     const Node& node = source_.nodes[id];
     const ValueId result = node.first_result;
@@ -207,7 +208,7 @@ class Keeper {
     out_.set(result, sent_back(there.key, there.now, source_.types[result].dims, id));
   }
 
-  // As ir/op_table/rows/dropless_experts.cc sends rows back.
+  // Sends rows back with the ops of ir/op_table/rows/dropless_experts.cc.
   ValueId sent_back(const RowsKey& key, ValueId rows, const Dims& dims, NodeId id) {
     const RowExchange& as = backs_.at(key);
     const DType dtype = out_.target().types[rows].dtype;
@@ -240,8 +241,8 @@ class Keeper {
            std::ranges::all_of(node.inputs, [&](ValueId input) { return is_uniform_[input]; });
   }
 
-  // The same rows as there are places there. What it is computed from may be a long chain: values
-  // wait in a list for what they read.
+  // The uniform value with as many rows as there is room for there. It may end a long chain of
+  // nodes: values wait in a list for their operands.
   ValueId uniform_there(ValueId value, const Dims& dims, NodeId id) {
     std::vector<ValueId> open = {value};
     while (!open.empty()) {
@@ -260,7 +261,7 @@ class Keeper {
     return uniform_.at({value, dims});
   }
 
-  // What it reads is there already.
+  // The node's operands are there already.
   ValueId emit_uniform(const Node& node, const Dims& dims, NodeId id) {
     Attrs attrs = node.attrs;
     std::vector<ValueId> inputs;
@@ -278,7 +279,7 @@ class Keeper {
     const ScanLayout layout(node);
     Loop loop;
     std::vector<Seed> seeds;
-    std::map<NodeId, AlikeKeys> alike;  // By the loop that hands rows over.
+    std::map<NodeId, AlikeKeys> alike;  // Keyed by the loop that passes rows on.
     for (size_t i = layout.stacks ? layout.first_stacked() : 0; i < node.inputs.size(); ++i) {
       const Node* from = exchanges_.maker(node.inputs[i]);
       if (from == nullptr || from->op != node.op || layout.next > 0) continue;
@@ -371,16 +372,16 @@ class Keeper {
   const Function& source_;
   const RowExchanges exchanges_;
   Rewriter out_;
-  std::vector<bool> is_uniform_;  // By value of the source, as what follows.
+  std::vector<bool> is_uniform_;  // Indexed by value of the source, as are the next two.
   std::vector<bool> is_constant_zero_;
   std::vector<bool> vanishes_;            // 0 in rows of no expert; without reshapes.
   std::map<ValueId, There> there_;        // Without reshapes.
-  std::set<ValueId> is_sent_back_;        // To have them here takes an exchange.
+  std::set<ValueId> is_sent_back_;        // An exchange is needed to have them here.
   std::map<RowsKey, RowExchange> backs_;  // The first of each.
-  std::map<std::pair<ValueId, std::string>, ValueId> asked_;  // By operand and attributes.
+  std::map<std::pair<ValueId, std::string>, ValueId> asked_;  // Indexed by operand and attributes.
   std::map<std::pair<ValueId, Dims>, ValueId> uniform_;
   std::map<NodeId, Loop> loops_;
-  std::map<const Function*, Loop> bodies_;  // To which nothing more is handed over.
+  std::map<const Function*, Loop> bodies_;  // Bodies to which no more rows are passed.
 };
 
 Done with_rows_there(const Function& source, const std::vector<Seed>& seeds) {

@@ -39,7 +39,7 @@ Loc line_of_node(const Function& function, uint32_t loc) {
   return {.file = function.locs[loc].file.c_str(), .line = function.locs[loc].line};
 }
 
-// What the lowering traces: a function of the local operands.
+// Traces the lowering as a function of the local operands.
 Function traced(Rewriter& out, const LoweredNode& node) {
   const Function& global = out.source();
   const uint32_t loc = global.infos[node.id].loc;

@@ -15,8 +15,8 @@
 namespace gangway {
 namespace {
 
-// Of one value: how many of the shardings that its readers want are looked at for one that is
-// better done first, and from how many that it has a conversion may begin.
+// Limits for one value: how many of its readers' shardings are considered as a first conversion for
+// the others, and from how many of its shardings a conversion may begin.
 constexpr size_t kWantedMax = 8, kBegunFromMax = 16;
 
 // A weight that is gathered is gathered for each pass by itself: kept from the forward into the
@@ -41,11 +41,12 @@ std::vector<bool> weights(const Function& global) {
   return is_weight;
 }
 
-// What a function and its bodies have in common.
+// State that a function and its bodies share.
 struct Shared {
   const Propagation& propagation;
   ConversionPlanner planner;
-  std::vector<std::shared_ptr<const Function>> bodies;  // As Propagation::bodies; null: not yet.
+  // Indexed as Propagation::bodies; null: not yet.
+  std::vector<std::shared_ptr<const Function>> bodies;
   uint64_t looked_at = 0;
   std::vector<ConversionRecord>* records = nullptr;  // Null: nobody asked for them.
 };
@@ -101,7 +102,7 @@ class Partitioner {
   struct Made {
     Sharding sharding;  // Canonical.
     ValueId local = kNone;
-    Pass pass = Pass::kBoth;  // Of which it is.
+    Pass pass = Pass::kBoth;  // The pass that has it.
   };
 
   std::shared_ptr<const Function> local_body(NodeId id) {
@@ -149,7 +150,7 @@ class Partitioner {
     return std::nullopt;
   }
 
-  // What propagation gave, with sums done, in equal parts.
+  // The propagated sharding, with sums done, in equal parts.
   Sharding settled(ValueId value) const {
     Sharding sharding = placed_.shardings[value];
     for (Placement& placement : sharding) {
@@ -381,12 +382,13 @@ class Partitioner {
   Rewriter out_;
   std::vector<NodeId> producers_;
   ConversionPlanner& planner_;
-  std::vector<bool> is_weight_;                // By ValueId.
-  Pass pass_ = Pass::kForward;                 // Of the node that is visited.
-  uint32_t loc_ = kNone;                       // The same: what parameters are converted for.
-  NodeId reader_ = kNone;                      // The same; kNone: a result is converted.
-  std::vector<std::vector<Made>> made_;        // By ValueId; the producer's own first.
-  std::vector<std::vector<Sharding>> wanted_;  // By ValueId: what its first readers want.
+  std::vector<bool> is_weight_;  // Indexed by ValueId.
+  Pass pass_ = Pass::kForward;   // Pass of the node that is visited.
+  uint32_t loc_ = kNone;         // Location of that node, for which parameters are converted.
+  NodeId reader_ = kNone;        // That node; kNone: a result is converted.
+  std::vector<std::vector<Made>> made_;  // Indexed by ValueId; the producer's own first.
+  // Indexed by ValueId: the shardings that its first readers want.
+  std::vector<std::vector<Sharding>> wanted_;
   uint64_t looked_at_ = 0;
 };
 

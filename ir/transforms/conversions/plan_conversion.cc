@@ -17,9 +17,9 @@ using conversions::Layout;
 using conversions::Step;
 using conversions::StepKind;
 
-// What one axis does: the dimension that it cuts, or one of these.
+// Role of one axis: the dimension that it cuts, or one of these.
 constexpr int kNothing = -1, kPartialSum = -2;  // Other reductions follow below.
-constexpr int kEnd = -2;                        // Of a step in Length::sums.
+constexpr int kEnd = -2;                        // Ends a step in Length::sums.
 
 std::vector<int> roles_of(const Mesh& mesh, const Layout& layout) {
   std::vector<int> roles(mesh.axes.size(), kNothing);
@@ -57,7 +57,7 @@ struct Length {
   int64_t cost_ps = 0;
   size_t steps = 0;
   std::vector<size_t> kinds;
-  std::vector<int> sums;  // What is reduced, in order: each step's axes, its dimension, kEnd.
+  std::vector<int> sums;  // The reductions, in order: each step's axes, its dimension, kEnd.
   std::array<int64_t, ConversionCosts::kDistances> far_bytes = {};  // The farthest first; last 0.
   std::vector<int> choices;  // Axes and dimensions, so that one of two equal paths is chosen.
   friend auto operator<=>(const Length&, const Length&) = default;
@@ -254,7 +254,7 @@ class Search {
   const Conversion& conversion_;
   const Layout& from_;
   const ConversionCosts& costs_;
-  std::vector<std::vector<int>> roles_;  // By axis: what it may do on the way.
+  std::vector<std::vector<int>> roles_;  // Indexed by axis: the roles that it may have on the way.
   std::map<Layout, Reached> reached_;
   std::set<std::pair<Length, Layout>> next_;
   uint64_t edges_seen_ = 0;

@@ -81,7 +81,7 @@ class Leaver {
     for (uint32_t r = 0; r < old.results; ++r) out_.set(old.first_result + r, first + r);
   }
 
-  // What stands for a value of the source, in the shape of another.
+  // The value that replaces a value of the source, in the shape of another.
   ValueId reshaped(ValueId value, ValueId like, NodeId id) {
     Node node{.op = Op::reshape, .inputs = {out_.at(value)}};
     node.attrs.set("dims", local_.types[like].dims);
@@ -91,8 +91,9 @@ class Leaver {
   const Function& local_;
   const RowExchanges exchanges_;
   Rewriter out_;
-  std::map<const Node*, ValueId> sends_;    // By exchange: the rows before they were sorted.
-  std::map<const Node*, ValueId> returns_;  // By node that sorts back: what has come back.
+  std::map<const Node*, ValueId> sends_;  // Indexed by exchange: the rows before they were sorted.
+  // Indexed by node that sorts back: the rows that have come back.
+  std::map<const Node*, ValueId> returns_;
 };
 
 }  // namespace

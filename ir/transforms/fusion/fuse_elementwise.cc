@@ -125,7 +125,7 @@ class Fuser {
     return operands(whole).size() <= kFusionOperandsMax;
   }
 
-  // What a chain reads from outside.
+  // Values that a chain reads from outside.
   std::set<ValueId> operands(const Chain& chain) const {
     std::set<ValueId> made, read;
     for (NodeId member : chain.nodes) {
@@ -183,8 +183,8 @@ class Fuser {
     for (ValueId value : outer_results) out.set(value, first++);
   }
 
-  // Of the outer function's locations those that the body's nodes are at, and what encloses them,
-  // which has smaller numbers.
+  // Copies the locations of the body's nodes from the outer function, and the locations that
+  // enclose them, which have smaller numbers.
   void take_locs(Function& body) const {
     std::map<uint32_t, uint32_t> now;
     for (const NodeInfo& info : body.infos) {
@@ -224,7 +224,7 @@ class Fuser {
   const Function& local_;
   NodeId commit_begin_;
   std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> users_;  // By value, in order.
+  std::vector<std::vector<NodeId>> users_;  // Indexed by value, in order.
   std::vector<bool> is_result_;
   std::vector<Chain> chains_;
   std::vector<int> chain_of_;

@@ -25,7 +25,7 @@ int count(const Function& function, Op op) {
   return found;
 }
 
-// As the pipeline does: fused, and rid of what was pulled into the chains.
+// Fuses as the pipeline does, and removes the nodes that were pulled into the chains.
 Function fused(Function function, NodeId& commit_begin) {
   function.local = true;
   return remove_dead(fuse_elementwise(function, commit_begin), commit_begin);

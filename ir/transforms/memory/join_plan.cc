@@ -39,7 +39,8 @@ class Joiner {
     while (!beside_.empty()) join(joins, beside_.size() - 1);
   }
 
-  // What the node conflicts with. `stream`: of a collective; kNone: it is none.
+  // Joins the collectives that the node conflicts with. `stream`: the node's own, if it is a
+  // collective; else kNone.
   void join_conflicts(std::vector<Join>& joins, const std::vector<Touch>& now, uint32_t stream) {
     for (size_t i = beside_.size(); i-- > 0;) {
       if (i >= beside_.size() || beside_[i].stream == stream) continue;
@@ -47,8 +48,8 @@ class Joiner {
     }
   }
 
-  // The next iteration sees what is under way where it is now; what it can't touch any more is let
-  // go of.
+  // The next iteration sees collectives that still run at the addresses that they have now; those
+  // that it can't touch any more are forgotten.
   void repeat(size_t carries) {
     for (Beside& beside : beside_) {
       beside.is_older = true;
@@ -59,7 +60,7 @@ class Joiner {
       beside.touched = std::move(again);
     }
   }
-  // Those of the iteration before.
+  // Joins the collectives of the iteration before.
   void join_older(std::vector<Join>& joins) {
     for (size_t i = beside_.size(); i-- > 0;) {
       if (i < beside_.size() && beside_[i].is_older) join(joins, i);
@@ -75,7 +76,7 @@ class Joiner {
   struct Beside {
     uint32_t stream;
     std::vector<Touch> touched;
-    bool is_older = false;  // Of the iteration before.
+    bool is_older = false;  // It belongs to the iteration before.
   };
 
   // A carry has two buffers, which change places: what was the result is the parameter now. Other

@@ -63,10 +63,10 @@ bool clash(const Planned& p, NodeId a, NodeId b) {
   return false;
 }
 
-// Every all-reduce is done before what clashes with it, and some clash, or the commit point, is why
-// a step waits. Those of one stream are done in their order.
+// Every all-reduce is done before any node that clashes with it, and a step waits only because of a
+// clash or of the commit point. All-reduces of one stream are done in their order.
 void expect_right(const Planned& p) {
-  std::map<uint32_t, std::vector<NodeId>> under_way;  // By stream.
+  std::map<uint32_t, std::vector<NodeId>> under_way;  // Indexed by stream.
   for (NodeId id = 0; id < p.joins.size(); ++id) {
     for (const Join& join : p.joins[id]) {
       std::vector<NodeId>& stream = under_way[join.stream];

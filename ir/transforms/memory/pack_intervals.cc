@@ -10,7 +10,7 @@
 namespace gangway {
 namespace {
 
-using Order = std::vector<size_t>;  // Of intervals.
+using Order = std::vector<size_t>;  // Indices of intervals.
 
 template <class Before>
 Order sorted(size_t count, Before before) {
@@ -24,7 +24,7 @@ int64_t pack_largest_first(std::vector<LiveInterval>& intervals) {
   const Order order = sorted(intervals.size(), [&](size_t a, size_t b) {
     return intervals[a].bytes > intervals[b].bytes;
   });
-  std::vector<const LiveInterval*> placed;  // By offset.
+  std::vector<const LiveInterval*> placed;  // Ascending by offset.
   int64_t total = 0;
   for (size_t i : order) {
     LiveInterval& want = intervals[i];
@@ -51,7 +51,7 @@ int64_t pack_largest_first(std::vector<LiveInterval>& intervals) {
 // The free pieces of an arena that grows at its end.
 class FreeList {
  public:
-  // Where it lies now: in the smallest piece that it fits into, else at the end.
+  // Allocates in the smallest piece that is large enough, else at the end.
   int64_t take(int64_t bytes) {
     const auto piece = by_size_.lower_bound({bytes, 0});
     if (piece == by_size_.end()) return grow(bytes);

@@ -10,8 +10,8 @@
 namespace gangway {
 namespace {
 
-// As a training step keeps them: what a layer computes lives until its gradient is taken, in the
-// reverse order; gradients and temporaries live for a few steps.
+// Intervals of a training step: a layer's values live until its gradient is taken, in the reverse
+// order; gradients and temporaries live for a few steps.
 std::vector<LiveInterval> lives(size_t count, Rng& rng) {
   std::vector<LiveInterval> all;
   for (size_t i = 0; i < count; ++i) {

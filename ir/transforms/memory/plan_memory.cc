@@ -117,8 +117,8 @@ class Planner {
     }
   }
 
-  // By roots: the last node that they are kept for, and whether they are in all of a repeated body.
-  // Walks back from the end, with the first nodes that read, and the collectives behind.
+  // For each root: the last node that it is kept for, and whether it is kept in all of a repeated
+  // body. Walks back from the end, tracking the first nodes that read, and the collectives behind.
   void keep_for_collectives(std::vector<NodeId>& last, std::vector<bool>& always) const {
     const auto end = static_cast<NodeId>(function_.nodes.size());
     std::vector<NodeId> first_use(function_.types.size(), end);

@@ -129,7 +129,7 @@ TEST(PlanMemory, WhatACollectiveReadsBesideLaterNodesIsNotGivenAwayToThem) {
   }
 }
 
-// Of a body: x is its carry, a row its other result.
+// A body: x is its carry, a row its other result.
 struct WithPending {
   LocalFunction local;
   ValueId early = 0, read = 0;

@@ -19,7 +19,7 @@
 namespace gangway {
 namespace {
 
-constexpr int64_t kBegin = -1;  // Of the function: before its first node.
+constexpr int64_t kBegin = -1;  // Position before the function's first node.
 
 class Schedule {
  public:
@@ -58,8 +58,8 @@ class Schedule {
     }
   }
 
-  // What is converted, reshaped or turned of a stored tensor is that tensor still; what is taken or
-  // gathered of it is the same wherever it is done alike.
+  // A stored tensor that is converted, reshaped or turned counts as that tensor still; equal slices
+  // or gathers of it count as one value.
   void find_stored() {
     using Key = std::tuple<Op, ValueId, std::string>;
     std::map<Key, ValueId> parts;
@@ -85,11 +85,11 @@ class Schedule {
   }
 
   void place_gathers() {
-    std::vector<NodeId> rounds;  // Their first gathers.
+    std::vector<NodeId> rounds;  // The first gather of each round.
     bool in_round = false;
     int64_t loop = kBegin;                   // The last one.
-    std::map<ValueId, NodeId> gathered;      // By stored tensor: the last gather of it.
-    std::vector<NodeId> read = last_uses();  // By value.
+    std::map<ValueId, NodeId> gathered;      // Indexed by stored tensor: the last gather of it.
+    std::vector<NodeId> read = last_uses();  // Indexed by value.
     for (NodeId id = 0; id < local_.nodes.size(); ++id) {
       const Node& node = local_.nodes[id];
       if (shares_body(node.op)) loop = id;
@@ -119,9 +119,10 @@ class Schedule {
     return last;
   }
 
-  // What moves to where it is gathered or summed, and is read nowhere else.
+  // Moves the operands of moved gathers and sums along, if nothing else reads them.
   void place_operands() {
-    std::vector<int64_t> wanted(local_.types.size(), kNobody);  // By value: by its first reader.
+    // Indexed by value: the position that its first reader wants.
+    std::vector<int64_t> wanted(local_.types.size(), kNobody);
     std::vector<bool> stays(local_.types.size(), false);
     for (ValueId result : local_.results) stays[result] = true;
     for (auto id = static_cast<NodeId>(local_.nodes.size()); id-- > 0;) {
@@ -135,7 +136,7 @@ class Schedule {
     }
   }
 
-  // By where they want to be, as far as operands allow.
+  // Orders nodes by the positions that they want, as far as operands allow.
   Function in_order() const {
     std::vector<uint32_t> missing(local_.nodes.size(), 0);
     std::vector<std::vector<NodeId>> readers(local_.nodes.size());
@@ -166,9 +167,11 @@ class Schedule {
 
   const Function& local_;
   const std::vector<NodeId> makers_;
-  std::vector<int64_t> ready_;   // By node.
-  std::vector<ValueId> stored_;  // By value: of moves, the value that they only move and convert.
-  std::vector<int64_t> behind_;  // By node: which one it wants to stand behind; itself: it stays.
+  std::vector<int64_t> ready_;  // Indexed by node.
+  // Indexed by value: for moves, the value that they only move and convert.
+  std::vector<ValueId> stored_;
+  // Indexed by node: the node that it wants to follow; itself: it stays.
+  std::vector<int64_t> behind_;
 };
 
 }  // namespace

@@ -15,15 +15,15 @@
 namespace gangway {
 namespace {
 
-// What of a body can be done an iteration ahead.
+// The part of a body that can run an iteration ahead.
 struct Movable {
-  std::vector<bool> nodes;        // By NodeId: what leads to a collective, and that itself.
-  std::vector<ValueId> gathered;  // What the rest of the body reads of these collectives.
+  std::vector<bool> nodes;  // Indexed by NodeId: collectives, and the nodes that lead to them.
+  std::vector<ValueId> gathered;  // Results of these collectives that the rest of the body reads.
   std::vector<size_t> slices;     // The parameters whose next slices they need.
 };
 
-// By NodeId: whether it depends on slices of this iteration, and on nothing that the one before
-// gave.
+// Indexed by NodeId: whether it depends on slices of this iteration, and on no result of the
+// iteration before.
 std::vector<bool> of_slices(const Function& body, const ScanLayout& layout) {
   std::vector<bool> is_early(body.types.size(), false), is_slice(body.types.size(), false);
   for (size_t p = layout.carries; p < body.parameters.size(); ++p) {
@@ -55,7 +55,7 @@ Movable movable(const Function& body, const ScanLayout& layout) {
     const Node& node = body.nodes[id];
     const bool meets = row(node.op).meets;
     found.nodes[id] = any_result(needed, node) || (early[id] && meets);
-    // What leads to a collective is done in its own iteration too, where the rest reads it.
+    // A node that leads to a collective stays in its own iteration too, if the rest reads it.
     const bool stays = !found.nodes[id] || (!meets && any_result(read, node));
     for (ValueId input : node.inputs) {
       needed[input] = needed[input] || found.nodes[id];
@@ -80,7 +80,8 @@ class Copier {
       : body_(body), moves_(moves), out_(out), now_(body.types.size(), kNone) {}
 
   void set(size_t parameter, ValueId value) { now_[parameter] = value; }
-  // What stands for the gathered values. `info`: of the copies, from that of the node.
+  // Copies the nodes; returns the copies of the gathered values. `info` gives a copy's info from
+  // its node.
   template <class Info>
   std::vector<ValueId> run(const Info& info) {
     for (NodeId id = 0; id < body_.nodes.size(); ++id) {
@@ -156,10 +157,10 @@ class AheadBody {
     return f;
   }
 
-  // By the value of the body as it was, so that no two are alike.
+  // Names are derived from values of the original body, so that no two are the same.
   std::string name_of(size_t gathered) const { return cat("gathered.", moves_.gathered[gathered]); }
 
-  // Everything but the collectives that have moved, and what led to them alone.
+  // Copies all nodes but the collectives that have moved, and the nodes that led to them alone.
   void copy_rest(std::vector<ValueId>& values) {
     std::vector<bool> needed(body_.types.size(), false);
     for (ValueId result : body_.results) needed[result] = true;
@@ -234,7 +235,7 @@ class Prefetcher {
     }
   }
 
-  // What the first iteration reads, made before the loop.
+  // The gathered tensors of the first iteration, computed before the loop.
   static std::vector<ValueId> gathered_before(Rewriter& out, NodeId id, const ScanLayout& layout,
                                               const Movable& moves) {
     const Node& scan = out.source().nodes[id];

@@ -28,7 +28,7 @@ Function layers(int64_t length, bool reverse) {
 
 struct Partition {
   Function local;
-  std::vector<std::vector<Literal>> arguments;  // By device.
+  std::vector<std::vector<Literal>> arguments;  // Indexed by device.
 };
 
 Partition partitioned(const Function& global) {

@@ -279,7 +279,7 @@ class CutDecider {
     return wanted;
   }
 
-  // Of values: whether, as far as is decided, what gives them gives a sum that is not done.
+  // For each value: whether its producer gives an unreduced sum, as far as is decided.
   using Terms = std::map<ValueId, bool>;
 
   // A carry to which iterations add terms of sums that are not done along the axis: however readers
@@ -314,7 +314,7 @@ class CutDecider {
     return known[value];
   }
 
-  // What a term is read by is one operand of one node.
+  // Whether one operand of one node is the value's only reader.
   bool is_read_once(ValueId value) const {
     return readers_[value].size() == 1 && !is_read_twice_[value];
   }
@@ -363,7 +363,7 @@ class CutDecider {
     return factor.size % parts == 0 || (asked % parts == 0 && may_pad_along(id, factor));
   }
 
-  // Where a factor with a lowering shares a dimension with another, parts are equal.
+  // If a factor with a lowering shares a dimension with another factor, parts must be equal.
   bool divides_with_others(NodeId id, int index, int64_t parts) {
     const Node& node = global_.nodes[id];
     const Factor& factor = factors_[id][at(index)];
@@ -425,9 +425,9 @@ class CutDecider {
     return -1;
   }
 
-  // What cutting the node on the factor has moved, as far as layouts are known: an operand that is
-  // cut elsewhere is gathered or re-cut; so is a result, or the terms of its sum are scattered.
-  // What a lowering sends counts as one conversion.
+  // The traffic that cutting the node on the factor causes, as far as layouts are known: an operand
+  // that is cut elsewhere is gathered or re-cut; so is a result, or the terms of its sum are
+  // scattered. Traffic of a lowering counts as one conversion.
   CutCost cost_of(NodeId id, int axis, int index) const {
     const Node& node = global_.nodes[id];
     const Factor& factor = factors_[id][at(index)];
@@ -454,8 +454,8 @@ class CutDecider {
     return cost;
   }
 
-  // Of a tensor's part over the other axes all but one share comes from elsewhere; where it is cut
-  // anew each device wants only its share of that.
+  // All but one share of the tensor's part over the other axes comes from other devices; if it is
+  // cut anew, each device wants only its share of that.
   void add(CutCost& cost, ValueId value, int axis, bool cut_anew) const {
     auto bytes = static_cast<double>(global_.types[value].bytes());
     for (int other = 0; other < static_cast<int>(axes_); ++other) {
@@ -493,10 +493,10 @@ class CutDecider {
   const SumCarries sums_;
   const size_t axes_;
   Cuts out_;
-  std::vector<bool> is_held_, is_stored_;       // By value and axis.
-  std::vector<std::vector<NodeId>> readers_;    // By value.
-  std::vector<bool> is_read_twice_;             // By value: by two operands of one node.
-  std::vector<Waiting> waiting_;                // By level.
+  std::vector<bool> is_held_, is_stored_;     // Indexed by value and axis.
+  std::vector<std::vector<NodeId>> readers_;  // Indexed by value.
+  std::vector<bool> is_read_twice_;           // Indexed by value: two operands of one node read it.
+  std::vector<Waiting> waiting_;              // Indexed by level.
   std::set<std::pair<NodeId, int>> conflicts_;  // Node and axis.
   int priority_ = 0;
   int level_ = 0;

@@ -69,7 +69,7 @@ class Explainer {
     return cat(", as annotated at ", where(global_, reason.through));
   }
 
-  // What the node could have been cut on instead.
+  // The cuts of the node that were rejected.
   std::string alternatives(NodeId node, size_t axis) const {
     const auto found = decisions_.find({node, axis});
     if (found == decisions_.end() || found->second->rejected.empty()) return {};
@@ -104,7 +104,8 @@ class Explainer {
   const Function& global_;
   const Propagation& propagation_;
   const std::vector<NodeId> makers_;
-  std::map<std::pair<NodeId, size_t>, const ShardingDecision*> decisions_;  // By node and axis.
+  // Indexed by node and axis.
+  std::map<std::pair<NodeId, size_t>, const ShardingDecision*> decisions_;
 };
 
 }  // namespace

@@ -146,7 +146,7 @@ void JointGraph::emit_result_ties(size_t at) {
   }
 }
 
-// What a tie takes may stand behind it: a carry is what the body gives.
+// A tie's operands may come from nodes behind it: a carry takes the body's result.
 void JointGraph::connect(NodeId id) {
   const Tie& tie = ties_[id];
   if (tie.kind == TieKind::kNoTie) return;
@@ -165,7 +165,7 @@ Factors JointGraph::tie_factors(NodeId id) const {
   const TieKind kind = ties_[id].kind;
   const int in_shift = kind == TieKind::kStackedOperand ? 1 : 0;
   const int out_shift = kind == TieKind::kStackedResult ? 1 : 0;
-  // Of what the body sees.
+  // Type of the value in the body.
   const Type& type = graph().types[out_shift == 1 ? node.inputs[0] : node.first_result];
   Factors factors;
   for (int d = 0; d < static_cast<int>(type.dims.size()); ++d) {

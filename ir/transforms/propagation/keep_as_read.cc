@@ -172,7 +172,8 @@ class Keeper {
     for (ValueId value : residual.values) cuts_.layouts[value][axis] = replicate();
   }
 
-  // Of each tie that was cut: that it was rejected, for what the backward pass would gather.
+  // Records for each tie that was cut that its cut was rejected, with the traffic that the backward
+  // pass would need.
   void record(const Residual& residual, size_t axis) {
     for (const NodeId id : residual.ties) {
       const auto at = decided_.find({id, static_cast<int>(axis)});
@@ -235,7 +236,7 @@ class Keeper {
          .rejected = {{.factor = NodeCut::kWhole, .from = residual.kept, .cost = reduced}}});
   }
 
-  // What each device receives to have the value whole along the axis again, in one iteration.
+  // Traffic of each device that makes the value whole along the axis again, in one iteration.
   CutCost again(ValueId value, size_t axis) const {
     auto bytes = static_cast<double>(graph_.types[value].bytes());
     for (size_t other = 0; other < graph_.mesh.axes.size(); ++other) {
@@ -250,12 +251,14 @@ class Keeper {
   const Function& graph_;
   const PlacedValues& placed_;
   Cuts& cuts_;
-  const std::vector<NodeId> makers_;          // By value.
-  std::vector<std::vector<Reader>> readers_;  // By value.
-  std::vector<NodeId> root_of_;  // By node: of a tie, the stack that it was reached from.
-  std::map<std::pair<NodeId, int>, size_t> decided_;  // By tie and axis: in the decisions.
-  std::map<size_t, std::vector<bool>> depends_;       // By part: by value, whether on a carry.
-  std::set<std::pair<ValueId, size_t>> kept_sums_;    // Values and axes.
+  const std::vector<NodeId> makers_;          // Indexed by value.
+  std::vector<std::vector<Reader>> readers_;  // Indexed by value.
+  std::vector<NodeId> root_of_;  // Indexed by node: for a tie, the stack that it was reached from.
+  // Indexed by tie and axis: index in the decisions.
+  std::map<std::pair<NodeId, int>, size_t> decided_;
+  // Indexed by part, then by value: whether it depends on a carry.
+  std::map<size_t, std::vector<bool>> depends_;
+  std::set<std::pair<ValueId, size_t>> kept_sums_;  // Values and axes.
 };
 
 }  // namespace

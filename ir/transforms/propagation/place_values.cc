@@ -67,7 +67,7 @@ class Placer {
       make_canonical(out_.shardings[node.first_result + r]);
   }
 
-  // Of orders alone: nothing else is placed in two ways here.
+  // Canonicalises orders alone: nothing else is placed in two ways here.
   void make_canonical(Sharding& sharding) const {
     if (std::ranges::any_of(sharding, [](const Placement& placed) { return placed.order != 0; }))
       sharding = canonical(global_.mesh, std::move(sharding));

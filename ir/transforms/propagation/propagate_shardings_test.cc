@@ -117,7 +117,7 @@ TEST(Propagation, TwoAnnotationsInConflictNameBothPlaces) {
   }
 }
 
-// Of the axes that it names an annotation says all: a value that one of them cuts is not whole.
+// An annotation is complete on the axes that it names: a value that one of them cuts is not whole.
 TEST(Propagation, AnAnnotationThatAValueIsWholeIsInConflictWithACutAlongThatAxis) {
   const auto message = [](const AxisPlacements& whole, int whole_priority, bool of_one_value) {
     Builder b("f", kMesh);
@@ -149,7 +149,7 @@ TEST(Propagation, AConstantMayBeAnnotatedInTwoWays) {
   b.result("rows", b.shard(b.constant(type, 0), {{"model", shard(0)}}));
   b.result("columns", b.shard(b.constant(type, 0), {{"model", shard(1)}}));
   Function merged = b.build();
-  merged.nodes[3].inputs[0] = merged.nodes[0].first_result;  // As simplify merges them.
+  merged.nodes[3].inputs[0] = merged.nodes[0].first_result;  // The result of simplify's merge.
   EXPECT_NO_THROW(propagate_shardings(merged, {}));
 }
 

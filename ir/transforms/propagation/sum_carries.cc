@@ -62,7 +62,7 @@ class Finder {
 
   size_t inputs_of(NodeId id) const { return graph_.nodes[id].inputs.size(); }
 
-  // What stands for the value behind its reader; kNone: it is not just added to.
+  // The value that its reader turns the value into; kNone: it is not just added to.
   ValueId passed_on(const Reader& reader) const {
     const Node& node = graph_.nodes[reader.node];
     if (joint_.tie(reader.node) == JointGraph::TieKind::kCarry)
@@ -74,7 +74,7 @@ class Finder {
     return passes ? node.first_result : kNone;
   }
 
-  // Of the terms, the stacks that nothing else reads.
+  // Marks the stacks among the terms that nothing else reads.
   void mark_stacks(std::vector<ValueId> terms, std::vector<bool>& found) const {
     while (!terms.empty()) {
       const ValueId term = terms.back();
@@ -96,8 +96,8 @@ class Finder {
 
   const JointGraph& joint_;
   const Function& graph_;
-  const std::vector<NodeId> makers_;          // By value.
-  std::vector<std::vector<Reader>> readers_;  // By value.
+  const std::vector<NodeId> makers_;          // Indexed by value.
+  std::vector<std::vector<Reader>> readers_;  // Indexed by value.
 };
 
 }  // namespace

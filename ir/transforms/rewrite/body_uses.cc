@@ -81,7 +81,8 @@ BodyUse BodyUses::find_use(const Node& node, const std::vector<bool>& read) {
     bool again = false;
     for (size_t c = 0; c < carries; ++c) {
       if (use.operands[c] && !use.results[c]) use.results[c] = again = true;
-      if (use.results[c]) use.operands[c] = true;  // Where it begins, also of no iterations.
+      // Its first value, which is also the result if there are no iterations.
+      if (use.results[c]) use.operands[c] = true;
     }
     if (!again) return use;
   }

@@ -52,8 +52,8 @@ class LossJoiner {
   }
 
   void drop_those_that_must_stay() {
-    // By value: whether it depends on one of these losses, and the first place that it may be
-    // computed at: behind the last node it depends on that keeps its place.
+    // For each value: whether it depends on one of these losses, and the first position at which it
+    // may be computed: behind the last node it depends on that keeps its place.
     std::vector<bool> follows(local_.types.size(), false);
     std::vector<NodeId> earliest(local_.types.size(), 0);
     for (NodeId id = 0; id < local_.nodes.size(); ++id) {
@@ -117,8 +117,8 @@ class LossJoiner {
 
   const Function& local_;
   const std::vector<NodeId> makers_;
-  std::map<NodeId, NodeId> grads_;  // By cross_entropy: its gradient.
-  std::vector<bool> is_done_;       // By node: it stands in the new function, or is joined.
+  std::map<NodeId, NodeId> grads_;  // Indexed by cross_entropy: its gradient.
+  std::vector<bool> is_done_;       // Indexed by node: it is in the new function, or is joined.
   Rewriter out_;
 };
 

@@ -30,7 +30,7 @@ Ops ops_of(const Function& function) {
   return ops;
 }
 
-// Of logits %0, labels %1, dloss %2 and others %3, %4, over two devices.
+// A function with logits %0, labels %1, dloss %2 and others %3, %4, over two devices.
 Function of_nodes(const std::string& nodes) {
   return parse_function(cat(R"(local func @f(%0 "logits": f64[4, 5], %1 "labels": i32[4],
   %2 "dloss": f64[4], %3 "others": f64[4, 5], %4 "other labels": i32[4]) mesh {data: 2} {)",
@@ -154,7 +154,7 @@ TEST(JoinLosses, EachOfTwoLossesIsJoinedButNotWhereOneWeighsTheOther) {
 
 TEST(JoinLosses, CollectivesKeepTheirOrder) {
   const std::string sum = " {axes = \"data\", reduction = \"sum\"}\n";
-  // Of the loss, and of something else.
+  // Collectives of the loss, and of something else.
   EXPECT_EQ(joined(cat(R"(
   %5: f64[4], %6: f64[4] = cross_entropy %0, %1
   %7: f64[4] = all_reduce %5)",
@@ -163,7 +163,7 @@ TEST(JoinLosses, CollectivesKeepTheirOrder) {
   return %7 "loss", %8 "others", %9 "dlogits"
 )")),
             (Ops{"cross_entropy_and_grad", "all_reduce", "all_reduce"}));
-  // Of what the gradient needs.
+  // A collective of a value that the gradient needs.
   expect_unchanged(cat(R"(
   %5: f64[4], %6: f64[4] = cross_entropy %0, %1
   %7: f64[4] = all_reduce %2)",
@@ -263,7 +263,7 @@ TEST(JoinLosses, AStepHasOneOfBothAndAnEvaluationHasTheLoss) {
   const Function evaluation = compiled(classifier(false, false));
   EXPECT_EQ(count(evaluation, Op::cross_entropy), 1);
   EXPECT_EQ(count(evaluation, Op::cross_entropy_and_grad), 0);
-  // Where the loss is computed again the second time gives the gradient.
+  // If the loss is computed again, the second computation gives the gradient.
   const Function again = compiled(classifier(true, true));
   EXPECT_EQ(count(again, Op::cross_entropy), 1);
   EXPECT_EQ(count(again, Op::cross_entropy_and_grad), 1);

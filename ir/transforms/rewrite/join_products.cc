@@ -51,9 +51,11 @@ class Joiner {
   using Products = std::vector<const Node*>;  // In the order of the terms that they give.
   struct Join {
     std::vector<ValueId> terms;
-    std::map<ValueId, Products> products;  // That become one: by the result of the first of them.
+    // Products that become one, keyed by the result of the first of them.
+    std::map<ValueId, Products> products;
   };
-  // Of products that can become one: alike in all but the length of what is summed over.
+  // Equal for products that can become one: they differ at most in the length of the summed
+  // dimension.
   using Likeness = std::tuple<std::string, DType, Dims, DType, Dims>;
 
   bool is_sum(const Node& node) const {
@@ -154,7 +156,7 @@ class Joiner {
     ValueId whole = kNone;
     int64_t start = 0;
   };
-  // Of a slice along one dimension that leaves nothing out of the others.
+  // The cut of a slice along one dimension that leaves out nothing of the others.
   std::optional<Cut> cut_of(ValueId value, size_t dim) const {
     if (makers_[value] == kNone || local_.nodes[makers_[value]].op != Op::slice) return {};
     const Node& slice = local_.nodes[makers_[value]];
@@ -167,7 +169,8 @@ class Joiner {
     return Cut{slice.inputs[0], starts[dim]};
   }
 
-  // What the operands of some products are cut from, all of it and in their order; kNone: nothing.
+  // The tensor from which the operands of some products are cut, all of it and in their order;
+  // kNone: none.
   ValueId whole_of(const Products& products, size_t operand) const {
     ValueId whole = kNone;
     int64_t end = 0;
@@ -231,8 +234,8 @@ class Joiner {
   const Function& local_;
   const std::vector<NodeId> makers_;
   const std::vector<uint32_t> uses_;
-  std::vector<bool> is_term_;  // By node: a sum that only another sum reads.
-  std::vector<bool> is_done_;  // By node: a joined product, or a sum in a joined one.
+  std::vector<bool> is_term_;  // Indexed by node: a sum that only another sum reads.
+  std::vector<bool> is_done_;  // Indexed by node: a joined product, or a sum in a joined one.
   std::map<NodeId, Join> joins_;
   Rewriter out_;
 };

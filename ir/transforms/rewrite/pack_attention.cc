@@ -198,9 +198,9 @@ class Packer {
   const std::vector<PackedTriple>& triples_;
   Bodies& bodies_;
   const std::vector<NodeId> makers_;
-  std::vector<ValueId> packed_;                  // By triple, in the new function.
-  std::map<NodeId, size_t> products_, attends_;  // The triple.
-  std::map<ValueId, Part> parts_;                // Of the source.
+  std::vector<ValueId> packed_;                  // Indexed by triple; values of the new function.
+  std::map<NodeId, size_t> products_, attends_;  // Index of the node's triple.
+  std::map<ValueId, Part> parts_;                // Keyed by value of the source.
   std::map<std::tuple<ValueId, ValueId, std::string>, Parts> columns_;
   Rewriter out_;
 };

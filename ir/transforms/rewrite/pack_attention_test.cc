@@ -54,7 +54,7 @@ void expect_equal_results(const Function& function, const Function& made) {
   }
 }
 
-// As compile_function() has it. Dead nodes go.
+// Runs the passes as compile_function() does, and removes dead nodes.
 Function packed(const Function& function) {
   const auto join = [](const Function& of) { return join_products(of); };
   const Function made = pack_attention(simplify(function));
@@ -99,7 +99,7 @@ TEST(PackAttention, AProductOfJoinedWeightsIsReadAsItLies) {
   const Function function = of_one_layer(
       [](Builder& b, Value x, const Tree& w) { b.result("y", attended(products(x, w))); });
   const Function made = packed(function);
-  EXPECT_EQ(made.nodes.size(), 3u);  // Of the weights, the product, attention.
+  EXPECT_EQ(made.nodes.size(), 3u);  // The joined weights, the product, attention.
   EXPECT_EQ(count(made, Op::packed_attention), 1);
   expect_equal_results(function, made);
 }
@@ -221,7 +221,7 @@ TEST(PackAttention, WhatIsReadElsewhereStays) {
       b.result("y", attended(qkv));
       b.result("itself", qkv[which]);
     }));
-    // As with rotary embeddings.
+    // Rotary embeddings do this.
     expect_unpacked(of_one_layer([&](Builder& b, Value x, const Tree& w) {
       Three qkv = products(x, w);
       qkv[which] = qkv[which] * 2.0;

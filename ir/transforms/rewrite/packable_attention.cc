@@ -19,7 +19,7 @@ bool has_no_batch(const Node& dot) {
   return dot.attrs.ints("lhs_batch").empty() && dot.attrs.ints("rhs_batch").empty();
 }
 
-// What triples of one function there may be, without a look at the loops around it.
+// Finds the triples that one function may have, without a look at the loops around it.
 class TripleFinder {
  public:
   TripleFinder(const Function& function, const std::vector<NodeId>& makers, bool is_body)
@@ -77,7 +77,8 @@ class TripleFinder {
     return plain && 3 * bytes(w) < bytes(x);
   }
 
-  // By its attention and as results that are stacked, each as the others are.
+  // Whether only its attention reads the three, and all or none of them are results that are
+  // stacked.
   bool are_read_by_these(PackedTriple& triple) const {
     size_t results = 0;
     for (size_t i = 0; i < triple.values.size(); ++i) {
@@ -140,7 +141,7 @@ class TripleFinder {
   std::vector<std::vector<NodeId>> users_;  // Nodes, by value.
 };
 
-// Of what lies in stacks before and behind a scan.
+// Whether the stacks of one scan have the same rows in the other.
 bool stacks_alike(const Node& first, const Node& second) {
   if (first.op != Op::scan || second.op != Op::scan) return false;
   const ScanLayout one(first), other(second);

@@ -19,8 +19,8 @@ bool is_identity(const Function& function, const Node& node) {
   return function.types[node.inputs[0]] == function.types[node.first_result];
 }
 
-// Nodes whose result must not be shared: each is meant to run where it stands. Of collectives that
-// partition() inserted two are alike only where a weight is gathered for each pass by itself.
+// Nodes whose result must not be shared: each is meant to run where it stands. Two collectives that
+// partition() inserted are equal only if a weight is gathered for each pass by itself.
 bool is_unique(Op op) {
   return op == Op::barrier || op == Op::timed || op == Op::custom_call || row(op).meets;
 }
@@ -134,7 +134,7 @@ class Simplifier {
     return bodies_[{of.get(), use.operands, use.results}] = std::move(made);
   }
 
-  // As keep_parameters() numbers them.
+  // Numbers values as keep_parameters() does.
   static void leave_out(const std::vector<bool>& kept, std::vector<ValueId>& values) {
     std::vector<ValueId> before(kept.size() + 1, 0);  // Parameters that are gone, before each.
     for (size_t p = 0; p < kept.size(); ++p) before[p + 1] = before[p] + (kept[p] ? 0 : 1);

@@ -34,7 +34,8 @@ class SectionCutter {
     }
   }
 
-  // As many steps as fit; if some are left, behind the last collective of them that is late enough.
+  // Takes as many steps as fit; if some are left, ends behind the last collective among them that
+  // is late enough.
   uint32_t section_end(uint32_t begin, uint32_t end) const {
     uint32_t fits = begin + 1, beyond = end + 1;
     while (beyond - fits > 1) {

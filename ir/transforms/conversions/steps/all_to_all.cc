@@ -28,9 +28,9 @@ void offer_exchange(const Conversion& conversion, const Layout& at, std::vector<
   }
 }
 
-// All pieces but its own. Of the rows that are joined the first members have whole parts, the next
-// one may have some that are not dropped, and the others have none; of those that are cut the last
-// members have the smallest pieces.
+// All pieces but its own. Among the rows that are joined, the first members have whole parts, the
+// next one may have some that are not dropped, and the others have none; among the rows that are
+// cut, the last members have the smallest pieces.
 int64_t exchange_bytes(const Conversion& conversion, const Layout& before, const Step& step) {
   const auto dim = static_cast<size_t>(step.dim), split = static_cast<size_t>(step.to_dim);
   const int64_t members = size_of_axes(conversion.mesh, step.axes);

@@ -38,7 +38,7 @@ std::vector<Axes> filled(const Mesh& mesh, const std::vector<int64_t>& sizes, co
   return places;
 }
 
-// What lies in no order is listed once.
+// Places without an order are listed once.
 bool is_listed(const std::vector<Axes>& places) {
   return std::ranges::is_sorted(places[places.size() - 2]) &&
          std::ranges::is_sorted(places[places.size() - 1]);
@@ -66,8 +66,9 @@ Layout refilled(const Conversion& conversion, const Layout& at, const std::vecto
   return after;
 }
 
-// Both lists of axes of the op. What stays where it is is left out: a place is walked in stretches
-// of equal total size, and one that a single axis fills before and after is not moved.
+// Both lists of axes of the op. Axes that keep their place are left out: a place is walked in
+// stretches of equal total size, and a stretch that a single axis fills before and after is not
+// moved.
 Step step_between(const Mesh& mesh, const std::vector<Axes>& before,
                   const std::vector<Axes>& after) {
   Step step{.op = Op::permute};
