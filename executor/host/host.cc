@@ -31,7 +31,7 @@ Host::Impl::~Impl() {
   feeder.reset();
   for (const auto& [id, made] : plans) sound_alarm(*made);
   for (const auto& made : closing) sound_alarm(*made);
-  devices.stop();  // Before the plans go, whose work their threads run.
+  devices.stop();  // Before the plans are destroyed, whose work the threads run.
 }
 
 Host::Host(Reactor& reactor, HostOptions options, HostEvents& events)

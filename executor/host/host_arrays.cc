@@ -70,18 +70,18 @@ void HostArrays::put_state(uint64_t request, StateScope scope, const std::string
 
 namespace {
 
-// A put or get in several parts, one on each device; the last one tells.
+// A put or get in several parts, one on each device; the last part to end reports the result.
 struct Copy {
   SharedSegment segment;
   std::byte* bytes = nullptr;
-  std::vector<std::shared_ptr<void>> pins;  // Of `bytes`, for the devices that copy.
+  std::vector<std::shared_ptr<void>> pins;  // Pins `bytes` for the devices that copy.
   size_t running = 0;                       // Reactor thread.
   std::optional<Error> error;
 };
 
 void copy_shard(Device& device, const ShardRuns& runs, const Shard& shard, std::byte* client,
                 bool in) {
-  device.moved.add(LinkClass::kHost, runs.bytes());  // Clients are of this machine.
+  device.moved.add(LinkClass::kHost, runs.bytes());  // Clients are on this machine.
   runs.for_each([&](int64_t client_at, int64_t at, int64_t bytes) {
     std::byte* there = client + client_at;
     std::byte* here = shard.buffer->data() + at;
@@ -114,7 +114,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
   }
   auto copy = std::make_shared<Copy>();
   copy->running = parts.size();
-  if (parts.empty()) {  // Its devices hold nothing of it.
+  if (parts.empty()) {  // Its devices hold no part of the array.
     reactor_.mailbox().post([this, request, guard = open_] {
       if (*guard) events_.copy_done({.request = request});
     });
@@ -126,8 +126,8 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
   copy->segment = SharedSegment::open(client.segment);
   copy->bytes = copy->segment.data() + client.offset;
   // The segment is the client's whole heap, hardly any of which was ever touched. Each copy maps it
-  // anew, so that no page of a mapping is registered twice. What can't be pinned fails the copy
-  // before any device writes to it.
+  // anew, so that no page of a mapping is registered twice. If memory can't be pinned, the copy
+  // fails before any device writes to it.
   for (const auto& [shard, runs] : parts) {
     if (bytes > 0) copy->pins.push_back(devices_.all[shard.device]->pin(copy->bytes, bytes));
   }
@@ -155,7 +155,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
         shard.buffer->settling = false;
         is_written(*shard.buffer, runs, bytes_of_shard, failure);
       }
-      // What failed to fill the buffer says more than the copy out of it.
+      // The error that kept the buffer from being filled says more than that of the copy out of it.
       const auto error = !in && shard.buffer->error != nullptr ? shard.buffer->error : failure;
       reactor_.mailbox().post([this, request, copy, error, guard] {
         if (!*guard) return;

@@ -1,12 +1,13 @@
-// HostArrays: the arrays that lie on a host, and what clients put into them and into states, and
-// get.
+// HostArrays: the arrays that lie on a host, and what clients write to and read from arrays and
+// states.
 //
-// A client's bytes are the global tensor, or a part of a state, in row-major order; the host takes
-// or gives what its shards have of it, in the order of its devices' streams. A state that was lost
-// is whole again once all of it was written, in parts too if those of each shard come in its order.
+// A client's bytes are the global tensor, or a part of a state, in row-major order; the host copies
+// the part that is in its shards, in the order of its devices' streams. A state that was lost is
+// valid again once all of it was written; it may be written in parts if the parts of each shard
+// follow one another.
 //
 // Threads: reactor thread; devices copy on their own.
-// Errors: calls throw kInvalid; what fails later is told with HostEvents::copy_done().
+// Errors: calls throw kInvalid; later failures are reported with HostEvents::copy_done().
 #pragma once
 
 #include <cstdint>
@@ -26,19 +27,19 @@ class HostArrays {
  public:
   HostArrays(Reactor& reactor, HostDevices& devices, StateStore& states, HostEvents& events)
       : reactor_(reactor), devices_(devices), states_(states), events_(events) {}
-  // No event comes any more.
+  // No event is delivered after this call.
   void close() { *open_ = false; }
 
-  // Null: there is none.
+  // Null if there is no such array.
   const TensorShards* find(ArrayId id) const;
   void add(ArrayId id, TensorShards tensor) { arrays_[id] = std::move(tensor); }
   void free(std::span<const ArrayId> arrays);
 
-  // A new array, placed like an input of a plan.
+  // Creates an array, placed like an input of a plan.
   void put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
            const ClientBytes& from);
   void get(uint64_t request, ArrayId array, const ClientBytes& to);
-  // `ticket`: the version is what runs with lower tickets leave. `part`: empty: all of it.
+  // `ticket`: reads the version that runs with lower tickets leave. `part`: empty: the whole state.
   void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
                  Ticket ticket, const Box& part);
   void put_state(uint64_t request, StateScope scope, const std::string& name,
@@ -46,7 +47,7 @@ class HostArrays {
 
  private:
   enum class Direction : uint8_t { kIn, kOut };
-  // `ticket`: of a state; 0: an array.
+  // `ticket`: the ticket of a state's copy; 0 for an array.
   void copy_shards(uint64_t request, const TensorShards& tensor, const ClientBytes& client,
                    Direction direction, Ticket ticket = {}, const Box& part = {});
 

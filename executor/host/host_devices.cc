@@ -15,7 +15,7 @@
 namespace gangway {
 namespace {
 
-// As many devices as options.devices share the cards evenly.
+// Devices share the cards evenly, as far as their numbers allow.
 int64_t card_share(const HostOptions& options) {
   const auto cards = static_cast<int>(options.gpus.size());
   const int on_one = (options.devices + cards - 1) / cards;

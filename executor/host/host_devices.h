@@ -1,9 +1,9 @@
 // HostDevices: the devices of one host, and the link by which its peers reach them.
 //
 // Threads: reactor thread.
-// Ownership: stop() ends the devices' threads: before the plans go whose work they run. The devices
-// themselves go after the plans, whose buffers need their memory.
-// Errors: the constructor throws what is wrong with the options.
+// Ownership: stop() ends the devices' threads; it is called before the plans are destroyed, whose
+// work the threads run. The devices are destroyed after the plans, whose buffers need their memory.
+// Errors: the constructor throws if the options are wrong.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ class HostDevices {
 
   std::string describe() const;  // One line a device.
   HostLink& link() const { return *link_; }
-  // What rings a device of this host.
+  // The bell that wakes a device of this host.
   const Bell& bell(uint32_t device) const { return bells_.at(device); }
-  // What they compile is given up.
+  // Gives up compilations that are under way.
   void leave();
   void stop();
 
-  const HostOptions options;  // With what was left open filled in.
+  const HostOptions options;  // Defaults are filled in.
   std::vector<std::unique_ptr<Device>> all;
 
  private:

@@ -1,4 +1,4 @@
-// Sequential dispatch: what is host-side of a node is done when the node is granted.
+// Sequential dispatch: the host-side work of a node is done when the node is granted.
 #include <algorithm>
 
 #include "executor/host/host_impl.h"
@@ -38,7 +38,8 @@ void Host::Impl::prepare_node(HostPlan& made, PlanRun& run, uint32_t n) {
   for (size_t d = 0; d < made.devices.size(); ++d) {
     if (node.kind != PlanNodeKind::kSource || !is_on(made, node, d) || run.refused) continue;
     DeviceRun& device = *run.devices[d];
-    if (device.abandoned()) continue;  // It looks at all its sources now, and reads nothing more.
+    // Its device looks at all its sources now, and reads no data.
+    if (device.abandoned()) continue;
     const auto& sources = made.plan->sources;
     const auto s = static_cast<uint32_t>(std::ranges::find(sources, n) - sources.begin());
     device.set_source(s, fill_source(made, d, device, s, run.source_positions[s]));

@@ -1,8 +1,8 @@
-// What is behind Host: devices, plans, runs, arrays and states of one executor.
+// Implementation of Host: devices, plans, runs, arrays and states of one executor.
 //
-// What runs from install to uninstall is in host_plans.cc, from start to done in host_runs.cc, what
-// sequential dispatch adds in host_dispatch.cc, and how programs leave their devices for a while in
-// host_suspend.cc; devices and arrays are classes of their own.
+// host_plans.cc has the steps from install to uninstall, host_runs.cc those of a run from start to
+// done, host_dispatch.cc the additions of sequential dispatch, and host_suspend.cc the moves of
+// programs off their devices and back. Devices and arrays are classes of their own.
 // Threads: reactor thread.
 #pragma once
 
@@ -103,7 +103,7 @@ struct Host::Impl final : DeviceRun::Listener {
   void cancel(RunId run, ErrorKind kind, const std::string& why);
   void device_done(DeviceRun& run) override;
   void sections_ended(DeviceRun& run) override;
-  // What the controller has not been told of yet.
+  // Section ends that the controller has not been sent yet.
   std::vector<SectionTime> news_of(PlanRun& run);
   void compile_unfused(const DevicePlan& plan, const std::shared_ptr<CompileJob>& job) override;
   void stop(HostPlan& plan, PlanRun& run, const std::shared_ptr<const Error>& error);
@@ -114,7 +114,7 @@ struct Host::Impl final : DeviceRun::Listener {
   // host_dispatch.cc
   void prepare_granted(HostPlan& plan, PlanRun& run, const GrantRange& range);
   void prepare_node(HostPlan& plan, PlanRun& run, uint32_t node);
-  // Those of them that are dispatched sequentially.
+  // The nodes in the range that are dispatched sequentially.
   static std::vector<uint32_t> nodes_that_begin(const HostPlan& plan, const GrantRange& range);
   static size_t calls_here(const HostPlan& plan, const std::vector<uint32_t>& nodes);
   size_t calls_to_prepare(const PrepareFrame& frame) const;
@@ -137,10 +137,10 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;
   std::unordered_map<const DeviceRun*, std::pair<HostPlan*, PlanRun*>> run_of;
-  std::vector<Device*> to_ring;  // Something new was prepared or granted there.
+  std::vector<Device*> to_ring;  // Devices for which something new was prepared or granted.
   size_t grants_unrung = 0;
-  uint64_t last_ticket = 0;  // The highest that was granted.
-  // The last ticket is of the gate of this run, 0: of something else, in this slice.
+  uint64_t last_ticket = 0;  // The highest ticket that was granted.
+  // The run whose gate took the last ticket in this slice; 0: the last ticket was not a gate's.
   struct LastGate {
     RunId run;
     uint32_t slice = 0;

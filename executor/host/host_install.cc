@@ -140,8 +140,8 @@ class EntryMaker {
     return device_.layout.values[value].kind == ValuePlace::Kind::kBound;
   }
 
-  // An entry for each section. The first prepares the call's frame, the last looks at what must be
-  // finite.
+  // Adds an entry for each section. The first prepares the call's frame, the last checks the
+  // results that must be finite.
   void add_call(uint32_t n, const PlanNode& node) {
     const CompiledFunction& function = *device_.functions[node.function];
     const LocalFunction& local = plan_.functions[node.function];
@@ -168,7 +168,7 @@ class EntryMaker {
     add_sections(n, node, function, function.commit_step(), function.step_count());
   }
 
-  // The steps [begin, end) of a call or a commit.
+  // Adds the steps [begin, end) of a call or a commit.
   void add_sections(uint32_t n, const PlanNode& node, const CompiledFunction& function,
                     uint32_t begin, uint32_t end) {
     const bool commits = node.kind == PlanNodeKind::kCommit;
@@ -206,7 +206,7 @@ class EntryMaker {
     device_.channels.emplace_back();
   }
 
-  // Those of the program's inputs that are this value, if it is one.
+  // Adds the indices of the program's inputs that are this value, if any.
   void add_arguments(Entry& entry, uint32_t value) {
     for (uint32_t a = 0; a < plan_.inputs.size(); ++a) {
       if (plan_.inputs[a] == value) entry.arguments.push_back(a);
@@ -228,7 +228,7 @@ class EntryMaker {
     }
   }
 
-  // An entry is one position; the gate is one in each slice.
+  // An entry has one position; the gate has one in each slice.
   void add_positions() {
     device_.entry_in_order.assign(positions_.total(), kNone);
     device_.entry_at.resize(plan_.slices.size());
@@ -278,7 +278,8 @@ class EntryMaker {
       told.ended[e] = std::max(told.ended[e], told.ended[e - 1]);
   }
 
-  // The gate does: when it does not let the run pass, all devices replay its collectives.
+  // The gate meets others too: when it does not let the run pass, all devices replay its
+  // collectives.
   void find_meetings() {
     for (Entry& entry : device_.entries) {
       entry.meets_others =
@@ -287,8 +288,8 @@ class EntryMaker {
     }
   }
 
-  // What takes longer than a short run is not added up. Of a user's kernel nobody knows, and a body
-  // may hold one.
+  // Modelled time of a run, or kNever if it is longer than a short run. Nobody knows the time of a
+  // user's kernel, and a body may hold one.
   int64_t run_modelled_ns() const {
     int64_t sum_ns = 0;
     for (const Entry& entry : device_.entries) {

@@ -3,7 +3,7 @@
 //
 // Function f of the plan has the number f in a CompileJob.
 // Threads: reactor thread.
-// Errors: what compiling throws.
+// Errors: those of compiling.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace gangway {
 
 void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices);
 void add_functions(const HostPlan& plan, CompileJob& job);
-// Once they are compiled; with them the groups of their collectives.
+// Called once the functions are compiled; takes the groups of their collectives too.
 void take_functions(HostPlan& plan, const CompileJob& job);
-// Once the device's layout is known.
+// Called once the device's layout is known.
 void add_entries(HostPlan& plan, DevicePlan& device);
 
 }  // namespace gangway

@@ -1,8 +1,8 @@
-// HostPlan: a plan installed on this host: what its devices share.
+// HostPlan: a plan installed on this host, with what its devices share.
 //
-// Life: compiling (on a thread of the compiler's, perhaps, while the texts of its sources are
-// loaded on another) -> installed (laid out, nothing allocated) -> linked (peers' memory opened) ->
-// ready (allocated, initialised) -> closing (uninstalled, its last runs end).
+// Life: compiling (possibly on a thread of the compiler, while another thread loads the texts of
+// its sources) -> installed (laid out, nothing allocated) -> linked (peers' memory opened) -> ready
+// (allocated, initialised) -> closing (uninstalled, its last runs end).
 // Threads: reactor thread.
 #pragma once
 
@@ -32,36 +32,36 @@
 
 namespace gangway {
 
-// The groups of one slice along some axes, and what their collectives need in all.
+// The groups of one slice along some axes, and what all their collectives together need.
 struct GroupSpec {
   uint32_t slice = 0;
   CompiledFunction::CollectiveNeed need;
   std::vector<std::vector<uint32_t>> groups;  // Mesh devices.
 };
 
-// One row of such a group, or the gate, that devices of this host are in.
+// One row of such a group, or the gate, in which devices of this host are members.
 struct PlanGroup {
-  uint32_t spec = kNone;  // Of HostPlan::groups; kNone: the gate.
-  uint32_t row = 0;       // Of GroupSpec::groups.
+  uint32_t spec = kNone;  // Index in HostPlan::groups; kNone: the gate.
+  uint32_t row = 0;       // Index in GroupSpec::groups.
   GroupView view;
-  std::vector<Member> here;  // As view.here().
-  // Only the lowest rank of each device: used after the ranks of each device have reduced. The
-  // entry behind it is the group of all ranks.
+  std::vector<Member> here;  // In the order of view.here().
+  // The group has only the lowest rank of each device: it is used after the ranks of each device
+  // have reduced. The entry behind it is the group of all ranks.
   bool of_devices = false;
 };
 
 // A run in flight: its part on each device of this host.
 struct PlanRun {
-  std::vector<std::unique_ptr<DeviceRun>> devices;  // As HostPlan::devices.
+  std::vector<std::unique_ptr<DeviceRun>> devices;  // In the order of HostPlan::devices.
   RunId run;
   size_t running = 0;  // Devices that have not finished.
-  // Positions that have tickets: by slice, and of a run that is granted in all slices at once.
+  // Positions that have tickets: by slice, and for a run that is granted in all slices at once.
   std::vector<uint32_t> granted;
   uint32_t granted_in_order = 0;
-  std::vector<SectionTime> told;  // By slice: what the controller was told last; busy_ns sums up.
+  std::vector<SectionTime> told;  // By slice: the last report to the controller; busy_ns sums up.
   std::vector<uint64_t> source_positions;    // Sequential dispatch: for sources granted later.
   bool refused = false;                      // It does not fit its plan.
-  std::deque<std::vector<std::byte>> parts;  // Of inline arguments, by device.
+  std::deque<std::vector<std::byte>> parts;  // Inline arguments, by device.
 };
 
 enum class PlanStage : uint8_t {
@@ -80,37 +80,38 @@ struct HostPlan {
   StateScope scope;
   PlanOwner owner;
   PlanStage stage = PlanStage::kCompiling;
-  int64_t init_arena = 0;  // What initialisers of its states need.
-  // One of its devices has less memory in all than it needs there: it offers nothing to its peers.
+  int64_t init_arena = 0;  // Bytes that initialisers of its states need.
+  // Set if one of its devices has less memory in total than the plan needs there; the plan then
+  // offers nothing to its peers.
   std::optional<Error> too_large;
   std::shared_ptr<CompileJob> compiling;
-  size_t to_come = 0;                    // Until it is compiled and has its texts.
-  std::optional<Error> text_error;       // Of the first one that could not be loaded.
+  size_t to_come = 0;                    // Parts still awaited: compilation and texts.
+  std::optional<Error> text_error;       // The first text that could not be loaded.
   std::map<std::string, TextPtr> texts;  // By path.
   Promise<Installed> installed;
   Promise<void> committed;
   size_t initialising = 0;           // Shards of new states that are not filled yet.
-  std::optional<Error> init_failed;  // Of the first initialiser that did, or of what came before.
-  std::vector<std::shared_ptr<State>> added;  // It created them, and no other plan shares them.
+  std::optional<Error> init_failed;  // The first failure of an initialiser, or of a step before.
+  std::vector<std::shared_ptr<State>> added;  // States that it created and no other plan shares.
 
-  // By Plan::states, then by Device::family(); none: not here, or not new.
+  // Indexed by Plan::states, then by Device::family(); null if not here, or not new.
   std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;
   std::vector<GroupSpec> groups;
   std::vector<PlanGroup> meetings;
   std::vector<std::unique_ptr<DevicePlan>> devices;
-  std::vector<TensorShards> shards;  // By value; of this host's devices, without buffers.
-  // By Plan::sources; none: not here.
+  std::vector<TensorShards> shards;  // By value; only this host's devices, without buffers.
+  // Indexed by Plan::sources; empty if not here.
   std::vector<std::optional<SourceSpec>> source_specs;
   std::vector<std::unique_ptr<const DataSource>> sources;
 
-  std::shared_ptr<OwnMemory> memory;               // What this host's devices receive in.
+  std::shared_ptr<OwnMemory> memory;               // Memory in which this host's devices receive.
   std::vector<std::shared_ptr<PeerMemory>> peers;  // By host; null: nothing is written to it.
   // By receive and mesh device.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
   PlantedTransferBugs planted;
   std::optional<Positions> positions;
-  bool sequential = false;  // Some of its nodes are dispatched so (ir/plan/sequential.h).
+  bool sequential = false;  // Some of its nodes are dispatched sequentially (ir/plan/sequential.h).
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
   uint64_t prepared = 0;
   size_t active = 0;
@@ -120,7 +121,7 @@ struct HostPlan {
 inline bool is_discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
 inline bool has_values(const HostPlan& plan) { return plan.devices[0]->device->has_values(); }
 
-// Null: it is not of this host.
+// Null if the member is not of this host.
 inline DevicePlan* device_of(const HostPlan& plan, const Member& member) {
   const auto found = std::find_if(plan.devices.begin(), plan.devices.end(),
                                   [&](const auto& device) { return device->member == member; });

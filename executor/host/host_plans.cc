@@ -32,7 +32,7 @@ Progress advance_initialiser(const CompiledFunction& function, CallFrame& frame,
   }
 }
 
-// The rows of a value that a device has; none where it does not take part.
+// The rows of a value that a device has; empty if it does not take part.
 Box part_of(const HostPlan& made, const DevicePlan& device, uint32_t value) {
   const TensorShards& tensor = made.shards[value];
   const Shard* shard = tensor.on(device.member.device, device.member.rank);
@@ -40,7 +40,7 @@ Box part_of(const HostPlan& made, const DevicePlan& device, uint32_t value) {
   return box_of(tensor.type, {tensor.mesh, tensor.sharding}, shard->mesh_device);
 }
 
-// The ranks of one device need its memory together.
+// The ranks of one device need its memory at the same time.
 void add(DeviceNeed& to, const DeviceNeed& more) {
   to.arena += more.arena;
   to.state += more.state;
@@ -48,8 +48,8 @@ void add(DeviceNeed& to, const DeviceNeed& more) {
   to.overlaid += more.overlaid;
 }
 
-// The controller installs plans of one scope one after another, but the uninstalling of one that it
-// refused may come behind the next one's installation.
+// The controller installs plans of one scope one after another, but it may uninstall a plan that it
+// refused only after it has installed the next one.
 Error state_not_usable(const std::string& name, const char* why) {
   return {ErrorKind::kUnavailable, cat("state \"", name, "\": ", why), {}, "compile again"};
 }
@@ -127,7 +127,7 @@ std::vector<TextRequest> Host::Impl::texts_wanted(const HostPlan& made,
   return wanted;
 }
 
-// Beside the reactor, as compiling.
+// Runs off the reactor's thread, like compiling.
 void Host::Impl::load_text(PlanId id, TextRequest request) {
   if (request.dropped->load(std::memory_order_relaxed)) return;
   const auto came = [this, guard = alive, id, dropped = request.dropped,
@@ -147,12 +147,12 @@ void Host::Impl::text_came(PlanId id, const std::string& path, const Result<Text
   part_came(id, !text.ok());
 }
 
-// What failed is told at once, whatever else is still to come.
+// A failure is reported at once, even if other parts are still to come.
 void Host::Impl::part_came(PlanId id, bool has_failed) {
   if (--plan(id).to_come == 0 || has_failed) finish_install(id);
 }
 
-// Behind the plan's functions.
+// Initialisers have the numbers behind the plan's functions.
 uint32_t Host::Impl::initialiser_number(const HostPlan& made, size_t state) {
   return static_cast<uint32_t>(made.plan->functions.size() + state);
 }
@@ -176,7 +176,7 @@ void Host::Impl::finish_install(PlanId id) {
   Promise<Installed> promise = std::move(made.installed);
   Result<Installed> result = result_of([&] {
     if (made.text_error)
-      throw Error(*made.text_error);  // Then the compiler may still be at the job.
+      throw Error(*made.text_error);  // The compiler may still be working on the job.
     if (job->error) throw Error(*job->error);
     take_functions(made, *job);
     return offer(made, *job);
@@ -248,7 +248,7 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
   }
   need.slots = (device.layout.slot_bytes + device.layout.bound_bytes + own_inbox_bytes(device)) *
                facts.runs_in_flight_max;
-  // What peers write lies in the host's memory.
+  // Memory that peers write is the host's.
   need.slots += device.device->discrete() ? block_bytes(staging_bytes(made, device))
                                           : shared_bytes(made, device);
   return need;
@@ -269,7 +269,7 @@ void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
     return *peer;
   };
   link_devices(made, memory_of, [&](uint32_t device) { return devices.bell(device); });
-  // Hosts are of one machine: its device threads share its cores.
+  // All hosts are on one machine: their device threads share its cores.
   const std::vector<Member> members = plan_members(*made.plan);
   const auto threads = static_cast<int>(
       std::ranges::count_if(members, [](const Member& member) { return member.rank == 0; }));
@@ -326,7 +326,7 @@ void Host::Impl::drop_states(HostPlan& made) {
   made.added.clear();
 }
 
-// Another plan uses it from now on.
+// Another plan uses the state from now on.
 void Host::Impl::share_state(const std::shared_ptr<State>& state) {
   for (const auto& [id, creator] : plans) {
     const auto found = std::find(creator->added.begin(), creator->added.end(), state);
@@ -337,7 +337,8 @@ void Host::Impl::share_state(const std::shared_ptr<State>& state) {
   }
 }
 
-// Where the device's temporaries of an overlaid plan lie; null: in an arena of the plan's own.
+// The region for the device's temporaries of an overlaid plan; null: they are in an arena of the
+// plan's own.
 std::shared_ptr<OverlayRegion> Host::Impl::region_of(const HostPlan& made,
                                                      const DevicePlan& device) {
   if (!made.plan->overlaid || device.device->discrete()) return nullptr;
@@ -346,7 +347,7 @@ std::shared_ptr<OverlayRegion> Host::Impl::region_of(const HostPlan& made,
   return region;
 }
 
-// Ranks of a device lie beside one another in its region.
+// Ranks of a device have separate ranges of its region.
 void Host::Impl::place_arenas(HostPlan& made) {
   std::map<uint32_t, int64_t> bytes;
   for (const auto& device : made.devices)
@@ -371,7 +372,7 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   const Plan& facts = *made.plan;
   const std::string what = cat("program \"", facts.name, "\"");
   DeviceMemory& memory = device.device->memory();
-  const bool initialises = made.stage != PlanStage::kReady;  // Not once more.
+  const bool initialises = made.stage != PlanStage::kReady;  // States are initialised once.
   if (device.region == nullptr || initialises)
     device.arena = allocate_buffer(
         memory, device.region == nullptr ? device.layout.arena_bytes : made.init_arena, what);
@@ -450,7 +451,8 @@ void Host::Impl::sort_states(HostPlan& made) {
     std::sort(device->shared_states.begin(), device->shared_states.end(), std::less<>());
 }
 
-// In stream order, in the plan's arena: no run of the plan has begun.
+// Enqueues initialisers in stream order; they use the plan's arena, since no run of the plan has
+// begun.
 void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<State>& state) {
   for (const auto& device : made.devices) {
     const Shard* shard = state->shards.on(device->member.device, device->member.rank);
@@ -466,7 +468,7 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
     };
     const auto end = [this, guard = alive, &made, frame, state, arena,
                       buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
-      arena->reset();  // The last use of it, if the plan is overlaid.
+      arena->reset();  // Its last use, if the plan is overlaid.
       buffer->error = frame->error != nullptr ? frame->error : failure;
       reactor.mailbox().post([this, guard, &made, state, error = buffer->error] {
         if (*guard) initialised(made, *state, error.get());
@@ -526,7 +528,7 @@ Error Host::Impl::install_dropped(const HostPlan& made) const {
                {.host = devices.options.name});
 }
 
-// A plan is destroyed when its last run has left the devices, and with it everything that was
+// A plan is destroyed when its last run has left the devices, and with it all work that was
 // enqueued before.
 void Host::Impl::erase_closed() {
   const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
@@ -547,7 +549,7 @@ void Host::Impl::drop_runs(HostPlan& made) {
   made.runs.clear();
 }
 
-// All that it has on devices but states, which may be others' too.
+// Frees all that it has on devices except states, which other plans may share.
 void Host::Impl::free_memory(HostPlan& made) {
   for (const auto& device : made.devices) {
     for (auto* pools : {&device->input_pools, &device->output_pools}) {

@@ -9,7 +9,7 @@
 namespace gangway {
 namespace {
 
-// So many ranges are granted before the devices hear of the first, at most.
+// Largest number of ranges that are granted before the devices are rung for the first.
 constexpr size_t kGrantsUnrungMax = 8;
 
 bool is_gate(const HostPlan& made, const GrantRange& range) {
@@ -26,8 +26,8 @@ std::vector<std::byte> part_of(const TensorShards& like, const Shard& shard,
   return part;
 }
 
-// Throws where the client gave an output the name of another output or of an argument of the same
-// run: the host finds arrays by their names, so the run would read or fill the wrong one.
+// Throws if the client gave an output the name of another output or of an argument of the same run:
+// the host finds arrays by their names, so the run would read or fill the wrong one.
 void require_new_outputs(const RunFrame& request) {
   std::vector<ArrayId> names = request.outputs;
   std::sort(names.begin(), names.end());
@@ -81,8 +81,8 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   }
 }
 
-// Its memory is not on the devices, so it takes no part in the run: that costs this program's run,
-// and no other program anything.
+// The plan's memory is not on the devices, so it takes no part in the run. Only this program's run
+// fails; other programs are not affected.
 void Host::Impl::refuse_suspended(HostPlan& made, const RunFrame& request) {
   ++made.prepared;
   const std::string& name = made.plan->name;
@@ -96,8 +96,8 @@ void Host::Impl::refuse_suspended(HostPlan& made, const RunFrame& request) {
 void Host::Impl::grant(const GrantFrame& frame) {
   for (const GrantRange& range : frame.ranges) {
     const auto found = runs.find(range.run);
-    // The gate's ranges, one for each slice, share their ticket. Those of a run that has ended here
-    // may be its gate's.
+    // The gate's ranges, one for each slice, share their ticket. Ranges of a run that has ended
+    // here may be its gate's.
     const bool gate = found == runs.end() ? range.count == 1 : is_gate(*found->second.first, range);
     const bool same = gate && last_gate.run == range.run && last_gate.slice < range.slice;
     take_ticket(range.ticket, "a grant", same);
@@ -115,8 +115,9 @@ void Host::Impl::grant(const GrantFrame& frame) {
   }
 }
 
-// Once all frames that have come together are handled. To wake a parked device takes longer than to
-// prepare and grant a run, so it is woken once for all of them; not even once if they are brief.
+// Rings once all frames that came together are handled. Waking a parked device takes longer than
+// preparing and granting a run, so a device is woken once for all of them, and not at all if their
+// work is brief.
 void Host::Impl::ring_soon(Device& device) {
   if (to_ring.empty()) {
     reactor.mailbox().post([this, guard = alive] {
@@ -133,7 +134,8 @@ void Host::Impl::ring_now() {
   grants_unrung = 0;
 }
 
-// What is brief on all of them together is done here, outside fibers, whose stacks are small.
+// Work that is brief on all of these devices together is done here, outside fibers, whose stacks
+// are small.
 void Host::Impl::serve_or_ring_now() {
   int64_t left_ns = kBriefNs;
   for (Device* device : to_ring) left_ns -= device->serve_or_ring(left_ns);
@@ -173,8 +175,8 @@ void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
              ", as before");
 }
 
-// Everything host-side of the run, for all its nodes at once, but for those that are dispatched
-// sequentially.
+// Does all host-side work of the run, for all its nodes at once, except for nodes that are
+// dispatched sequentially.
 void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
   // Most entries are the same in every run; a trace shows all nodes.
   if (!made.sequential && internal::trace_buffer() == nullptr) {
@@ -194,7 +196,7 @@ void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
 }
 
 void Host::Impl::fill_frames(HostPlan& made, PlanRun& run, uint32_t node) {
-  // An arrow that nobody ends does not begin (DeviceRun::record_span).
+  // The trace does not begin an arrow that no span ends (DeviceRun::record_span).
   const auto has_entries = [node](const auto& device) {
     return device->entries_end[node] > (node == 0 ? 0 : device->entries_end[node - 1]);
   };
@@ -263,8 +265,8 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
   return nullptr;
 }
 
-// The arrays that the run will fill; they can be asked for, or given to other runs, before it has
-// begun.
+// Creates the arrays that the run will fill; they can be asked for, or given to other runs, before
+// it has begun.
 void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
   const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
   for (uint32_t o = 0; o < outputs; ++o) {
@@ -326,7 +328,7 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
                                  uint64_t position) {
   const DevicePlan& device = *made.devices[d];
   const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
-  if (made.sources[source] == nullptr) return nullptr;  // Nobody reads it.
+  if (made.sources[source] == nullptr) return nullptr;  // No device here reads it.
   if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   auto filled = std::make_shared<Event>();
   filled->on_ready([target = device.device] { target->ring(); });
@@ -353,7 +355,7 @@ void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& err
   for (const auto& device : made.devices) device->device->ring();
 }
 
-// A device may already be beyond the point where it looks whether its run has ended, and wait for
+// A device may already be past the point where it checks whether its run has ended, and wait for
 // its card, which waits for another card inside a communicator.
 void Host::Impl::sound_alarm(HostPlan& made) {
   for (const auto& device : made.devices) {
@@ -388,13 +390,13 @@ void Host::Impl::sections_ended(DeviceRun& device) {
   if (!news.times.empty()) events.progress(std::move(news));
 }
 
-// A section has ended when it has on all devices of this host. All of them are in step, by and
-// large, so the one that was busy longest tells how long it took; a device is with all its ranks,
-// which take turns. A run that was given up behind its gate commits without tickets, so of that the
-// controller, which has not granted it, is told nothing.
+// A section has ended when it has ended on all devices of this host. They are mostly in step, so
+// the device that was busy longest shows how long the section took; its time sums up those of its
+// ranks, which take turns. A run that was given up behind its gate commits without tickets. Nothing
+// is reported for it, since the controller has not granted it.
 std::vector<SectionTime> Host::Impl::news_of(PlanRun& run) {
   std::vector<SectionTime> now(run.told.size());
-  std::vector<int64_t> device_busy_ns(now.size(), 0);  // With the ranks so far.
+  std::vector<int64_t> device_busy_ns(now.size(), 0);  // Sum over the ranks so far.
   for (const auto& device : run.devices) {
     if (device->abandoned()) return {};
     const std::vector<ToldSlice>& slices = device->plan().told_slices;
@@ -429,7 +431,8 @@ void Host::Impl::compile_unfused(const DevicePlan& plan, const std::shared_ptr<C
 void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   RunDoneFrame done{.run = run.run};
   done.times = news_of(run);
-  const DeviceRun* failed = nullptr;  // The device that raised the error, if it is one of ours.
+  // The device that raised the error, if it is one of this host's.
+  const DeviceRun* failed = nullptr;
   for (const auto& device : run.devices) {
     if (device->error() == nullptr) continue;
     if (failed == nullptr || (device->culprit() && !failed->culprit())) failed = device.get();

@@ -1,6 +1,6 @@
-// How a program leaves its devices while it is suspended: its states go to host memory, and what
-// else its plans have there is freed. What was written down of places on the devices (the frames
-// of its runs) is dropped, and made anew when it comes back.
+// Moves a program off its devices while it is suspended: its states go to host memory, and all else
+// that its plans have there is freed. Data with device addresses in it (the frames of its runs) is
+// dropped, and built again when the program comes back.
 #include <algorithm>
 #include <utility>
 
@@ -15,20 +15,20 @@ namespace gangway {
 struct Host::Impl::StateMove {
   struct Moved {
     std::shared_ptr<State> state;
-    std::unique_ptr<StateOnHost> on_host;  // To the host: what it will have there.
-    std::vector<BufferPtr> buffers;        // To devices, where they are discrete: by shard.
+    std::unique_ptr<StateOnHost> on_host;  // To the host: what the state will have there.
+    std::vector<BufferPtr> buffers;        // To discrete devices: the new buffers, by shard.
   };
   bool to_host = true;
-  int64_t bytes = 0;  // Of all states of the scopes, in host memory.
+  int64_t bytes = 0;  // Host memory of all states of the scopes.
   std::vector<Moved> states;
   std::vector<PlanId> plans;
-  size_t copying = 0;  // Shards.
+  size_t copying = 0;  // Shards that are being copied.
   std::optional<Error> error;
   Promise<int64_t> done;
 };
 
-// Work that is still at a plan of these scopes, also one that is being uninstalled, may be at their
-// states.
+// Throws if work of a plan of these scopes is unfinished, since it may use their states. This
+// includes plans that are being uninstalled.
 void Host::Impl::require_idle(const MoveRequest& request) const {
   for (const HostPlan* made : all_plans()) {
     const bool of_scopes = std::ranges::count(request.scopes, made->scope) > 0;
@@ -117,7 +117,7 @@ void Host::Impl::take_memory(StateMove& move) {
   }
 }
 
-// Between a discrete device and the host. Elsewhere there is nothing to copy.
+// Copies between discrete devices and the host. On other devices there is nothing to copy.
 void Host::Impl::copy_shards(const std::shared_ptr<StateMove>& move) {
   for (StateMove::Moved& moved : move->states) {
     const std::vector<Shard>& shards = moved.state->shards.shards;
@@ -125,8 +125,8 @@ void Host::Impl::copy_shards(const std::shared_ptr<StateMove>& move) {
     for (size_t i = 0; i < shards.size(); ++i) {
       const HostMemory host = on_host.copies[i].bytes;
       if (host == nullptr) continue;
-      // The move holds it until all are copied. A task that did would keep its memory a moment
-      // longer than whoever is told of the end may expect.
+      // The move holds the buffer until all are copied. If the task held it, its memory would stay
+      // a moment longer than a caller that learns of the end may expect.
       const Buffer* const buffer = (move->to_host ? shards[i].buffer : moved.buffers[i]).get();
       const auto start = [buffer, host, to_host = move->to_host](Turn& turn) {
         void* const there = host.get();
@@ -162,7 +162,7 @@ void Host::Impl::end_move(StateMove& move) {
   move.done.set(std::exchange(move.bytes, 0));
 }
 
-// Plans may have been uninstalled meanwhile.
+// Plans may have been uninstalled meanwhile, and are skipped.
 void Host::Impl::left_devices(StateMove& move) {
   for (PlanId id : move.plans) {
     const auto found = plans.find(id);
@@ -208,7 +208,7 @@ void Host::Impl::back_on_devices(StateMove& move) {
       if (like.shards.empty()) continue;
       const auto found_state =
           states.find_like(made.scope, made.plan->values[state.value].name, like);
-      // None: its scope was freed meanwhile, and the plan is about to be.
+      // Null: its scope was freed meanwhile, and the plan is about to be.
       if (found_state != nullptr) use_state(made, state.value, *found_state);
     }
     sort_states(made);
@@ -217,7 +217,7 @@ void Host::Impl::back_on_devices(StateMove& move) {
   }
 }
 
-// It could not come back: it stays where it was.
+// The program could not come back: it stays in host memory.
 void Host::Impl::leave_again(StateMove& move) {
   for (PlanId id : move.plans) {
     if (const auto found = plans.find(id); found != plans.end()) free_memory(*found->second);

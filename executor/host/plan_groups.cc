@@ -50,7 +50,7 @@ PlanGroup group_with(const HostPlan& plan, std::string name, const std::vector<M
   return group;
 }
 
-// The member of each device that has the lowest number in the group.
+// The lowest rank in the group of each device.
 std::vector<Member> first_ranks(const std::vector<Member>& members) {
   std::vector<Member> first;
   std::set<std::pair<uint32_t, uint32_t>> seen;
@@ -140,7 +140,8 @@ class Linker {
   const MemoryOf& memory_of_;
   const std::function<Bell(uint32_t)>& bell_of_;
   std::map<std::tuple<const DevicePlan*, uint32_t, std::string>, Collective*> made_;
-  // Those of the group that is linked next, whose lowest ranks they join.
+  // Collectives among the ranks of one device, for the group that is linked next, which the lowest
+  // of these ranks join.
   std::map<const DevicePlan*, std::unique_ptr<Collective>> of_devices_;
 };
 
@@ -148,8 +149,8 @@ class Linker {
 
 namespace {
 
-// Discrete devices meet in host memory, but lay no tensor there, only sizes of ragged rows; and
-// they raise alarms. Those without values only meet.
+// Discrete devices meet in host memory, but put no tensors there, only sizes of ragged rows; they
+// raise alarms too. Devices without values only meet.
 void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
   const GroupSpec& facts = plan.groups[spec];
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
@@ -201,7 +202,8 @@ int64_t group_bytes(const HostPlan& plan, const Member& member) {
 
 namespace {
 
-// Throws for a group that the device can't serve, naming its first kind with the user's line.
+// Throws for a group that the device can't serve; the error names the group's first kind, with the
+// user's line.
 void check_group(const HostPlan& plan, const Device& device, const GroupSpec& spec,
                  const DeviceGroup& group) {
   const std::optional<CollectiveRefusal> refusal = device.refuses(group);

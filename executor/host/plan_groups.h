@@ -1,15 +1,15 @@
-// The groups in which devices of an installed plan meet: one for each row of a slice along the axes
-// of a collective, and the gate, of which all devices of the plan are members. A device that runs
-// several ranks is a member with each of them: members of one host meet in its memory before the
-// host meets others, so ranks of one device reduce there first.
+// The groups in which devices of an installed plan exchange data: one for each row of a slice along
+// the axes of a collective, and the gate, of which all devices of the plan are members. A device
+// that runs several ranks is a member with each of them: members of one host exchange in its memory
+// before the host exchanges with others, so ranks of one device reduce there first.
 //
 //   find_groups() -> for_each_group_area() -> link_groups()
 //                    in the memory that        over the peers'
 //                    the host offers
 //
 // Threads: reactor thread.
-// Errors: kUnavailable where a peer's memory lacks an area, kUnimplemented for a group that a
-// device can't join.
+// Errors: kUnavailable if a peer's memory lacks an area, kUnimplemented for a group that a device
+// can't join.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ namespace gangway {
 // The memory of the host that a member belongs to.
 using MemoryOf = std::function<PeerMemory&(const Member&)>;
 
-// Once functions are compiled, which say what collectives they need: fills plan.meetings.
+// Fills plan.meetings. Functions must be compiled, since they say what collectives need.
 void find_groups(HostPlan& plan);
 // body(area, bytes) for the memory in which groups write for this device.
 void for_each_group_area(const HostPlan& plan, const Member& member,
                          const std::function<void(const std::string&, int64_t)>& body);
-// What the device's groups take of the host's memory beside it.
+// Bytes that the device's groups take in the host's memory outside the device.
 int64_t group_bytes(const HostPlan& plan, const Member& member);
-// What collectives need of a discrete device's own memory.
+// Bytes that collectives need in a discrete device's own memory.
 int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
-// `bell_of`: of a device of this host.
+// `bell_of`: the bell of a device of this host.
 void link_groups(HostPlan& plan, const MemoryOf& memory_of,
                  const std::function<Bell(uint32_t device)>& bell_of);
 

@@ -21,8 +21,8 @@ uint32_t slots_of(const HostPlan& plan) {
   return plan.planted.one_slot ? 1 : static_cast<uint32_t>(plan.plan->runs_in_flight_max);
 }
 
-// What a receive has in host memory: nothing where both devices are this host's and discrete, or
-// have no values.
+// Bytes of a receive in host memory: none if both devices are this host's and discrete, or have no
+// values.
 int64_t shared_payload(const HostPlan& plan, const PlanNode& receive, uint32_t mesh_device) {
   if (!has_values(plan)) return 0;
   const PlanSlice& to = plan.plan->slices[receive.slice];
@@ -34,7 +34,7 @@ int64_t shared_payload(const HostPlan& plan, const PlanNode& receive, uint32_t m
 
 // The two ends of an entry that sends or receives.
 struct Ends {
-  uint32_t receive = 0;  // The node.
+  uint32_t receive = 0;  // The node that receives.
   uint32_t mesh_device = 0;
   Member sender, receiver;
 };

@@ -12,7 +12,7 @@ constexpr int64_t kLookNs = StuckWatch::kLookMs * kMs;
 constexpr int64_t kShortestNs = 1000 * kMs;
 constexpr int64_t kTimesMeasured = 5, kTimesModelled = 20;
 
-// The run of the plan that is on the device: the others come behind it. Null: none is.
+// The plan's oldest unfinished run on the device; the others are behind it. Null: there is none.
 const DeviceRun* front_run(const HostPlan& plan, size_t device) {
   const DeviceRun* front = nullptr;
   for (const auto& run : plan.runs) {
@@ -26,7 +26,8 @@ uint32_t node_of(const Entry& entry) {
   return entry.plan_node == kNone ? entry.node : entry.plan_node;
 }
 
-// What the cost model says of the section of an entry; of the whole plan where it waits for others.
+// The cost model's time for the section of an entry, or for the whole plan if the entry waits for
+// other devices.
 int64_t modelled_ns(const HostPlan& plan, const DevicePlan& device, uint32_t entry, bool waits) {
   const Positions& positions = *plan.positions;
   int64_t sum_ns = 0;
@@ -95,7 +96,8 @@ void StuckWatch::look_at(const HostPlan& plan, size_t d, int64_t passed_ns,
   const RunId id = run == nullptr ? RunId() : run->run();
   const uint32_t progress = run == nullptr ? 0 : run->progress();
   Record& record = records_[&device];
-  if (record.plan != plan.id) record = {.plan = plan.id};  // Another plan lies at that address now.
+  // The address belongs to another plan now.
+  if (record.plan != plan.id) record = {.plan = plan.id};
   if (record.run != id || record.progress != progress) {
     note_end(record);
     record.ended_once |= record.run != id && record.run != RunId();
@@ -120,7 +122,8 @@ void StuckWatch::look_at(const HostPlan& plan, size_t d, int64_t passed_ns,
   if (rank(stuck) < rank(at->second)) at->second = std::move(stuck);
 }
 
-// Began up to a look before it was seen, and ended up to one after.
+// The entry began up to a look before it was first seen, and ended up to a look after it was last
+// seen.
 void StuckWatch::note_end(Record& record) {
   if (record.for_ns == 0 || !DeviceRun::at_work(record.progress)) return;
   int64_t& longest = record.longest_ns[DeviceRun::entry_of(record.progress)];

@@ -23,7 +23,7 @@ class AreaList {
  public:
   // Equal names on all hosts: "gate 2.1", "inbox 7.2".
   void add(const std::string& name, int64_t bytes);
-  // Of all areas and their directory. With nothing added it is empty but valid.
+  // Bytes of all areas and their directory. With nothing added the list is empty but valid.
   int64_t bytes() const;
   // Writes the directory into memory of bytes() that is zero.
   void write(std::byte* memory) const;
@@ -36,7 +36,7 @@ class AreaList {
   uint64_t end_ = 0;
 };
 
-// Where the area of that name, of at least `bytes`, begins in `memory`.
+// Offset in `memory` of the area of that name, which has at least `bytes` bytes.
 uint64_t find_area(std::span<const std::byte> memory, const std::string& name, int64_t bytes);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// Any bytes are memory that lacks an area, or has it inside its bounds.
+// Given any bytes as memory, find_area() either throws or returns an offset inside its bounds.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -8,7 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gangway;
-  // In place of the input: two areas as a host writes them, with what the input says written over.
+  // The memory under test: two areas as a host writes them, overwritten from the begin with the
+  // input.
   AreaList areas;
   areas.add("flag", 8);
   areas.add("inbox", 100);

@@ -1,4 +1,4 @@
-// HostLink: all that one host says to another while runs go on: payloads, flags and rings.
+// HostLink: all that one host sends to another while runs go on: payloads, flags and rings.
 //
 //   this host                                        a peer
 //   offer(areas)  -> OwnMemory, whose offer() ...    ... the peer opens: PeerMemory
@@ -10,17 +10,17 @@
 // Invariants
 //  - A host waits only on words of its own memory, which its peers write: no network card can poll
 //    a peer's memory. So a flag, a credit and a payload lie with the host that waits for them.
-//  - Whoever sees the value of a flag sees the payload of its put(), and everything that was put to
-//    that host before it.
+//  - A thread that sees the value of a flag also sees the payload of its put(), and everything that
+//    was put to that host before it.
 //  - An offer is opaque to everyone but the implementation that opens it.
 //
 // A network implements this by writing to a peer's memory (RDMA): put() is two writes with a fence
-// between them, and at() is memory of this host that the card may read. Here are two
-// implementations over memory that both hosts can reach: shared_link.h for processes of one
+// between them, and at() is memory of this host that the card may read. There are two
+// implementations, over memory that both hosts can reach: shared_link.h for processes of one
 // machine, sim_link.h for simulated hosts.
 //
-// Threads: offer() and open() on the reactor thread; the rest of a memory anywhere, at once, on
-// different places.
+// Threads: offer() and open() on the reactor thread; the other calls of a memory on any thread, at
+// once, at different offsets.
 // Ownership: what open() returns keeps the peer's memory alive for writing, also after the peer has
 // gone. A memory outlives everything that was linked to it.
 // Errors: open() throws kInvalid for what is no offer, kUnavailable for memory that can't be
@@ -41,7 +41,7 @@
 
 namespace gangway {
 
-// What one put() sends: bytes that were written to PeerMemory::at(offset) before.
+// The payload of one put(): bytes that were written to PeerMemory::at(offset) before.
 struct LinkPayload {
   uint64_t offset = 0;
   int64_t bytes = 0;
@@ -54,13 +54,13 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Where the area of that name, of at least so many bytes, begins.
+  // Offset of the area of that name, which has at least that many bytes.
   virtual uint64_t place(const std::string& area, int64_t bytes) const = 0;
-  // How many devices can be rung.
+  // Number of devices that can be rung.
   virtual uint32_t devices() const = 0;
-  // Where to write what is put to that offset.
+  // Where to write the payload that is put to that offset.
   virtual std::byte* at(uint64_t offset) const = 0;
-  // All of at(), for a device that must pin what it copies to.
+  // The whole range that at() addresses, for a device that must pin what it copies to.
   virtual std::span<std::byte> memory() const = 0;
 
   virtual void put(const LinkPayload& payload, uint64_t flag, uint64_t value) = 0;
@@ -68,8 +68,8 @@ class PeerMemory {
   virtual void ring(uint32_t device) = 0;
 };
 
-// Memory of this host that its peers may write. It writes there too, as a peer of itself: at() is
-// then the memory itself.
+// Memory of this host that its peers may write. The host writes there too, as a peer of itself:
+// then at() is the memory itself.
 class OwnMemory : public PeerMemory {
  public:
   virtual std::vector<std::byte> offer() const = 0;
@@ -82,7 +82,7 @@ class HostLink {
  public:
   virtual ~HostLink() = default;
 
-  // Zero but for its directory.
+  // The memory is zero, except for its directory.
   virtual std::shared_ptr<OwnMemory> offer(const AreaList& areas) = 0;
   virtual std::shared_ptr<PeerMemory> open(std::span<const std::byte> offer) = 0;
 };

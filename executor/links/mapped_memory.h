@@ -1,8 +1,7 @@
-// MappedMemory: memory that both hosts reach by an address: a put is a store, and nothing is
+// MappedMemory: memory that both hosts reach by an address. A put is a store, and nothing is
 // copied, since at() is the peer's memory itself.
 //
-// Threads, errors: as host_link.h.
-// Ownership: `owner` keeps memory and doorbells alive.
+// Threads, errors: see host_link.h. Ownership: `owner` keeps memory and doorbells alive.
 #pragma once
 
 #include <memory>
@@ -34,7 +33,7 @@ class MappedMemory final : public OwnMemory {
     reinterpret_cast<std::atomic<uint64_t>*>(at(flag))->store(value, std::memory_order_release);
   }
   void ring(uint32_t device) override { bells_[device].ring(); }
-  // Empty for a peer's.
+  // Empty for a peer's memory.
   std::vector<std::byte> offer() const override { return offer_; }
 
  private:

@@ -9,7 +9,7 @@
 namespace gangway {
 namespace {
 
-// What an offer says; both sides are of one machine.
+// Content of an offer; both sides are on one machine.
 struct Offer {
   SegmentDescriptor memory, bells;
   uint32_t devices = 0;
@@ -48,7 +48,7 @@ std::vector<Bell> bells_of(const SharedSegment& bells, uint32_t devices) {
   return all;
 }
 
-// What a memory holds on to.
+// The segments that a memory keeps mapped.
 struct Segments {
   SharedSegment memory;
   std::shared_ptr<const SharedSegment> bells;

@@ -1,8 +1,8 @@
 // SharedLink: a HostLink between processes of one machine, over shared segments: one for the
 // doorbells of the host's devices, and one for each memory that it offers.
 //
-// Threads, errors: as host_link.h.
-// Ownership: the system frees a segment with the last process that holds it.
+// Threads, errors: see host_link.h. Ownership: the system frees a segment with the last process
+// that holds it.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class SharedLink final : public HostLink {
  public:
   explicit SharedLink(uint32_t devices);
 
-  // On which a device of this host parks.
+  // The bell on which a device of this host parks.
   Bell bell(uint32_t device) const;
   std::shared_ptr<OwnMemory> offer(const AreaList& areas) override;
   std::shared_ptr<PeerMemory> open(std::span<const std::byte> offer) override;

@@ -1,8 +1,8 @@
 // SimLink: a HostLink between simulated hosts, over ordinary memory of their one process. Simulated
 // devices have no thread that parks on a doorbell, so a ring is a call.
 //
-// Threads: the reactor's. Errors: as host_link.h.
-// Ownership: memory goes with the last host that holds it.
+// Threads: the reactor's. Errors: see host_link.h. Ownership: memory goes with the last host that
+// holds it.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace gangway {
 
 class SimLink final : public HostLink {
  public:
-  // `bells`: of this host's devices.
+  // `bells`: those of this host's devices.
   SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells);
 
   std::shared_ptr<OwnMemory> offer(const AreaList& areas) override;

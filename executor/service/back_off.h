@@ -1,6 +1,6 @@
-// BackOff: how long to wait between attempts: twice as long each time, up to a limit, and between
-// half of that and all of it by chance, so that many who lost the same thing do not come back at
-// the same time.
+// BackOff: how long to wait between attempts. The wait doubles up to a limit, and a random part of
+// up to half of it is left out, so that clients that lost the same peer do not all come back at the
+// same time.
 //
 // Threads: one.
 #pragma once
@@ -25,7 +25,7 @@ class BackOff {
     full_ms_ = std::min(2 * full_ms_, limits_.max_ms);
     return static_cast<int64_t>(full_ns * (0.5 + 0.5 * rng_.uniform()));
   }
-  // After a success: begins with the first again.
+  // Called after a success: the next wait is the first one again.
   void reset() { full_ms_ = limits_.first_ms; }
 
  private:

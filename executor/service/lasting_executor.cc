@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kBackOffStream = 0xBACC0FF;
 constexpr int64_t kAttemptMs = 1000;
 constexpr int64_t kLogAgainNs = 60'000'000'000;
-// A controller that keeps an executor for so long was a success: the back-off begins anew.
+// A registration that lasts this long was a success: the back-off begins anew.
 constexpr int64_t kKeptNs = 10'000'000'000;
 
 }  // namespace
@@ -62,7 +62,8 @@ Result<void> LastingExecutor::try_to_register() {
       result_of([&] { return connect_to_controller(reactor_, network_, options); });
   if (!dialled.ok()) {
     const Error& why = dialled.error();
-    // There will be room once others have gone. Later, it is this machine that has too little.
+    // When dialling, kOverloaded passes: there will be room once others have gone. A later
+    // kOverloaded means that this machine has too little.
     if (why.kind() != ErrorKind::kOverloaded) return why;
     return Error(ErrorKind::kUnavailable, why.message(), why.where(), why.hint());
   }
@@ -84,7 +85,7 @@ void LastingExecutor::serve_controller() {
     options_.log.info("registered", {{"name", name}, {"controller", options_.controller}});
   }
   logged_ns_.reset();
-  options_.host.name = name;  // What it was called, with the next one too.
+  options_.host.name = name;  // Keeps the name for the next controller too.
   const int64_t since_ns = reactor_.clock().now_ns();
   const Future<void> disconnected = service_->disconnected();
   const Result<void> gone = result_of([&] { disconnected.await(); });

@@ -1,15 +1,16 @@
 // LastingExecutor: an executor that outlives its controllers.
 //
-// It waits, with back-off, for a controller that is not there yet or has gone away, and registers
-// with the next one at that address, under the name that it had. Each registration begins with an
-// empty Host: whatever plans, arrays and states of the last one were left are dropped before the
-// first attempt. A controller that counts it as lost, and says so, is registered with again too.
+// It waits, with back-off, for a controller that does not exist yet or has gone away, and registers
+// with the next one at that address, under the same name. Each registration begins with an empty
+// Host: plans, arrays and states left from the last controller are dropped before the first
+// attempt. If a controller counts the executor as lost, and says so, the executor registers with it
+// again.
 //
 // Threads: the reactor's thread, with a fiber of its own; destroying one suspends.
-// Errors: ended() carries what waiting does not mend: another version, another machine, no token,
-// and kUnavailable once `limit_ms` is over.
-// Cost: of waiting: one attempt of up to a second, then a pause of up to five. Its log says so at
-// the first failure, then once a minute.
+// Errors: ended() carries errors that waiting does not mend: another version, another machine, no
+// token, and kUnavailable once `limit_ms` is over.
+// Cost while it waits: one attempt of up to a second, then a pause of up to five. Its log has a
+// line at the first failure, then one a minute.
 //
 // Example:
 //   LastingExecutor executor(reactor, network, {.controller = address, .host = host});
@@ -27,8 +28,8 @@
 namespace gangway {
 
 struct ControllerWait {
-  std::optional<int64_t> limit_ms;   // Without a controller for so long it ends; none: never.
-  bool is_ended_with_first = false;  // Ends when the first controller that took it has gone.
+  std::optional<int64_t> limit_ms;   // It ends after this long without a controller; none: never.
+  bool is_ended_with_first = false;  // It ends when the first controller that accepted it has gone.
 };
 
 class LastingExecutor {
@@ -38,7 +39,7 @@ class LastingExecutor {
   ~LastingExecutor();
   LastingExecutor(const LastingExecutor&) = delete;
 
-  // Null while it has no controller.
+  // Null while there is no controller.
   ExecutorService* service() { return is_registered_ ? service_.get() : nullptr; }
   Future<void> ended() const { return ended_.future(); }
 
@@ -48,10 +49,10 @@ class LastingExecutor {
   Result<void> try_to_register();
   // Suspends until the controller has gone.
   void serve_controller();
-  // Throws once waiting is over, or does not help; suspends otherwise.
+  // Throws once the time is over, or if waiting does not help; suspends otherwise.
   void pause_after(const Error& why);
   void log_waiting(const Error& why);
-  // For how long it has had no controller.
+  // How long it has had no controller.
   int64_t alone_ns() const;
 
   Reactor& reactor_;
@@ -60,10 +61,12 @@ class LastingExecutor {
   const ControllerWait wait_;
   BackOff back_off_;
   int64_t alone_since_ns_;
-  std::optional<int64_t> logged_ns_;  // When it last said that it waits; none: it does not.
+  // Time of the last log line on waiting; none: it does not wait.
+  std::optional<int64_t> logged_ns_;
   std::unique_ptr<ExecutorService> service_;
   bool is_registered_ = false;
-  // It is being destroyed: its fiber may have spent its cancellation where that is not told.
+  // It is being destroyed. The fiber needs this flag, since its cancellation may have been consumed
+  // by a call that does not report it.
   bool is_over_ = false;
   Promise<void> ended_;
   FiberGroup fibers_;

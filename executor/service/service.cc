@@ -31,7 +31,7 @@ size_t nodes_of(const Plan& plan) {
   return plan.nodes.size() + count.nodes();
 }
 
-// What the controller calls.
+// The calls that the controller makes.
 class ExecutorServer final : public wire::Executor::Server {
  public:
   // `tracer` may be null.
@@ -171,7 +171,7 @@ class ExecutorService::Impl final : public HostEvents {
                 "as lost"));
     });
     connection_.disconnected().on_ready([this](const Result<void>&) {
-      // The controller's process has gone, so no frames will come any more.
+      // The controller's process has gone, so no more frames will come.
       if (!closing_) frames_->close();
     });
     fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
@@ -209,7 +209,7 @@ class ExecutorService::Impl final : public HostEvents {
   void copy_done(CopyDoneFrame done) override { send(std::move(done)); }
 
  private:
-  // Where events are kept and nobody else records them, this does.
+  // Records events itself if they are to be kept and no other tracer is given.
   HostOptions with_tracer(const ExecutorServiceOptions& options) {
     if (tracer_ == nullptr && options.kept_events > 0)
       tracer_ = &kept_.emplace(reactor_.clock(), options.host.name, options.kept_events);
@@ -254,8 +254,8 @@ class ExecutorService::Impl final : public HostEvents {
       if (error.kind() != ErrorKind::kInvalid) throw;
       refused = error;
     }
-    // It took the registration, so another controller is there now, or this one counts the host as
-    // lost.
+    // The controller took the registration, so another controller has its address now, or this one
+    // counts the host as lost.
     throw Error(ErrorKind::kUnavailable,
                 cat("executor \"", name_, "\": registered, then refused: ", refused->message()),
                 {.host = name_}, "register again");
@@ -266,12 +266,12 @@ class ExecutorService::Impl final : public HostEvents {
     frames_->send(encode(message));
   }
 
-  // A timer of this process is due.
+  // Called when a timer of this process is due.
   void wake_pacer() {
     if (pacer_ != nullptr) pacer_->wake();
   }
 
-  // In a simulation what is host-side of a run takes its time. Suspends there.
+  // In a simulation the host-side work of a run takes time. Suspends there.
   template <class SomeFrame>
   void pace(const SomeFrame& frame) {
     if (pacer_ != nullptr) pacer_->prepare_calls(host_.calls_to_prepare(frame));
@@ -282,7 +282,7 @@ class ExecutorService::Impl final : public HostEvents {
                         static_cast<uint32_t>(reactor_.longest_stretch_ns() / 1'000'000)});
   }
 
-  // What is stuck has changed.
+  // Called when the set of stuck devices has changed.
   void tell_stuck() {
     send_heartbeat();
     if (host_.stuck().empty()) return log_.warn("no device is stuck any more");
@@ -297,7 +297,8 @@ class ExecutorService::Impl final : public HostEvents {
     log_.warn(cat("devices:\n", host_.describe_work(), "fibers:\n", reactor_.describe_fibers()));
   }
 
-  // So that the controller does not count it as lost. One that does not answer is not waited for.
+  // Says that this host leaves, so that the controller does not count it as lost. Does not wait for
+  // a controller that does not answer.
   void leave() {
     if (ended_.is_set() || connection_.disconnected().ready()) return;
     auto left = std::make_shared<Promise<void>>();
@@ -376,7 +377,7 @@ class ExecutorService::Impl final : public HostEvents {
   Host host_;
   CheckpointStore checkpoints_;
   Background background_;
-  FiberGroup fibers_;  // Before the connection, whose calls become fibers until it is closed.
+  FiberGroup fibers_;  // Before the connection: its calls become fibers until it is closed.
   Connection connection_;
   wire::Registration::Client registration_ = nullptr;
   std::unique_ptr<FrameStream> frames_;

@@ -1,10 +1,9 @@
-// BufferPool: equal buffers of one device, handed out and taken back; what a plan keeps ready for
-// an input or an output.
+// BufferPool: equal buffers of one device, handed out and taken back; a plan keeps one for each
+// input and each output.
 //
-// A buffer returns to the pool when its last holder drops it. As many as were reserved exist until
-// the pool is closed; beyond that buffers are allocated and freed as needed, so that a client may
-// hold more results than runs are in flight, while memory lasts.
-//
+// A buffer returns to the pool when its last holder drops it. The reserved number of buffers exists
+// until the pool is closed; buffers beyond it are allocated and freed as needed, so that a client
+// may hold more results than runs are in flight, while memory lasts.
 // Threads: take() on the reactor thread; buffers may be dropped anywhere.
 // Ownership: shared by its buffers, which may outlive the plan.
 // Errors: kOverloaded.
@@ -36,7 +35,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   const std::string what_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Buffer>> free_;
-  int64_t extra_ = 0;  // That exist beyond the reserved ones.
+  int64_t extra_ = 0;  // Buffers that exist beyond the reserved ones.
   bool closed_ = false;
 };
 

@@ -1,9 +1,9 @@
 // HostBudget: how much memory of its host an executor gives to the states of suspended programs,
-// and to the texts that sources read. Of texts, one owner uses at most half of it: a text is taken
-// once for all owners who share it, and charged to each of them.
+// and to the texts that sources read. One owner's texts take at most half of it: a text is taken
+// once for all owners that share it, and charged to each of them.
 //
 // Threads: any.
-// Ownership: what take() and charge() return may outlive the budget.
+// Ownership: the values that take() and charge() return may outlive the budget.
 // Errors: kOverloaded, naming what needs how much and how much is left.
 #pragma once
 
@@ -21,9 +21,9 @@ class HostBudget {
  public:
   explicit HostBudget(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Counted until the answer is dropped.
+  // The bytes count until the returned value is dropped.
   Result<std::shared_ptr<void>> take(int64_t bytes, const std::string& what);
-  // The same against the owner's half alone.
+  // Counts against the owner's half alone.
   Result<std::shared_ptr<void>> charge(int64_t bytes, const std::string& what,
                                        const std::string& owner);
   int64_t in_use() const;
@@ -34,7 +34,7 @@ class HostBudget {
   struct Used {
     mutable std::mutex mutex;
     int64_t all = 0;
-    std::map<std::string, int64_t> by_owner;  // Of those who have some.
+    std::map<std::string, int64_t> by_owner;  // Only owners that have some.
     void give_back(int64_t bytes);
     void give_back(int64_t bytes, const std::string& owner);
   };

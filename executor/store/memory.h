@@ -1,8 +1,8 @@
 // DeviceMemory: allocates the memory of one device within its budget, and counts it.
 //
-// Every byte that a device uses is allocated here under the name of what it is for, so that tests
-// can compare what was planned with what was allocated, to the byte, and a refusal can say what
-// needs how much. Rounding to the alignment is the allocator's own and not counted.
+// Every byte that a device uses is allocated here under a name that says its use, so that tests can
+// compare what was planned with what was allocated, to the byte, and a refusal can say what needs
+// how much. Rounding to the alignment is the allocator's own and not counted.
 //
 // Threads: any.
 // Errors: kOverloaded, naming what needs how much, the device, and how much is free.
@@ -20,8 +20,8 @@
 
 namespace gangway {
 
-// Where the bytes of a discrete device come from. What allocate() returns may be used at once; it
-// must be idle when it is released.
+// Source of the bytes of a discrete device. Memory from allocate() may be used at once; it must be
+// idle when it is released.
 // Threads: any.
 // Errors: kOverloaded when there is none left, kUnavailable when the device is lost.
 class MemoryBlocks {
@@ -36,15 +36,15 @@ using HostMemory = std::shared_ptr<std::byte[]>;
 
 class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
-  // `blocks`: null where the device's memory is the host's.
+  // `blocks`: null if the device's memory is the host's.
   DeviceMemory(std::string device, int64_t budget_bytes,
                std::shared_ptr<MemoryBlocks> blocks = nullptr);
   DeviceMemory(const DeviceMemory&) = delete;
 
   Result<std::byte*> allocate(int64_t bytes, const std::string& what);
-  // Of which so many bytes still count as the device's.
+  // `bytes`: how many of the block's bytes still count as the device's.
   void release(std::byte* data, int64_t bytes);
-  // Bytes that lie elsewhere (a shared segment) but count as this device's.
+  // Counts bytes that lie elsewhere (a shared segment) as this device's.
   Result<void> reserve(int64_t bytes, const std::string& what);
   void unreserve(int64_t bytes);
   // Whether `bytes` would fit now.
@@ -63,15 +63,15 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   int64_t peak_ = 0;
 };
 
-// So much memory of the host, in whole units of a device's, for std::free(); null: there is none
-// left.
+// Allocates host memory in whole allocation units of a device, for std::free(); null if there is
+// none left.
 inline std::byte* host_block(int64_t bytes) {
   return static_cast<std::byte*>(
       std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(block_bytes(bytes))));
 }
 
-// A block of device memory that frees itself. `error` is the device thread's: set when the run that
-// should have filled the buffer failed, and seen by whoever reads it later in the stream.
+// A block of device memory that frees itself. The device thread sets `error` when the run that
+// should have filled the buffer failed; every later reader in the stream sees it.
 class Buffer {
  public:
   Buffer(DeviceMemory& memory, std::byte* data, int64_t bytes)
@@ -82,20 +82,20 @@ class Buffer {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Where the device's memory is the host's: the bytes stay where they are, and count as the
-  // device's no more, or again. The reactor's thread.
+  // For a device whose memory is the host's: the bytes stay where they are, and no longer count as
+  // the device's, or count again. Reactor's thread.
   void leave_device();
   Result<void> join_device(const std::string& what);
 
   std::shared_ptr<const Error> error;
-  // The run that fills it has not ended on the device; who reads it waits. The device thread's,
-  // once that run is enqueued.
+  // The run that fills the buffer has not ended on the device; a reader waits. Belongs to the
+  // device thread once that run is enqueued.
   bool pending = false;
-  // On a discrete device: what that run, or a put, started may still fail, and `error` come. The
-  // device thread's.
+  // On a discrete device: work that the run, or a put, started may still fail and set `error`.
+  // Belongs to the device thread.
   bool settling = false;
-  // Of a state with an error: so many bytes from its begin have been written again, part by part;
-  // when all have, it is whole. The device thread's.
+  // For a state with an error: number of bytes from its begin that have been written again, part by
+  // part; when all have, the state is valid. Belongs to the device thread.
   int64_t rewritten = 0;
 
  private:

@@ -36,7 +36,7 @@ void OverlayRegion::set_aside(const std::string& what) {
   base_ = static_cast<std::byte*>(base);
 }
 
-// To what the largest place needs.
+// Maps or unmaps pages to fit the largest place.
 void OverlayRegion::resize(const std::string& what) {
   const int64_t wanted = places_.empty() ? 0 : *places_.rbegin();
   const size_t now = pages(counted_), then = pages(wanted);
@@ -48,7 +48,7 @@ void OverlayRegion::resize(const std::string& what) {
       throw no_memory(what, wanted - counted_, "memory");
     }
   } else {
-    // Mapped anew, pages are gone. Where the system refuses, they stay until the region goes.
+    // Mapping anew frees the pages. If the system refuses, they stay until the region is destroyed.
     if (then < now) {
       static_cast<void>(mmap(base_ + then, now - then, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));

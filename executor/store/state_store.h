@@ -21,22 +21,22 @@
 
 namespace gangway {
 
-// Of a state whose program is suspended: what lies in the host's memory.
+// The copy in the host's memory of a state whose program is suspended.
 struct StateOnHost {
   struct Copy {
-    HostMemory bytes;  // Null: they stayed where they are, since that is the host's memory.
-    // As in the buffer that they came from.
+    HostMemory bytes;  // Null: the device's memory is the host's, and the bytes stayed there.
+    // Copied from the device's buffer.
     std::shared_ptr<const Error> error;
     int64_t rewritten = 0;
   };
-  std::shared_ptr<void> counted;  // By the HostBudget.
+  std::shared_ptr<void> counted;  // Holds the bytes in the HostBudget.
   int64_t bytes = 0;
   std::vector<Copy> copies;  // By shard.
 };
 
 struct State {
   std::string name;
-  TensorShards shards;  // While it is on the host without buffers, or with such as left the device.
+  TensorShards shards;  // While it is on the host: no buffers, or buffers that left the device.
   std::unique_ptr<StateOnHost> on_host = nullptr;  // Null: it is on the devices.
 };
 
@@ -48,7 +48,7 @@ class StateStore {
   State& get(StateScope scope, const std::string& name);
   std::vector<std::shared_ptr<State>> all_of(StateScope scope) const;
   void add(StateScope scope, std::shared_ptr<State> state);
-  // Forgets this state, where it is still the one of its name.
+  // Forgets this state if the name still stands for it.
   void remove(StateScope scope, const std::shared_ptr<State>& state);
   // The states stay until the last plan that uses them is removed.
   void drop(StateScope scope);

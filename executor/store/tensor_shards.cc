@@ -6,7 +6,7 @@ namespace gangway {
 
 namespace {
 
-// Of one dimension: the rows that the shard has, those of the part, and what both have.
+// In one dimension: the rows of the shard, those of the part, and those in both.
 struct OverlapRows {
   int64_t shard_begin = 0, shard = 0, part_begin = 0, part = 0, begin = 0, count = 0;
 };

@@ -14,9 +14,9 @@
 namespace gangway {
 
 struct Shard {
-  uint32_t device = 0;       // Of this host.
-  uint32_t rank = 0;         // Of those on the device (ir/plan/plan_members.h).
-  uint32_t mesh_device = 0;  // Its place in the mesh.
+  uint32_t device = 0;       // Index on this host.
+  uint32_t rank = 0;         // Rank on the device (ir/plan/plan_members.h).
+  uint32_t mesh_device = 0;  // Position in the mesh.
   BufferPtr buffer;
 };
 
@@ -37,7 +37,7 @@ struct TensorShards {
     }
     return true;
   }
-  // Null: a rank of a device that has no part of it.
+  // Null if that rank of the device has no part of the tensor.
   const Shard* on(uint32_t device, uint32_t rank) const {
     for (const Shard& shard : shards) {
       if (shard.device == device && shard.rank == rank) return &shard;
@@ -50,10 +50,10 @@ struct TensorShards {
 // that is dense in row-major order.
 class ShardRuns {
  public:
-  // `part`: lies in the tensor; empty: all of it.
+  // `part`: a box in the tensor; empty: all of it.
   ShardRuns(const TensorShards& tensor, uint32_t mesh_device, const Box& part = {});
 
-  int64_t bytes() const { return bytes_ * total_; }  // Of all runs.
+  int64_t bytes() const { return bytes_ * total_; }  // Bytes of all runs.
 
   // body(offset in the part, offset in the shard, bytes)
   template <class Body>
@@ -78,19 +78,19 @@ class ShardRuns {
   struct Step {
     int64_t count = 0, in_part = 0, in_shard = 0;  // In bytes.
   };
-  int64_t part_offset_ = 0, shard_offset_ = 0;  // Of the first run.
-  int64_t bytes_ = 0;                           // Of one run.
-  int64_t total_ = 1;                           // Runs.
+  int64_t part_offset_ = 0, shard_offset_ = 0;  // Offsets of the first run.
+  int64_t bytes_ = 0;                           // Bytes of one run.
+  int64_t total_ = 1;                           // Number of runs.
   std::vector<Step> steps_;                     // Outer dimensions first.
 };
 
-// The runs were written to a shard of so many bytes, or failed to be. A buffer with an error has
-// one until all of it has been written again: at once, or in parts that follow one another from its
-// begin. On the device's thread.
+// The runs were written to a shard of `shard_bytes` bytes, or the write failed. A buffer with an
+// error keeps it until all of it has been written again: at once, or in parts that follow one
+// another from its begin. Device thread.
 void is_written(Buffer& shard, const ShardRuns& runs, int64_t shard_bytes,
                 const std::shared_ptr<const Error>& failure);
 
-// Whether this mesh device is the first of those that hold the same part: who writes it out.
+// Whether this mesh device is the first of those that hold the same part, and so writes it out.
 bool is_first_copy(const TensorShards& tensor, uint32_t mesh_device);
 
 }  // namespace gangway
