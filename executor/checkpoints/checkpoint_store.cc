@@ -65,7 +65,7 @@ std::vector<std::span<std::byte>> pieces_of(std::span<std::byte> bytes) {
   return pieces;
 }
 
-// Nobody else reads what programs have learnt.
+// Only the user may read what programs have learnt.
 void make_private_folders(const fs::path& folder) {
   fs::path at;
   for (const fs::path& part : folder) {
@@ -74,9 +74,10 @@ void make_private_folders(const fs::path& folder) {
   }
 }
 
-// Whether the newest checkpoint there is of this program: one that wrote it may have ended before
-// it said so. A folder that can't be read, as its link `latest` names nothing, counts as another's
-// and is set aside: else the program would never have a checkpoint.
+// Whether the newest checkpoint there was written by this program: an executor that wrote it may
+// have ended before it reported that. A folder that can't be read, because its link `latest` names
+// nothing, counts as another program's and is set aside: else the program would never have a
+// checkpoint.
 bool is_own(const CheckpointFiles& files) {
   const auto own = files.metadata.find(kProgramKey);
   if (own == files.metadata.end()) return false;
@@ -90,7 +91,7 @@ bool is_own(const CheckpointFiles& files) {
   return theirs.ok() && theirs.value() == own->second;
 }
 
-// Folders of an owner's programs lie side by side.
+// Folders of an owner's programs have one parent folder.
 void require_room_of_owner(const CheckpointFiles& files, uint64_t bytes) {
   if (files.owner_bytes_max == UINT64_MAX) return;
   const fs::path owner = fs::path(files.folder).parent_path();
@@ -105,8 +106,9 @@ void require_room_of_owner(const CheckpointFiles& files, uint64_t bytes) {
               "the controller for more (checkpoint_bytes of its --config)");
 }
 
-// Checkpoints of an earlier program of the name, whose versions were counted from 0 too. They get a
-// number that no other has: a program that is started again by mistake replaces none of them.
+// Sets aside the checkpoints of an earlier program of that name, whose versions were counted from 0
+// too. They get a number that no other has: a program that is started again by mistake replaces
+// none of them.
 void set_aside(const CheckpointFiles& files) {
   const fs::path folder = files.folder;
   std::error_code error;
@@ -162,7 +164,7 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
   directory.prune(files.keep, static_cast<int64_t>(files.known));
 }
 
-// Which of the tensors that may be missing are.
+// Returns the tensors that are missing, of those that may be.
 std::vector<std::string> read_files(const CheckpointFiles& files, const SharedSegment& segment,
                                     const Flag& stop) {
   std::error_code error;
@@ -213,7 +215,7 @@ CheckpointStore::Segment CheckpointStore::make_segment(uint64_t bytes) {
   return {last_, segment->descriptor()};
 }
 
-// To give gigabytes back takes long, too.
+// In the background: giving gigabytes back takes long, too.
 void CheckpointStore::close_segment(uint64_t number) {
   const auto found = segments_.find(number);
   if (found == segments_.end()) return;

@@ -1,17 +1,16 @@
-// CheckpointStore: an executor's part in the checkpoints that its controller keeps: memory through
-// which hosts bring states together, and the files that are written from it and read into it.
+// CheckpointStore: an executor's part in the checkpoints that its controller keeps: memory in which
+// hosts gather states, and the files that are written from it and read into it.
 //
 // A checkpoint is a folder of a CheckpointDir (checkpoint/checkpoint_dir.h), in the safetensors
-// layout: one that is not whole never has a name.
+// layout; an incomplete one never has a name.
 //
-// Threads: the reactor's; files are written and read on a thread of its own. write() and read()
-// suspend, and so does destroying it: what is under way then is broken off within a piece of
-// kPieceBytes.
-// Ownership: segments live until they are closed or it is destroyed; one whose file is being
-// written, until that has ended.
+// Threads: the reactor's; files are written and read on a thread of its own. write(), read() and
+// destruction suspend; destruction breaks off the work under way within a piece of kPieceBytes.
+// Ownership: segments live until they are closed or the store is destroyed; a segment whose file is
+// being written lives until the writing has ended.
 // Errors: kInvalid for a request that does not fit its segment or the bounds below, and for files
-// that are not as asked for; kOverloaded beyond the segments below; as runtime/base/durable_file.h
-// for the disk; kCancelled when it is destroyed.
+// with other contents than asked for; kOverloaded beyond the number of segments below; errors of
+// the disk as in runtime/base/durable_file.h; kCancelled when the store is destroyed.
 #pragma once
 
 #include <atomic>
@@ -29,7 +28,7 @@ namespace gangway {
 
 class CheckpointStore {
  public:
-  // All owners together have at most so many; the controller bounds how many one owner has.
+  // Limit for all owners together; the controller bounds how many segments one owner has.
   static constexpr size_t kSegmentsMax = 512;
   static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 44;
   static constexpr size_t kTensorsMax = size_t{1} << 20;
@@ -49,7 +48,7 @@ class CheckpointStore {
   Segment make_segment(uint64_t bytes);
   void close_segment(uint64_t number);
   void write(uint64_t segment, CheckpointFiles files);
-  // Which of the tensors that may be missing are.
+  // Returns the tensors that are missing, of those that may be.
   std::vector<std::string> read(uint64_t segment, CheckpointFiles files);
 
  private:

@@ -40,7 +40,7 @@ class CheckpointStoreTest : public testing::Test {
             .known = known,
             .metadata = {{"format", "pt"}}};
   }
-  // As a host does it, which has opened the segment.
+  // Fills the segment as a host that has opened it does.
   static void fill(const CheckpointStore::Segment& made, float first) {
     const SharedSegment memory = SharedSegment::open(made.descriptor);
     for (int i = 0; i < 6; ++i) {
@@ -126,7 +126,7 @@ TEST_F(CheckpointStoreTest, AProgramsOwnCheckpointThatNobodyHeardOfIsNotSetAside
   });
 }
 
-// Who removes the newest step by hand leaves a link that names nothing.
+// A user who removes the newest step by hand leaves a link that names nothing.
 TEST_F(CheckpointStoreTest, AProgramHasCheckpointsWhereAnEarlierOnesLatestLinkNamesNothing) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);

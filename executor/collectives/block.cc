@@ -7,7 +7,7 @@ namespace {
 
 using Extents = std::array<int64_t, 5>;
 
-// Of part `index`, where parts of `part` rows make `whole`.
+// Rows of part `index`, if parts of `part` rows make `whole`.
 int64_t rows_of_part(int64_t whole, int64_t part, uint32_t index) {
   return std::clamp<int64_t>(whole - part * index, 0, part);
 }
@@ -18,7 +18,7 @@ Extents steps_of(const Extents& dims, int64_t size) {
   return steps;
 }
 
-// A box of so many rows of each dimension, with its rows joined where they lie together.
+// A box with `rows` rows of each dimension; rows that are adjacent are joined.
 Block box(const Extents& rows, const Extents& in_steps, const Extents& out_steps) {
   Block block;
   block.run = rows[4] * in_steps[4];
@@ -33,7 +33,7 @@ Block box(const Extents& rows, const Extents& in_steps, const Extents& out_steps
   return block;
 }
 
-// Only the outermost dimension is cut.
+// Whether only the outermost dimension is cut, so that parts are contiguous.
 bool lies_together(const CollectiveCut& cut) {
   constexpr int kInner = 3;
   return cut.dims[0] == 1 && cut.split != kInner && cut.concat != kInner;

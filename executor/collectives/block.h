@@ -1,9 +1,9 @@
-// Block: the bytes that one member of a group gives another, where they lie in the sender's `in`
-// and in the receiver's `out`: runs of bytes at regular distances, in row-major order.
+// Block: the bytes that one member of a group gives another, with their offsets in the sender's
+// `in` and in the receiver's `out`: runs of bytes at regular distances, in row-major order.
 //
 // Both sides derive the same blocks from their own calls (collective_call.h), so they agree on how
-// many bytes come and in which order, and no message says so. Of ragged rows each side knows its
-// own half, which is why block_of() takes the call of either.
+// many bytes come and in which order, and no message carries that. For ragged rows each side knows
+// only its own half, so block_of() takes the call of either.
 //
 // Threads: values. Cost: block_of() of ragged rows is linear in the members before.
 #pragma once
@@ -21,20 +21,21 @@ struct Block {
   std::array<int64_t, 4> count = {1, 1, 1, 1};
   std::array<int64_t, 4> in_step{}, out_step{};
   int64_t in_begin = 0, out_begin = 0;
-  int64_t run = 0;                                        // Bytes that lie together in both.
-  int64_t out_end = std::numeric_limits<int64_t>::max();  // What lies behind it is dropped.
+  int64_t run = 0;                                        // Bytes that are contiguous in both.
+  int64_t out_end = std::numeric_limits<int64_t>::max();  // Bytes behind it are dropped.
 
   int64_t bytes() const { return count[0] * count[1] * count[2] * count[3] * run; }
 };
 
-// What member `from` of so many gives member `to`; empty where it gives nothing. One of the calls
-// may be null: then places in its tensor are not known. For kReduceScatter: what is reduced of
-// every member's `in`.
+// The block that member `from` of `members` gives member `to`; empty if it gives nothing. One of
+// the calls may be null: then offsets in its tensor are not known. For kReduceScatter: the block
+// that is reduced of every member's `in`.
 Block block_of(const CollectiveCall* sender, const CollectiveCall* receiver, uint32_t members,
                uint32_t from, uint32_t to);
 
-// What all blocks of a call follow from, so that what was made of them may serve the next call too.
-// Those of ragged rows and of a permute also follow from what the call points to.
+// The values that determine all blocks of a call, so that data derived from the blocks may serve
+// the next call too. Blocks of ragged rows and of a permute also depend on arrays that the call
+// points to.
 struct BlockShape {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DType dtype = DType::kF32;
@@ -51,11 +52,12 @@ struct BlockShape {
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
 };
 
-// body(in, out, bytes): where the bytes [begin, end) of the block lie in the two tensors, in order.
+// body(in, out, bytes): offsets of the bytes [begin, end) of the block in the two tensors, in
+// order.
 template <class Body>
 void for_each_run(const Block& block, int64_t begin, int64_t end, Body body) {
   if (begin >= end) return;
-  // Most blocks lie together, and most ranges begin where their block does.
+  // Most blocks are contiguous, and most ranges begin where their block does.
   if (block.run == block.bytes())
     return body(block.in_begin + begin, block.out_begin + begin, end - begin);
   std::array<int64_t, 4> at{};

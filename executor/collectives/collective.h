@@ -6,15 +6,14 @@
 //    reduction is a tree that depends on those numbers and on the members' hosts only, so that the
 //    result has the same bits on every member and on every repetition, of a reduce-scatter too.
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
-//    leaves its peers waiting, and each of them knows when it is done that the result means
-//    nothing.
+//    leaves its peers waiting, and each of them knows when it is done that the result is not valid.
 //  - An alarm is noticed outside of collectives: a member that waits for its own device, and not
 //    for the others, learns that one of them will never take part.
-//  - A collective is a state machine: begin, then advance() until it is done. What it waits for is
-//    announced by a ring of the device's bell.
+//  - A collective is a state machine: begin, then advance() until it is done. The device's bell is
+//    rung when it can go on.
 //
 // Steps and bytes of each implementation: docs/collectives.md.
-// Threads: the device's; alarms any.
+// Threads: the device's; alarms on any thread.
 // Ownership: tensors stay the caller's and must live until done.
 // Errors: failure(); a member that dies leaves the others waiting until the controller gives up the
 // plan.
@@ -57,42 +56,43 @@ class Collective {
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
-  // Only modelled devices ask.
+  // Only modelled devices call it.
   virtual PeerCounts peers() const { return {}; }
-  // Members on this one's device, with itself, and whether all of them have begun what this one
-  // has: only then may it keep the device from other programs. Until then the device must advance
-  // the other ranks.
+  // ranks_here(): members on this one's device, with itself. all_here_began(): whether all of them
+  // have begun the collective that this one has; only then may it keep the device from other
+  // programs. Until then the device must advance the other ranks.
   virtual uint32_t ranks_here() const { return 1; }
   virtual bool all_here_began() const { return true; }
 
-  // What errors call the collectives that follow; must live until they are done.
+  // The label by which errors name the collectives that follow; it must live until they are done.
   virtual void name(std::string_view label) { static_cast<void>(label); }
 
-  // Of any kind (collective_call.h).
+  // Begins a collective of any kind (collective_call.h).
   virtual void begin(const CollectiveCall& call, bool poisoned) = 0;
   // Every member learns the least and the largest of all words. A gate is such an exchange.
   virtual void begin_exchange(uint64_t word, bool poisoned) = 0;
 
-  // Memory of the device that it works in; given once, before the first collective.
+  // Device memory that it works in; set once, before the first collective.
   virtual int64_t staging_bytes() const { return 0; }
   virtual void use_staging(std::byte* staging) { static_cast<void>(staging); }
 
-  // Done on a discrete device: it is started; Device::join_collectives() orders what comes next.
+  // Done on a discrete device means started; Device::join_collectives() orders later work behind
+  // it.
   virtual Progress advance() = 0;
-  // Once done: was any member poisoned?
+  // Once done: whether any member was poisoned.
   virtual bool poisoned() const = 0;
-  // Once an exchange is done that nobody was poisoned in.
+  // Valid once an exchange is done in which no member was poisoned.
   virtual uint64_t least() const = 0;
   virtual uint64_t most() const = 0;
   // The words of the members of this host, by rank; 0 for all others.
   virtual std::span<const uint64_t> words() const = 0;
-  // Once done: why this member's own part failed; null: it did not.
+  // Once done: why this member's own part failed; null if it did not.
   virtual std::shared_ptr<const Error> failure() const { return nullptr; }
 
-  // Tells all members of `what`, a number that they know, and rings them. A later alarm of a member
-  // replaces its earlier one, except one about everything.
+  // Sends `what`, a number that all members know, to all of them and rings them. A later alarm of a
+  // member replaces its earlier one, except one about everything.
   virtual void raise_alarm(uint64_t what) { static_cast<void>(what); }
-  // Whether a member raised this one, or one about everything.
+  // Whether a member raised this alarm, or one about everything.
   virtual bool alarmed(uint64_t what) const { return static_cast<void>(what), false; }
 };
 

@@ -8,14 +8,14 @@
 namespace gangway {
 namespace {
 
-// Of dimensions [first, last).
+// Product of the dimensions [first, last).
 int64_t product(const Type& type, size_t first, size_t last) {
   int64_t n = 1;
   for (size_t d = first; d < last; ++d) n *= type.dims[d];
   return n;
 }
 
-// dims[1] is `dim`.
+// In the result dims[1] is dimension `dim`.
 CollectiveCut cut_at(const Type& in, size_t dim) {
   CollectiveCut cut;
   cut.dims = {product(in, 0, dim), in.dims[dim], product(in, dim + 1, in.dims.size()), 1, 1};
@@ -57,7 +57,7 @@ CollectiveCut all_to_all_cut(const Type& in, int split_dim, int concat_dim, uint
   return cut;
 }
 
-// Parts before the last ones are whole.
+// Every part before the first short one is full.
 bool has_padding(const CollectiveCall& call, uint32_t rank) {
   if (call.cut.split == CollectiveCut::kNotCut) return false;
   const int64_t rows = call.cut.dims[static_cast<size_t>(call.cut.split)];
@@ -115,9 +115,9 @@ std::shared_ptr<const Error> overflow_of(const CollectiveCall& call, uint32_t me
 
 int64_t bytes_needed(const CollectiveCall& call) {
   int64_t bytes = std::max(in_bytes(call), out_bytes(call));
-  // Sizes of rows are sent even where there are no rows.
+  // Sizes of rows are sent even if there are no rows.
   if (call.kind == CollectiveKind::kRaggedAllToAll) bytes = std::max<int64_t>(bytes, 64);
-  // A library reduces whole parts.
+  // A library reduces full parts.
   if (call.kind == CollectiveKind::kReduceScatter)
     bytes = std::max(bytes, call.cut.parts * out_bytes(call));
   return bytes;

@@ -1,5 +1,5 @@
-// CollectiveKind: what the members of a group can do together, and sets of such kinds: what the
-// collectives of a plan need of a group, and what an implementation has.
+// CollectiveKind: the operations that the members of a group can do together. CollectiveKinds: a
+// set of them, which the collectives of a plan need of a group, or an implementation offers.
 //
 // Threads: values.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace gangway {
 
-// docs/collectives.md has what each costs, collective_call.h what each means.
+// docs/collectives.md has the cost of each, collective_call.h its meaning.
 enum class CollectiveKind : uint8_t {
   kAllReduce,
   kAllGather,
@@ -22,7 +22,7 @@ enum class CollectiveKind : uint8_t {
 };
 inline constexpr size_t kCollectiveKinds = 7;
 
-// Their ops: "all_gather", "collective_broadcast".
+// Names of their ops: "all_gather", "collective_broadcast".
 constexpr std::string_view to_string(CollectiveKind kind) {
   constexpr std::string_view kNames[kCollectiveKinds] = {
       "all_reduce",        "all_gather", "reduce_scatter",      "all_to_all",
@@ -41,7 +41,7 @@ class CollectiveKinds {
   constexpr void add(CollectiveKind kind) { bits_ |= bit(kind); }
   constexpr void add(CollectiveKinds kinds) { bits_ |= kinds.bits_; }
   constexpr bool has(CollectiveKind kind) const { return (bits_ & bit(kind)) != 0; }
-  // Any beside all-reduce.
+  // Whether it has any kind besides all-reduce.
   constexpr bool has_moves() const { return (bits_ & ~bit(CollectiveKind::kAllReduce)) != 0; }
 
  private:

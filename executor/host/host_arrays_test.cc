@@ -20,8 +20,8 @@ using testing::HasSubstr;
 
 constexpr ArrayId kArray{100};
 
-// A discrete device whose marks are all reached at once, when the queue has looked so often. What
-// is started before its first mark fails.
+// A discrete device whose marks are all reached at once, when the queue has looked `looks` times.
+// Work that is started before its first mark fails.
 class LateDevice final : public BareDevice {
  public:
   explicit LateDevice(int looks) : BareDevice("late", 1 << 20, nullptr), looks_(looks) {}
@@ -49,7 +49,7 @@ class Nothing final : public CompiledFunction {
   Progress advance(CallFrame&, Turn&) const override { return Progress::kDone; }
 };
 
-// Of one member.
+// A gate of one member.
 class LonelyGate final : public Collective {
  public:
   uint32_t rank() const override { return 0; }
@@ -100,7 +100,7 @@ struct OneCall {
   std::optional<DeviceRun> run;
 };
 
-// What an array's plan says of where it lies.
+// Gives the plan that an array is placed like its plan and layout.
 void place(HostPlan& like, const OneCall& call) {
   like.stage = PlanStage::kReady;
   like.plan = call.plan.plan;

@@ -69,7 +69,7 @@ TEST_P(HostDispatchTest, StepsOfWhichEachNodeIsGrantedAfterTheOneBeforeItHasEnde
   EXPECT_FLOAT_EQ(t.item<float>(RunId(3), 0), 0.5f);
 }
 
-// Nodes of which the host's thread has done its work since the last drain.
+// Number of nodes whose host-side work was done since the last drain.
 size_t nodes_done(Tracer& tracer) {
   size_t nodes = 0;
   for (const TraceThread& thread : tracer.drain().threads) {

@@ -1,4 +1,4 @@
-// What the devices of hosts wrote down of their order shows when it was broken.
+// The order that devices of hosts logged shows when it was broken.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::shared_ptr<const Plan> one_call(const std::string& name) {
   return plan.share();
 }
 
-// A run takes what another one fills; the tickets of both.
+// One run takes an array that another one fills; the arguments are the tickets of both.
 std::unique_ptr<TestHosts> pass_on(Reactor& reactor, uint64_t maker_ticket, uint64_t taker_ticket) {
   auto t = std::make_unique<TestHosts>(reactor, 1, 1, DeviceKind::kSim);
   t->install(kMaker, one_call("maker"));

@@ -85,7 +85,7 @@ struct HostPlan {
   // offers nothing to its peers.
   std::optional<Error> too_large;
   std::shared_ptr<CompileJob> compiling;
-  size_t to_come = 0;                    // Parts still awaited: compilation and texts.
+  size_t to_come = 0;                    // Error of the first text that could not be loaded.
   std::optional<Error> text_error;       // The first text that could not be loaded.
   std::map<std::string, TextPtr> texts;  // By path.
   Promise<Installed> installed;

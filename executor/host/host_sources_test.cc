@@ -1,4 +1,4 @@
-// Texts that sources of plans read are loaded beside the reactor, and shared.
+// Texts that sources of plans read are loaded off the reactor's thread, and shared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@ class HostSuspendTest : public testing::TestWithParam<DeviceKind> {
     for (auto& host : t.hosts) bytes.push_back(host->move_states(request).take());
     return bytes;
   }
-  // One after another, each to its end.
+  // Runs one step to its end.
   static float step(TestHosts& t, uint64_t run) {
     t.start(step_request(kPlan, run, 0.25f));
     const Done done = t.wait(RunId(run));
@@ -49,7 +49,7 @@ TEST_P(HostSuspendTest, AProgramGivesItsDevicesBackAndGoesOnWhereItWas) {
   const std::vector<int64_t> bytes = move(t, kToHost);
   EXPECT_GT(bytes[0], 0);
   EXPECT_EQ(t.hosts[0]->host_bytes(), bytes[0]);
-  // Of all that it had, the array that was put is still there.
+  // Only the array that was put is still there.
   const int64_t array = t.hosts[0]->bytes_in_use(1);
   EXPECT_LT(array, before);
   EXPECT_EQ(t.get<float>(ArrayId(100), 16), std::vector<float>(16, 3.0f));
@@ -114,7 +114,7 @@ TEST_P(HostSuspendTest, WhatIsUnderWayIsNotMovedAndWhatIsAwayDoesNotRun) {
   t.hosts[0]->grant(t.grant_of(step_request(kPlan, 2)));
   EXPECT_THAT(error_of([&] { t.get_state<float>("w", 2); }).what(),
               HasSubstr("state \"w\": its program is suspended"));
-  // One that would share its states.
+  // A plan that would share its states.
   EXPECT_THAT(error_of([&] { t.install(PlanId(2), training_step(1, 1)); }).what(),
               HasSubstr("state \"w\": its program is suspended"));
   move(t, kToDevices);
@@ -131,7 +131,7 @@ TEST_P(HostSuspendTest, AProgramThatEndsWhileItIsAwayLeavesNothing) {
     host->uninstall(kPlan);
     EXPECT_GT(host->host_bytes(), 0);
     host->free_scope({1});
-    // The device's thread may be the last to hold the state, and tells nobody when it lets it go.
+    // The device's thread may be the last to hold the state, and reports nothing when it drops it.
     while (host->host_bytes() > 0) reactor->run_ready();
     EXPECT_EQ(host->bytes_in_use(0), 0);
   }

@@ -77,7 +77,7 @@ std::shared_ptr<const Plan> additions(int count) {
   return plan.share();
 }
 
-// The same in a body, which might as well hold a user's kernel.
+// The same addition in a body, which could also hold a user's kernel.
 std::shared_ptr<const Plan> addition_in_a_body() {
   TestPlan plan("addition", 1, 1);
   const uint32_t x = plan.input("x", f32()), y = plan.output("y", f32());
@@ -113,7 +113,7 @@ TEST(HostBriefRuns, EndWithoutTheDevicesThread) {
   EXPECT_GT(ended_at_once_of_hundred(additions(3)), 50);
 }
 
-// Else the host could tell nobody that it is stuck in it.
+// Otherwise the host could not report that it is stuck in the kernel.
 TEST(HostBriefRuns, AreNoneWhereABodyMayHoldAUsersKernel) {
   EXPECT_LT(ended_at_once_of_hundred(addition_in_a_body()), 50);
 }
@@ -191,7 +191,7 @@ TEST_P(HostTest, ACancelledRunEndsOnAllHostsWithoutCommitting) {
   EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
 }
 
-// What a gone peer left in the middle is no place for the next run to meet in.
+// The next run can't use the counters that a lost peer left halfway through a collective.
 TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
@@ -272,7 +272,7 @@ TEST_P(HostTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
   }
 }
 
-// An overlaid plan of two calls, what lies between which is in its arena: y = (x + 1) * 2.
+// An overlaid plan of two calls, with the value between them in its arena: y = (x + 1) * 2.
 std::shared_ptr<const Plan> overlaid_plan(int64_t elements) {
   TestPlan plan("overlaid", 1, 2);
   const Type type = f32({2, elements});
@@ -384,7 +384,7 @@ TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
   EXPECT_THROW(static_cast<void>(t.hosts[0]->install(PlanId(4), other.share(), 0, {1})), Error);
 }
 
-// The plan of another host may have failed: what is filled here then belongs to nobody.
+// The plan may have failed on another host: a state that is filled here then has no owner.
 TEST_P(HostTest, StatesOfARefusedPlanAreInitialisedAgainUnlessAnotherPlanSharesThem) {
   TestHosts t(*reactor, 1, 1, GetParam());
   t.install(kPlan, training_step(1, 1));
@@ -398,7 +398,7 @@ TEST_P(HostTest, StatesOfARefusedPlanAreInitialisedAgainUnlessAnotherPlanSharesT
   EXPECT_THAT(t.get_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
 }
 
-// What commit_install throws.
+// The error that commit_install throws.
 std::optional<Error> refusal(Host& host, PlanId id) {
   try {
     static_cast<void>(host.commit_install(id));
@@ -467,7 +467,7 @@ TEST_P(HostTest, AnArrayThatNobodyMadeCannotBeRead) {
   }
 }
 
-// No collective but the gate: a host reaches it alone.
+// The gate is the only collective, so a host reaches it alone.
 std::shared_ptr<const Plan> counting_step(uint32_t hosts) {
   TestPlan t("count", hosts, 1);
   Builder b("count", t.mesh());
@@ -497,7 +497,7 @@ TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts
   EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
 }
 
-// It commits without a ticket, which was not granted: of that the controller is told nothing.
+// It commits without a ticket that was granted, so nothing is reported to the controller.
 TEST(HostGateTest, ARunThatIsGivenUpBehindItsGateCommitsAndTellsOfNoTimesThatWereNotGranted) {
   const auto reactor = Reactor::make_simulated();
   TestHosts t(*reactor, 1, 1, DeviceKind::kSim);
@@ -517,7 +517,7 @@ TEST(HostGateTest, ARunThatIsGivenUpBehindItsGateCommitsAndTellsOfNoTimesThatWer
   EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
 }
 
-// What `call` throws.
+// Message of the error that `call` throws.
 template <class Call>
 std::string complaint(Call call) {
   try {

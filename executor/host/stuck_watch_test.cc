@@ -21,7 +21,7 @@ class StuckWatchTest : public testing::Test {
     t.install(kPlan, std::move(plan));
     t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
   }
-  // Virtual time passes, in which the hosts look as often as they should.
+  // Lets virtual time pass; the hosts look every kLookMs.
   void pass(int64_t ms) {
     reactor->run([&] {
       for (const int64_t end_ms = now_ms_ + ms; now_ms_ < end_ms; now_ms_ += StuckWatch::kLookMs) {
@@ -79,7 +79,7 @@ TEST_F(StuckWatchTest, WhatTookThreeSecondsOnceMayTakeFiveTimesAsLong) {
   EXPECT_FALSE(t.wait(RunId(2)).error);
 }
 
-// One call that takes so long.
+// A plan of one call that takes `us` microseconds.
 std::shared_ptr<const Plan> plan_of(int64_t us) {
   TestPlan plan("slow", 2, 1);
   Builder b("slow", plan.mesh());

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kDevices = 3;
 
-// Two hosts that reach one another, and what says how often a device of the first was rung.
+// Two hosts that reach one another, and a count of how often a device of the first was rung.
 struct Kind {
   std::string name;
   struct Hosts {
@@ -130,7 +130,7 @@ TEST_P(HostLinkTest, BytesThatAreNoOfferAreRefused) {
       bytes[rng.below(bytes.size())] = static_cast<std::byte>(rng.below(256));
     if (bytes == offer) continue;
     try {
-      hosts.there->open(bytes);  // What was changed may be of no account, as padding is.
+      hosts.there->open(bytes);  // The changed bytes may have no effect, as padding.
     } catch (const Error& error) {
       EXPECT_NE(error.kind(), ErrorKind::kBug) << error.what();
     }

@@ -1,6 +1,6 @@
-// What a controller may send that an executor does not expect: every kind of frame in every stage
-// that a plan and a run go through here. Each ends the connection, or means nothing: never does it
-// end the process, keep memory, or change what other runs compute.
+// Frames that an executor does not expect from a controller: every kind of frame in every stage
+// that a plan and a run go through here. Each ends the connection, or is ignored: it never ends the
+// process, keeps memory, or changes what other runs compute.
 #include "executor/service/service.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// What came of it: 'E' the connection ended; 'f' run 1 failed; 'c' a put or get failed; '.' nothing
-// did; '!' something that must not be. `detail` says why.
+// The outcome: 'E' the connection ended; 'f' run 1 failed; 'c' a put or get failed; '.' nothing
+// did; '!' something forbidden happened. `detail` says why.
 char outcome(Stage stage, const std::vector<Message>& messages, std::string& detail) {
   const auto reactor = Reactor::make_simulated();
   return reactor->run([&] {
@@ -64,7 +64,7 @@ char outcome(Stage stage, const std::vector<Message>& messages, std::string& det
 }
 
 struct Row {
-  std::string expected;  // By stage; ' ': it is as it should be there, so it is not tried.
+  std::string expected;  // By stage; ' ': the frame is expected there, so it is not tried.
   std::string name;
   std::vector<Message> messages;
   std::string why;  // A regular expression: why the connection ends.
@@ -225,7 +225,7 @@ TEST(ExecutorFramesTest, GrantsThatBreakTheOrderEndTheConnection) {
   });
 }
 
-// What a controller may well send, but not there.
+// Frames that a controller may send, but not in these stages.
 TEST(ExecutorFramesTest, FramesThatComeTooEarlyOrTooLateEndTheRunOrMeanNothing) {
   const Error enough(ErrorKind::kCancelled, "enough"),
       lost(ErrorKind::kUnavailable, "a peer is lost");
@@ -278,7 +278,7 @@ struct WrongRun {
   std::function<void(RunFrame&)> change;
 };
 
-// Its peers wait for its part in the plan's collectives, so it takes part, and nothing comes of it.
+// The run's peers wait for its part in the plan's collectives, so it takes part, but has no effect.
 TEST(ExecutorFramesTest, ARunThatDoesNotFitItsPlanFailsAndLeavesStateAsItWas) {
   const std::vector<WrongRun> all = {
       {"array 78 is not here", [](RunFrame& run) { run.arguments[0].array = ArrayId(78); }},
@@ -322,7 +322,7 @@ TEST(ExecutorFramesTest, ARunThatDoesNotFitItsPlanFailsAndLeavesStateAsItWas) {
   }
 }
 
-// It would be read and written as what it is not.
+// The array would be read and written with another's type.
 TEST(ExecutorFramesTest, ARunWhoseOutputHasTheNameOfAnotherOfItsArraysEndsTheConnection) {
   const auto naming = [](std::vector<ArrayId> outputs) {
     PrepareFrame frame = prepare(0, 1);

@@ -27,7 +27,7 @@ class CounterSource final : public DataSource {
   }
 
  private:
-  // Where row r of the part lies in a batch.
+  // Offset in a batch of row r of the part.
   int64_t begin_of(const Box& part, int64_t r) const {
     int64_t at = part.begin.back(), stride = type_.dims.back();
     for (size_t d = part.size.size() - 1; d-- > 0; r /= part.size[d]) {

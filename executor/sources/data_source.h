@@ -1,5 +1,5 @@
-// DataSource: a data pipeline as a program's `source` node names it; fills the parts of the devices
-// that ask, whichever dimensions are cut. A batch is the same on every mesh.
+// DataSource: a data pipeline that a program's `source` node names. It fills the parts of the batch
+// that devices ask for, whichever dimensions are cut. A batch is the same on every mesh.
 //
 // Kinds: "text" - shuffled windows of the text at `path`, or with `heldout` its last part in order
 // (data/); "counter" - element i of batch p is p * elements + i, for tests.
@@ -27,16 +27,16 @@ class DataSource {
   virtual void fill(uint64_t position, const Box& part, std::byte* out) const = 0;
 };
 
-// What a source node asks for, verified.
+// The verified request of a source node.
 struct SourceSpec {
   Type type;         // Global.
-  std::string path;  // Of its text; empty: it reads none.
+  std::string path;  // Path of its text; empty: it reads none.
   WindowOptions windows;
   bool heldout = false;
 };
 SourceSpec read_source(const Attrs& attrs, const Type& type);
 
-// `text`: what lies at the path; null where it reads none.
+// `text`: contents of the path; null if the source reads none.
 std::unique_ptr<const DataSource> make_source(const SourceSpec& source, TextPtr text);
 
 }  // namespace gangway

@@ -18,7 +18,7 @@ class DataSourceTest : public testing::Test {
  protected:
   DataSourceTest() { std::ofstream(path_) << std::string(4000, 'x'); }
 
-  // With its text, as an executor would have loaded it.
+  // Makes a source with its text, as an executor would have loaded it.
   static std::unique_ptr<const DataSource> make(const Attrs& attrs, const Type& type) {
     const SourceSpec source = read_source(attrs, type);
     if (source.path.empty()) return make_source(source, nullptr);
@@ -67,7 +67,7 @@ std::vector<int32_t> filled(const DataSource& source, uint64_t position, const B
   return out;
 }
 
-// What all devices of the mesh fill is the batch, wherever each element lies.
+// The parts that all devices of the mesh fill make up the batch, wherever each element lies.
 void expect_one_batch(const DataSource& source, const Type& type, const MeshSharding& cut) {
   constexpr uint64_t kPosition = 1;
   const std::vector<int32_t> whole =

@@ -5,7 +5,7 @@
 //
 // Threads: fill() on the reactor thread; the event is recorded on the feeder's.
 // Ownership: destination, source and part must live until the event.
-// Errors: of the pipeline, in the event.
+// Errors: the event carries those of the pipeline.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace gangway {
 struct SourceJob {
   const DataSource* source = nullptr;
   uint64_t position = 0;
-  const Box* part = nullptr;  // Of the batch.
+  const Box* part = nullptr;  // Part of the batch.
   std::byte* out = nullptr;
   EventPtr filled;
 };

@@ -18,8 +18,8 @@ std::string name_of(const TextRequest& request) {
   return cat("text \"", cut(request.path, kPathBytesShown), "\"");
 }
 
-// What an owner's plan has: the text goes with the last of all plans, the charge with the last of
-// the owner's.
+// The pointer that an owner's plan holds: the text is freed with the last of all plans, the charge
+// with the last of the owner's.
 TextPtr charged(TextPtr text, std::shared_ptr<void> charge) {
   if (charge == nullptr) return text;
   struct Held {
@@ -30,7 +30,7 @@ TextPtr charged(TextPtr text, std::shared_ptr<void> charge) {
   return {held, held->text.get()};
 }
 
-// Without links, so that what is read is what was looked at.
+// The path with links resolved, so that the file that is read is the one that was checked.
 std::string path_to_read(const std::string& path, const TrustedFiles* readable) {
   if (readable == nullptr) return path;
   std::error_code error;
@@ -97,14 +97,15 @@ TextStore::Charge TextStore::charge(uint64_t bytes, const TextRequest& request) 
   return budget_.charge(static_cast<int64_t>(bytes), name_of(request), request.owner).take();
 }
 
-// Another thread may have loaded the same meanwhile: then that is the one.
+// Another thread may have loaded the same text meanwhile: then that copy is used.
 TextPtr TextStore::add(const TextPtr& loaded, const Charge& charge, const std::string& owner) {
   const std::lock_guard lock(mutex_);
   for (Known& known : texts_) {
     TextPtr text = known.text.lock();
     if (text == nullptr || text->bytes.size() != loaded->bytes.size() || text->hash != loaded->hash)
       continue;
-    // None of this owner's plans has it: an owner's texts are loaded one after another.
+    // None of this owner's plans holds the text yet, since an owner's texts are loaded one after
+    // another.
     known.charges[owner] = charge;
     return charged(std::move(text), charge);
   }
@@ -112,7 +113,7 @@ TextPtr TextStore::add(const TextPtr& loaded, const Charge& charge, const std::s
   return charged(loaded, charge);
 }
 
-// What is here already, by one more plan.
+// Shares a loaded text with one more plan.
 TextPtr TextStore::share(const TextPtr& here, const TextRequest& request) {
   if (request.owner.empty()) return here;
   const std::lock_guard lock(mutex_);
@@ -139,7 +140,7 @@ std::vector<TextPtr> TextStore::of_size(uint64_t bytes) {
   return found;
 }
 
-// What is here already and has the same bytes; null: nothing.
+// A loaded text that has the same bytes; null if there is none.
 TextPtr TextStore::find(TextFiles& files, uint64_t bytes, const TextRequest& request) {
   std::vector<TextPtr> alike = of_size(bytes);
   if (alike.empty()) return nullptr;

@@ -1,19 +1,19 @@
-// TextStore: the texts that an executor's sources read, loaded beside the reactor: the next
-// heartbeat does not wait for a disk. Owners take turns.
+// TextStore: the texts that an executor's sources read. They are loaded off the reactor's thread,
+// so that the next heartbeat does not wait for a disk. Owners take turns.
 //
-// Plans that read the same bytes, from whichever path, share one copy of them. It is counted
-// against the host's memory until the last of them has gone, and against each owner's part of it
-// until the last of that owner's plans has.
+// Plans that read the same bytes, from any path, share one copy. It counts against the host's
+// memory until the last of these plans has gone, and against each owner's part of it until the last
+// of that owner's plans has gone.
 //
 // Threads: the reactor's; texts are read on threads of its own, those of one owner one after
-// another in the order in which they were asked for. A file system that does not answer holds up
-// the owners who read from it, and others once as many owners as there are threads wait for it. A
-// simulation reads texts on the reactor.
+// another in the order of their requests. A file system that does not answer blocks the owners that
+// read from it, and others too once as many owners as there are threads wait for it. A simulation
+// reads texts on the reactor.
 // Ownership: texts outlive the store.
-// Errors: in the future: as data/text_files.h; kInvalid for a path that the asking plan may not
-// read; kOverloaded where the host has no memory for it; kCancelled once nobody wants it.
-// Cost: a text is read at each load(), also one that is here, with which it is compared; one that
-// is not is hashed too, 1 GB/s. stop() waits for one block of kBlockBytes.
+// Errors, in the future: those of data/text_files.h; kInvalid for a path that the asking plan may
+// not read; kOverloaded if the host has no memory for the text; kCancelled once no plan wants it.
+// Cost: every load() reads the text. A text that is loaded already is compared with it; any other
+// is hashed too, 1 GB/s. stop() waits for one block of kBlockBytes.
 #pragma once
 
 #include <atomic>
@@ -37,19 +37,19 @@ class TrustedFiles;
 struct LoadedText {
   std::string bytes;
   Hash128 hash;
-  std::shared_ptr<void> counted;  // By the HostBudget.
+  std::shared_ptr<void> counted;  // Holds the bytes in the HostBudget.
 };
 using TextPtr = std::shared_ptr<const LoadedText>;
 
 struct TextRequest {
   std::string path;
-  // The text lies below its folders, or is not read; null: any file that this process can read.
+  // Folders that the text must lie below to be read; null: any file that this process can read.
   std::shared_ptr<const TrustedFiles> readable;
-  std::shared_ptr<const std::atomic<bool>> dropped;  // Set: nobody wants it any more.
-  // Of the text; what lies behind them was added later.
+  std::shared_ptr<const std::atomic<bool>> dropped;  // Set: no plan wants the text any more.
+  // Size of the text to read; bytes behind it were added later.
   uint64_t bytes_max = std::numeric_limits<uint64_t>::max();
-  // Whose turn it takes, and whose part of the host's memory; empty: the operator's, who may take
-  // all.
+  // The owner whose turn this load takes, and whose part of the host's memory it uses; empty: the
+  // operator, who may use all.
   std::string owner = {};
 };
 
@@ -64,7 +64,7 @@ class TextStore {
         background_(reactor, std::move(name), kReading) {}
 
   Future<TextPtr> load(TextRequest request);
-  // Gives back what nobody else has beside the reactor, since that takes long where it is much.
+  // Drops the texts off the reactor's thread, since freeing much memory takes long.
   void release(std::map<std::string, TextPtr> texts);
   // Texts that are not loaded yet never will be.
   void stop();
@@ -76,7 +76,7 @@ class TextStore {
     std::weak_ptr<const LoadedText> text;
     std::map<std::string, std::weak_ptr<void>> charges;  // By owner.
   };
-  using Charge = std::shared_ptr<void>;  // By the HostBudget, to an owner; null: to nobody.
+  using Charge = std::shared_ptr<void>;  // Held in the HostBudget for an owner; null: for none.
 
   TextPtr read(const TextRequest& request);
   void read_all(TextFiles& files, LoadedText& to, const TextRequest& request) const;

@@ -152,7 +152,7 @@ TEST_F(TextStoreTest, OthersReadBelowTrustedFoldersAlone) {
       std::make_shared<const TrustedFiles>(std::vector<std::filesystem::path>{trusted});
   EXPECT_EQ(load((trusted / "text").string(), readable).await()->bytes.size(), 4000u);
   EXPECT_EQ(load((folder_.path() / "in").string(), readable).await()->bytes.size(), 4000u);
-  // Whether there is such a file is not told.
+  // The error does not reveal whether there is such a file.
   for (const auto& path : {outside, trusted / "out", trusted / "../text", trusted / "missing",
                            folder_.path() / "missing"}) {
     EXPECT_EQ(refusal_of(path.string(), readable),

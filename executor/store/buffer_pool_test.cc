@@ -17,8 +17,8 @@ TEST_F(BufferPoolTest, WhatWasReservedIsHandedOutAgain) {
   EXPECT_EQ(memory_->in_use(), 512);
 }
 
-// The controller counts what a client holds beyond those reserved, and nothing else: memory that it
-// believes to be free must be.
+// The controller counts the buffers that a client holds beyond the reserved ones, and nothing else:
+// memory that it believes to be free must be.
 TEST_F(BufferPoolTest, AResultThatAClientDropsBeyondTheReservedOnesFreesItsMemory) {
   const BufferPtr first = pool_->take(), second = pool_->take();
   BufferPtr third = pool_->take();

@@ -39,7 +39,7 @@ TEST(TensorShards, InnerDimensionsAreCutIntoRuns) {
   EXPECT_EQ(elements_on(tensor, 1), (std::vector<int64_t>{2, 3, 8, 9}));
 }
 
-// Every element of the part that the device has, once, from where it lies to where it lies.
+// Every element of the part that the device has is copied once, from its offset to its offset.
 void expect_part(const TensorShards& tensor, uint32_t device, const Box& part) {
   const std::vector<int64_t> held = elements_on(tensor, device);
   std::vector<int64_t> got(static_cast<size_t>(Type{DType::kF32, part.size}.elements()), -1);
@@ -96,7 +96,7 @@ TEST_F(RewrittenBuffer, IsWholeAgainWhenAllItsPartsWereWrittenInTheirOrder) {
   write({{0, 0}, {2, 6}}, lost_);
   EXPECT_EQ(buffer_->error, lost_);
   write({{0, 0}, {2, 6}});
-  write({{2, 4}, {1, 2}});  // Nothing of it lies here.
+  write({{2, 4}, {1, 2}});  // No element of it is on this device.
   EXPECT_EQ(buffer_->error, lost_);
   write({{2, 0}, {2, 6}});
   EXPECT_EQ(buffer_->error, nullptr);

@@ -6,8 +6,8 @@
 //
 // Invariant: a slot is written again only after the receiver has given it back.
 // Threads: send() and join() on the sender's device thread, receive() on the receiver's.
-// Ownership: of a plan's channels; both devices outlive it.
-// Errors: send() returns what failed; what breaks later is a failure of a mark.
+// Ownership: owned by a plan's channels; both devices outlive it.
+// Errors: send() returns immediate failures; later ones are failures of a mark.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ class DeviceLink {
  public:
   virtual ~DeviceLink() = default;
 
-  // `from` is read until what join() orders.
+  // `from` is read until the point that join() orders.
   virtual std::shared_ptr<const Error> send(uint32_t slot, void* to, const void* from,
                                             int64_t bytes) = 0;
-  // What the sender starts from now on comes after all that it sent.
+  // Work that the sender starts from now on comes after all that it sent.
   virtual void join() = 0;
   virtual void receive(uint32_t slot) = 0;
 };

@@ -1,8 +1,8 @@
 // LinkMeter: how many bytes one device has moved, by the class of the link that they went over.
 //
-// Payload is counted once, by the device that does the copy: who sends in a transfer, who reads in
-// a collective over shared memory or on one card, who sends in a ring of cards, the device itself
-// where a client puts or gets. Counters, stamps and the words of an exchange are not counted.
+// Payload is counted once, by the device that does the copy: the sender of a transfer or in a ring
+// of cards, the reader in a collective over shared memory or on one card, the device itself in a
+// client's put or get. Counters, stamps and the words of an exchange are not counted.
 // docs/collectives.md has the formulas.
 //
 // Threads: add() on the device's own thread; read() anywhere.
@@ -17,7 +17,7 @@
 
 namespace gangway {
 
-// How many peers a device reaches over each class of link, by LinkClass.
+// Number of peers that a device reaches over each class of link, by LinkClass.
 using PeerCounts = std::array<uint32_t, kLinkClasses.size()>;
 
 class alignas(64) LinkMeter {

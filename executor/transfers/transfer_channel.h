@@ -4,17 +4,17 @@
 //   sender's memory:    released                  one more than the last run whose slot is free
 //
 // The sender writes the payload into the receiver's slot, stamps it with the number of the run and
-// rings; the receiver's kernels read it there. The receiver gives the slot back when its run has
-// ended, by a word in the sender's memory, and only then does the sender write it again. So each
-// waits on its own memory (links/host_link.h). A poisoned sender sends a flag in place of data, so
-// that the receiver never waits for it. A small payload lies in the cache line of its stamp, so the
-// receiver gets it with the stamp that it polls.
+// rings; the receiver's kernels read it there. When the receiver's run has ended, the receiver
+// gives the slot back with a word in the sender's memory, and only then does the sender write it
+// again. Each of them thus waits on its own memory (links/host_link.h). A sender whose run failed
+// sends a flag in place of data, so that the receiver never waits for it. A small payload lies in
+// the cache line of its stamp, so the receiver gets it with the stamp that it polls.
 //
 // Two discrete devices of one process do the same in the receiver's own memory (device_link.h): the
 // stamp then says that the copy was started, and the receiver's card waits for it.
 //
 // Invariant: send n of a plan is run n of that plan; it lies in slot n % slots on both sides.
-// Threads: one side each, on its device's thread.
+// Threads: each side is used on its device's thread.
 // Ownership: memory is the plan's.
 // Cost: one copy of the payload, and one ring each way.
 #pragma once
@@ -37,7 +37,7 @@ struct alignas(64) TransferStamp {
   std::byte small[56] = {};
 };
 
-// Where things lie in the receiver's inbox.
+// Offsets in the receiver's inbox.
 class TransferSlots {
  public:
   TransferSlots() = default;
@@ -48,13 +48,13 @@ class TransferSlots {
   int64_t payload_bytes() const { return payload_bytes_; }
   uint32_t slots() const { return slots_; }
   uint32_t slot(uint64_t run) const { return static_cast<uint32_t>(run % slots_); }
-  // From the beginning of the inbox.
+  // Offsets from the beginning of the inbox.
   uint64_t stamp(uint64_t run) const { return static_cast<uint64_t>(stride()) * slot(run); }
   uint64_t payload(uint64_t run) const {
     return stamp(run) + (small() ? offsetof(TransferStamp, small) : sizeof(TransferStamp));
   }
 
-  // What a stamp says; it only grows in one slot.
+  // Value of a stamp; it only grows in one slot.
   static uint64_t stamped(uint64_t run, bool poisoned) {
     return 2 * (run + 1) + (poisoned ? 1 : 0);
   }
@@ -73,7 +73,7 @@ class TransferSlots {
 // A device of a peer that a host rings when it has written there.
 struct LinkEnd {
   PeerMemory* memory = nullptr;
-  uint64_t offset = 0;  // What it writes: the inbox, or the word `released`.
+  uint64_t offset = 0;  // Where the host writes: the inbox, or the word `released`.
   uint32_t device = 0;
 
   void ring() const { memory->ring(device); }
@@ -89,12 +89,12 @@ class TransferSender {
       : slots_(slots), released_(&released), inbox_(inbox) {}
 
   bool may_send(uint64_t run) const {
-    // The word changes with each run of the receiver: it is read only when what it said last is not
-    // enough.
+    // The word changes with each run of the receiver: it is read only when its last known value is
+    // not enough.
     if (run >= seen_ + slots_.slots()) seen_ = released_->load(std::memory_order_acquire);
     return run < seen_ + slots_.slots();
   }
-  // Where the payload goes.
+  // Address in the peer's memory where the payload goes.
   std::byte* payload(uint64_t run) const {
     return inbox_.memory->at(inbox_.offset + slots_.payload(run));
   }
@@ -123,7 +123,7 @@ class TransferReceiver {
   TransferReceiver(TransferSlots slots, std::byte* inbox, LinkEnd released)
       : slots_(slots), inbox_(inbox), released_(released) {}
 
-  // The payload is there once the word has reached stamped(run, false).
+  // The payload has arrived once the word has reached stamped(run, false).
   const std::atomic<uint64_t>& arrival(uint64_t run) const {
     return reinterpret_cast<const TransferStamp*>(inbox_ + slots_.stamp(run))->sent;
   }
@@ -131,7 +131,7 @@ class TransferReceiver {
     return arrival(run).load(std::memory_order_acquire) == TransferSlots::stamped(run, true);
   }
   std::byte* payload(uint64_t run) const { return inbox_ + slots_.payload(run); }
-  // The sender is still to be rung.
+  // The caller must still ring the sender.
   void release(uint64_t run) const { released_.memory->signal(released_.offset, run + 1); }
   const LinkEnd& sender() const { return released_; }
 
@@ -143,11 +143,11 @@ class TransferReceiver {
 
 struct TransferChannel {
   TransferSlots slots;
-  // One of the two.
+  // One of the two is set.
   TransferSender sender;
   TransferReceiver receiver;
-  // Of devices of one process that need no host memory: the payloads lie in the receiver's, and
-  // `slots` only stamps them.
+  // Set between devices of one process that need no host memory: the payloads lie in the receiver's
+  // own memory, and `slots` only stamps them.
   std::shared_ptr<DeviceLink> link;
   std::byte* memory = nullptr;  // With a link: the first slot; `stride` bytes each.
   int64_t stride = 0;

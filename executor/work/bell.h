@@ -1,10 +1,10 @@
-// Bell: tells a device that waits to look again at its work, from its own process or from another.
+// Bell: wakes a device, in this process or another, to look at its work again.
 //
 // Two forms: a doorbell in memory that the ringer shares with the device's thread, and, for
 // simulated devices, which have no thread, a function in the same process.
 //
 // Threads: ring() anywhere the form allows.
-// Ownership: a value; whoever holds one keeps what it points to alive.
+// Ownership: a value; its holder keeps what it points to alive.
 #pragma once
 
 #include <functional>

@@ -3,8 +3,8 @@
 // Like cudaEvent_t, with an error in it: work that waits on a failed event does not run and fails
 // with the same error, so everything that depends on failed work reports the first error.
 //
-// Threads: record() and fail() once, by the thread that does the work; the rest anywhere. Listeners
-// are rung by the recording thread.
+// Threads: record() and fail() once, by the thread that does the work; the other calls anywhere.
+// Listeners are rung by the recording thread.
 // Ownership: shared by the recorder and the waiters.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace gangway {
 class Event {
  public:
   bool ready() const { return state_.load(std::memory_order_acquire) != kPending; }
-  // Null: not ready, or fine.
+  // Null: not ready, or no error.
   const Error* error() const {
     return state_.load(std::memory_order_acquire) == kFailed ? &*error_ : nullptr;
   }
@@ -30,7 +30,7 @@ class Event {
   void record();
   void fail(std::shared_ptr<const Error> error);
 
-  // Calls `ring` once the event is ready: at once when it is.
+  // Calls `ring` once the event is ready: at once if it is ready already.
   void on_ready(std::function<void()> ring);
 
  private:

@@ -1,9 +1,9 @@
-// SharedCounter: a number that one thread changes and any thread may read: how far some work has
-// come.
+// SharedCounter: a number that one thread changes and any thread may read: the progress of some
+// work.
 //
-// It orders nothing: a reader learns of the number alone, a little late perhaps.
+// It orders no other memory: a reader learns the number alone, perhaps a little late.
 // Threads: assignment and ++ by one thread at a time; reading anywhere.
-// Cost: that of a plain integer.
+// Cost: the same as a plain integer.
 #pragma once
 
 #include <atomic>

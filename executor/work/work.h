@@ -1,10 +1,10 @@
-// Work: one piece of what a device does, a state machine that never blocks; Turn: one attempt to
+// Work: one piece of what a device does, a state machine that never blocks. Turn: one attempt to
 // advance it.
 //
-// Threads: advance() and settled() by one thread at a time, the device's, or that which serves the
-// device for it (Device::serve_or_ring()). Nothing throws on it.
-// Life of a work: pushed -> advanced until it is done -> on a discrete device: what it started is
-// awaited, while the works behind it advance -> settled -> retired.
+// Threads: advance() and settled() run on one thread at a time: the device's, or the one that
+// serves the device in its place (Device::serve_or_ring()). They do not throw.
+// Life of a work: pushed -> advanced until it is done -> on a discrete device: the queue awaits
+// what it started, while the works behind it advance -> settled -> retired.
 // Ownership: a work stays its owner's until its queue (devices/lanes.h) calls retire(), exactly
 // once: after it is settled, or with `done == false` when the queue is dropped first. retire() may
 // delete it, or push it again.
@@ -33,32 +33,32 @@ enum class Progress : uint8_t {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 inline constexpr uint64_t kNoTicket = std::numeric_limits<uint64_t>::max();
-// What takes no longer than this, by the cost model, is done sooner than another thread can be
+// Work that takes no longer than this, by the cost model, ends sooner than another thread can be
 // woken for it.
 inline constexpr int64_t kBriefNs = 10'000;
-// What takes longer is worth a wake-up of its own.
+// Work that takes longer than this is worth a wake-up of its own.
 inline constexpr int64_t kShortNs = 50'000;
 
-// One attempt to advance. A work that says kPending is advanced again when the device is rung, or
-// when `wake_at_ns` has come.
+// One attempt to advance. A work that returns kPending is advanced again when the device is rung,
+// or at `wake_at_ns`.
 struct Turn {
   Device& device;
-  int64_t now_ns = 0;  // When it began, or the last work ended in it.
+  int64_t now_ns = 0;  // When the turn began, or the last work ended in it.
   int64_t wake_at_ns = kNever;
   bool may_spin = false;  // The device's wait policy spins.
-  // A work with pieces says kMore before one whose ticket is not below this, and when another work
-  // has come.
+  // A work with pieces returns kMore before a piece whose ticket is not below this, and when
+  // another work has come.
   uint64_t until_ticket = kNoTicket;
   const std::atomic<Work*>* incoming = nullptr;
-  // A real device whose last act in this turn was to end a `timed` step: when that ended, though
-  // the device's thread woke later. 0: there is no such step.
+  // For a real device whose last act in this turn was to end a `timed` step: when the step ended,
+  // which may be before the device's thread woke. 0: there is no such step.
   int64_t timed_until_ns = 0;
-  bool alone = false;  // There is no other work but what is incoming.
+  bool alone = false;  // There is no other work, except what is incoming.
 
   void wake_by(int64_t time_ns) { wake_at_ns = std::min(wake_at_ns, time_ns); }
-  // Whether `word` has reached `value`; where the policy is to spin, waits up to a microsecond for
-  // it. An answer of another device that comes so soon is read from its cache line, which costs
-  // less than half of a ring and a new turn.
+  // Whether `word` has reached `value`; if the policy is to spin, waits up to a microsecond for it.
+  // An answer of another device that comes so soon is read from its cache line, which costs less
+  // than half of a ring and a new turn.
   bool comes(const std::atomic<uint64_t>& word, uint64_t value) const;
   // Whether a work goes back to the queue before a piece with this ticket.
   bool over_before(uint64_t ticket) const {
@@ -67,12 +67,12 @@ struct Turn {
   }
 };
 
-// What a piece that has begun keeps its device from.
+// How a piece that has begun blocks its device.
 enum class Hold : uint8_t {
   kNothing,
-  kOthers,  // A collective that waits for its members: from all but works of its ticket, which are
-            // the other ranks that the device runs of it.
-  kAll,     // It takes its time.
+  kOthers,  // A collective waits for its members: only works of its ticket, which are the other
+            // ranks that the device runs of it, may advance.
+  kAll,     // No other work may advance: the piece takes its time.
 };
 
 class Work {
@@ -86,29 +86,30 @@ class Work {
   }
   virtual void retire(bool done) = 0;
 
-  // What follows is asked between two calls of advance(), by the device's thread.
-  // Of its next piece. 0: before all others; kNoTicket: it has none yet.
+  // The device's thread calls the following between two calls of advance().
+  // Ticket of its next piece. 0: before all others; kNoTicket: it has none yet.
   virtual uint64_t ticket() const { return 0; }
-  // Its next piece may hold the device until others come (a collective, a gate).
+  // Whether its next piece may hold the device until other devices come (a collective, a gate).
   virtual bool meets_others() const { return false; }
-  // Until it ends.
+  // What its piece under way holds until it ends.
   virtual Hold holds() const { return Hold::kNothing; }
-  // What it reads or writes that others do too, in the order of tickets; ascending.
+  // States and arrays that it shares with other works, which use them in the order of tickets;
+  // ascending.
   virtual std::span<const void* const> states() const { return {}; }
   // Memory that it has to itself from its first piece to its last: works with higher tickets that
-  // want it too wait until it has ended. Null: none.
+  // want the same memory wait until it has ended. Null: none.
   virtual const void* region() const { return nullptr; }
-  // What never changes of it. How long it keeps its device busy by the cost model; kNever: longer
-  // than kShortNs, or not known, as of users' kernels.
+  // The following never change. The time that it keeps its device busy, by the cost model; kNever:
+  // longer than kShortNs, or not known, as for users' kernels.
   virtual int64_t modelled_ns() const { return kNever; }
-  // Whether it may wait for anybody but this host's reactor.
+  // Whether it may wait for anything but this host's reactor.
   virtual bool needs_others() const { return true; }
 
  private:
   friend class LaneQueue;
   Work* next_ = nullptr;
   Lane* lane_ = nullptr;
-  uint64_t mark_ = 0;  // Once it is done: what it started.
+  uint64_t mark_ = 0;  // Once it is done: the mark behind the work that it started.
 };
 
 }  // namespace gangway

@@ -1,7 +1,7 @@
 // AlarmBoard: the alarms that the members of a group raise outside of collectives. A host keeps two
 // words for each member in its own memory: the number that the member raised last, and whether it
-// raised one about everything. Whoever raises one writes it to every host of the group: failures
-// are rare, and must not depend on hosts in between.
+// raised one about everything. A member that raises an alarm writes it to every host of the group:
+// failures are rare, and must not depend on hosts in between.
 //
 // Threads: any.
 // Ownership: memory and bells are the plan's. Cost: alarmed() reads 2 words a member.
@@ -21,11 +21,11 @@ class AlarmBoard {
  public:
   static int64_t bytes(uint32_t members) { return int64_t{2} * members * kWordBytes; }
 
-  // A host of the group, also this one.
+  // A host of the group, which may be this one.
   struct Host {
     PeerMemory* memory = nullptr;
-    uint64_t words = 0;             // Where they begin.
-    std::vector<uint32_t> devices;  // That wait there.
+    uint64_t words = 0;             // Offset at which they begin.
+    std::vector<uint32_t> devices;  // Devices that wait there.
   };
   // `own` has this host's words, from offset `words`.
   AlarmBoard(const OwnMemory& own, uint64_t words, uint32_t members, std::vector<Host> hosts)

@@ -1,5 +1,5 @@
 // Bucket: the tensors of one all-reduce as one row of bytes, so that a range of it can be cut, sent
-// and combined without looking at tensors one by one.
+// and combined without visiting tensors one by one.
 //
 // There are two rows, which hold the same elements in the same order: as they are stored, and as
 // partials (rank_tree.h). Every tensor begins at a multiple of 64 bytes in both. Cuts are made in
@@ -53,7 +53,7 @@ class Bucket {
   }
 
   std::span<const CollectiveTensor> tensors() const { return tensors_; }
-  // Of the two rows.
+  // Sizes of the two rows.
   int64_t stored_bytes() const { return stored_bytes_; }
   int64_t partial_bytes() const { return partial_bytes_; }
   LineRange lines() const { return {0, partial_bytes_ / kLineBytes}; }
@@ -61,7 +61,7 @@ class Bucket {
     return static_cast<int64_t>(size_of(tensor.dtype));
   }
 
-  // body(piece) for what lies in the range, in order.
+  // body(piece) for each piece in the range, in order.
   template <class Body>
   void for_each(const LineRange& range, Body body) const {
     for (size_t t = 0; t < tensors_.size(); ++t) {
@@ -76,7 +76,7 @@ class Bucket {
                  places_[t].partial + first * size});
     }
   }
-  // Of all elements, without the gaps between tensors.
+  // Bytes of all elements, without the gaps between tensors.
   int64_t partial_bytes(const LineRange& range) const {
     int64_t bytes = 0;
     for_each(range, [&](const Piece& piece) {

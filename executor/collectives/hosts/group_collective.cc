@@ -48,8 +48,8 @@ void GroupCollective::begin(const CollectiveCall& call, bool poisoned) {
 void GroupCollective::begin_reduce(const CollectiveCall& call, bool poisoned) {
   bucket_.set(call.tensors);
   reduction_ = call.reduction;
-  // The plan sized the memory for it; a larger bucket, which all members would have, must not write
-  // beyond.
+  // The plan sized the memory; a larger bucket, which all members would have, must not write beyond
+  // it.
   if (bucket_.stored_bytes() > part_.bytes_max) {
     bucket_.set({});
     poisoned = true;
@@ -60,7 +60,8 @@ void GroupCollective::begin_reduce(const CollectiveCall& call, bool poisoned) {
 
 void GroupCollective::begin_move(const CollectiveCall& call, bool poisoned) {
   const int64_t bytes = bytes_needed(call);
-  // As in an all-reduce. Where there is nothing to move, members still learn who is poisoned.
+  // The same check as in an all-reduce. If there is nothing to move, members still learn whether
+  // one is poisoned.
   if (bytes > part_.bytes_max || bytes == 0)
     return begin_exchange(0, poisoned || bytes > part_.bytes_max);
   tensor_ = call.tensors[0];
@@ -129,7 +130,7 @@ Progress GroupCollective::advance_meetings() {
   return Progress::kDone;
 }
 
-// What others may not find written yet is zeroed first, and what they read is copied.
+// Zeroes padding before other members write there, and copies a small tensor for them to read.
 void GroupCollective::publish_move() {
   meeting_.post(part_.index).call = &call_;
   if (flag_) return;
@@ -213,19 +214,19 @@ void GroupCollective::raise_reduced() {
   meeting_.tell(part_.index, &Post::reduced, sequence_);
 }
 
-// The tensors of this host.
+// Finds the tensors of this host's members.
 void GroupCollective::find_members() {
   members_.calls.resize(meeting_.size());
   members_.in.resize(meeting_.size());
   for (uint32_t m = 0; m < meeting_.size(); ++m) {
-    // Of a member that is done already, and had its tensor copied, there is no call any more.
+    // A member that is done already, and had its tensor copied, has no call any more.
     members_.calls[m] = copied_ ? &call_ : meeting_.post(m).call;
     members_.in[m] = copied_ ? meeting_.small(m, sequence_)
                              : static_cast<const std::byte*>(members_.calls[m]->tensors[0].in);
   }
 }
 
-// What is for me of them.
+// Takes, or reduces, this member's part of them.
 void GroupCollective::move_on_host() {
   const bool reduces = call_.kind == CollectiveKind::kReduceScatter;
   int64_t others = 0;
@@ -238,8 +239,8 @@ void GroupCollective::move_on_host() {
   if (call_.kind == CollectiveKind::kRaggedAllToAll) zero_behind_rows(call_, part_.size);
 }
 
-// Hosts move tensors also where a member is poisoned: what lies there means nothing, and all learn
-// it meanwhile. What is for other hosts is on its way before this one's own is moved.
+// Hosts move tensors also if a member is poisoned: the result is not valid, and all learn that
+// meanwhile. Data for other hosts is sent before this host's own is moved.
 void GroupCollective::begin_host_move() {
   find_members();
   if (part_.index < part_.lanes) {
@@ -275,7 +276,8 @@ Progress GroupCollective::advance_move() {
   return Progress::kDone;
 }
 
-// Of all members of this host: into my tensors, or not rounded into `partial`.
+// Reduces the tensors of all members of this host: into this member's tensors, or unrounded into
+// `partial`.
 void GroupCollective::reduce_small(std::byte* partial) {
   sources_.resize(meeting_.size());
   bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
@@ -292,7 +294,7 @@ void GroupCollective::reduce_small(std::byte* partial) {
   count_read(bucket_.stored_bytes(bucket_.lines()));
 }
 
-// One part of the bucket, of all members' tensors, into all of them.
+// Reduces one part of the bucket, over all members' tensors, into all of them.
 void GroupCollective::reduce_part() {
   const LineRange mine = bucket_.lines().part(part_.index, part_.index + 1, meeting_.size());
   sources_.resize(meeting_.size());
@@ -306,10 +308,10 @@ void GroupCollective::reduce_part() {
     }
     reduce_ranks(bucket_.tensors()[piece.tensor].dtype, reduction_, sources_, outs_, piece.count);
   });
-  count_read(2 * bucket_.stored_bytes(mine));  // Read of each, and written to each.
+  count_read(2 * bucket_.stored_bytes(mine));  // Read from each, and written to each.
 }
 
-// `bytes`: of each other member of this host.
+// `bytes`: bytes that were read from each other member of this host.
 void GroupCollective::count_read(int64_t bytes) {
   if (part_.meter != nullptr && meeting_.size() > 1)
     part_.meter->add(LinkClass::kHost, bytes * (meeting_.size() - 1));

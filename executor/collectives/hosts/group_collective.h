@@ -8,7 +8,7 @@
 //   several, large    publish | -> one lane a member: host_reduce.h        -> reduced |
 //   small, exchange   publish | -> member 0: host_exchange.h               -> answer  |
 //
-// All-reduces and exchanges go so. The other kinds move parts of tensors:
+// This holds for all-reduces and exchanges. The other kinds move parts of tensors:
 //
 //   one host, small   publish |                                            -> take my part
 //   one host          publish | -> take, or reduce, my part                -> done |
@@ -18,12 +18,12 @@
 // Ragged rows are two of these, one after the other: sizes, then rows.
 //
 // Every | is a meeting of the members of one host. A small bucket is copied when it is published,
-// so that on one host a member needs no second meeting before its tensors change. What several
-// hosts come to is the tree over hosts of the trees over each host's members (rank_tree.h); where
-// every host has 2^k consecutive members, and the last perhaps fewer, that is the tree over all of
-// them, however they are spread.
+// so that on one host a member needs no second meeting before its tensors change. The result over
+// several hosts is the tree over hosts of the trees over each host's members (rank_tree.h). If
+// every host has 2^k consecutive members, and the last perhaps fewer, that is the tree over all
+// members, however they are spread.
 //
-// Threads: the device's; alarms any.
+// Threads: the device's; alarms on any thread.
 // Ownership: the meeting is shared with the host's other members; memory and bells are the plan's.
 // Cost: docs/collectives.md.
 #pragma once
@@ -43,14 +43,14 @@
 
 namespace gangway {
 
-// What a member shares with the others of its host, and with those of other hosts.
+// The objects that a member shares with the others of its host, and with members of other hosts.
 struct GroupPart {
-  uint32_t index = 0;           // Of this member among its host's.
-  std::vector<uint32_t> ranks;  // Of its host's members, in the group of `size`.
-  // Of its host's members, by index: those on its device, with itself.
+  uint32_t index = 0;           // Index of this member among its host's.
+  std::vector<uint32_t> ranks;  // Ranks of its host's members in the group of `size`.
+  // By index of its host's members: those on the same device, with this one.
   std::vector<uint32_t> beside;
   uint32_t size = 1;
-  int64_t bytes_max = 0;  // Of a collective.
+  int64_t bytes_max = 0;  // Limit for a collective.
   std::shared_ptr<HostMeeting> meeting;
   uint32_t hosts = 1;
   uint32_t lanes = 0;                        // 0: there is no other host.
@@ -59,15 +59,15 @@ struct GroupPart {
   std::unique_ptr<StreamEdges> edges;        // The same, with kinds that have no bucket:
   std::unique_ptr<HostMove> move;            //   any of them;
   std::unique_ptr<HostScatter> scatter;      //   reduce-scatter.
-  std::shared_ptr<const AlarmBoard> alarms;  // Null: nobody raises any.
+  std::shared_ptr<const AlarmBoard> alarms;  // Null: no member raises any.
   LinkMeter* meter = nullptr;                // Null: nothing is counted.
   PeerCounts peers{};
 };
 
 class GroupCollective final : public Collective {
  public:
-  // Tensors up to this size are copied for the others of the host; buckets go as one message, and
-  // are reduced by every member of a host alone.
+  // Tensors up to this size are copied for the others of the host. Buckets up to it are sent as one
+  // message, and every member of a host reduces them alone.
   static constexpr int64_t kSmallBytes = 8192;
 
   explicit GroupCollective(GroupPart part);
@@ -123,9 +123,9 @@ class GroupCollective final : public Collective {
 
   const GroupPart part_;
   HostMeeting& meeting_;
-  std::vector<std::byte> partial_;  // Member 0: of this host's members, for a small bucket.
+  std::vector<std::byte> partial_;  // Member 0: partial of this host's members, for a small bucket.
 
-  uint64_t sequence_ = 0;  // Of the collective that was begun last.
+  uint64_t sequence_ = 0;  // Number of the collective that was begun last.
   Phase phase_ = Phase::kIdle;
   Kind kind_ = Kind::kExchange;
   Bucket bucket_;
@@ -144,11 +144,11 @@ class GroupCollective final : public Collective {
   bool copied_ = false;  // Others read a copy of my tensor.
   HostMembers members_;
   bool asks_for_poison_ = false;  // Messages of the lane do not reach all hosts.
-  // Of ragged rows: what follows once sizes have come.
+  // The ragged rows, which are moved once their sizes have come.
   bool rows_follow_ = false;
   CollectiveCall rows_;
   CollectiveTensor rows_tensor_;
-  std::vector<int32_t> sizes_;  // As they are kept to.
+  std::vector<int32_t> sizes_;  // After keep_to_rows().
   std::shared_ptr<const Error> failure_;
 };
 

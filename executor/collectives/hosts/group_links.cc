@@ -13,12 +13,12 @@ namespace {
 std::string edge_area(const GroupView& group, uint32_t lane, uint32_t from) {
   return cat("lane ", group.name, " ", lane, " ", from);
 }
-// Each host has one.
+// Each host has one alarm area.
 std::string alarm_area(const GroupView& group) { return cat("alarm ", group.name); }
 
 uint32_t host_count(const GroupView& group) { return static_cast<uint32_t>(group.hosts.size()); }
 
-// A lane has a member on every host.
+// Number of lanes; a lane has a member on every host.
 uint32_t lanes_of(const GroupView& group) {
   size_t least = group.here().size();
   for (const GroupView::OnHost& host : group.hosts) least = std::min(least, host.members.size());
@@ -29,7 +29,7 @@ int64_t small_bytes(const GroupView& group) {
   return std::min(group.bytes_max, GroupCollective::kSmallBytes);
 }
 
-// A partial has at most twice the bytes.
+// A partial has at most twice the bytes of its tensor.
 int64_t piece_bytes(const GroupView& group) {
   const int64_t lane = ceil_div(2 * group.bytes_max, lanes_of(group));
   return std::min(align_up(lane, kLineBytes) + kLineBytes, HostReduce::kPieceBytes);
@@ -37,7 +37,7 @@ int64_t piece_bytes(const GroupView& group) {
 
 bool has_large(const GroupView& group) { return group.bytes_max > GroupCollective::kSmallBytes; }
 
-// What host `from` writes at host `to`.
+// Layout of the area that host `from` writes at host `to`.
 EdgeLayout layout_of(const GroupView& group, uint32_t lane, uint32_t from, uint32_t to) {
   EdgeLayout layout;
   if (lane == 0) {
@@ -57,7 +57,7 @@ EdgeLayout layout_of(const GroupView& group, uint32_t lane, uint32_t from, uint3
   return layout;
 }
 
-// The hosts that this one speaks with on a lane, ascending.
+// The hosts that this one exchanges with on a lane, ascending.
 std::vector<uint32_t> peers_of(const GroupView& group, uint32_t lane) {
   std::vector<uint32_t> peers;
   const auto add = [&](const HostSchedule& schedule) {
@@ -89,7 +89,7 @@ std::vector<HostEdge> edges_of(const GroupView& group, uint32_t lane, const Grou
   return edges;
 }
 
-// What members of the group move between hosts, beside buckets.
+// Whether members of the group move tensors between hosts, besides buckets.
 bool has_streams(const GroupView& group) {
   return group.kinds.has_moves() && group.bytes_max > 0 && host_count(group) > 1;
 }
@@ -105,13 +105,13 @@ int64_t stream_piece_bytes(const GroupView& group) {
   return std::min(align_up(2 * group.bytes_max, kLineBytes), align_up(bound, kLineBytes));
 }
 
-// Between this host and another, in either direction.
+// Whether there is an edge between this host and another, in either direction.
 bool has_edge(const GroupView& group, uint32_t peer) {
   return HostRoutes::has(group.kinds, host_count(group), group.self, peer) ||
          HostRoutes::has(group.kinds, host_count(group), peer, group.self);
 }
 
-// Of what host `from` writes at host `to`.
+// Bytes of the area that host `from` writes at host `to`.
 int64_t stream_bytes(const GroupView& group, uint32_t from, uint32_t to) {
   return StreamEdge::area_bytes(HostRoutes::has(group.kinds, host_count(group), from, to),
                                 stream_piece_bytes(group));
@@ -172,7 +172,7 @@ std::shared_ptr<const AlarmBoard> alarms_of(const GroupView& group, const GroupL
                                             group.size, std::move(hosts));
 }
 
-// Of any member here.
+// The peers of any member here.
 PeerCounts peer_counts(const GroupView& group) {
   PeerCounts counts{};
   for (const GroupView::OnHost& host : group.hosts)
@@ -192,7 +192,7 @@ GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint3
                   .alarms = alarms};
   for (uint32_t rank = 0; rank < devices.size(); ++rank) {
     const uint32_t of = devices[rank].host;
-    // Most ranks are of the same host as the one before.
+    // Most ranks are on the same host as the one before.
     auto host = group.hosts.empty() || group.hosts.back().host != of
                     ? std::ranges::find(group.hosts, of, &GroupView::OnHost::host)
                     : group.hosts.end() - 1;

@@ -1,5 +1,5 @@
-// How the members of a group on one host are joined with one another and with other hosts: which
-// memory they receive in, and their collectives over it.
+// Links the members of a group on one host with one another and with other hosts: the memory that
+// they receive in, and their collectives over it.
 //
 //   group_of() -> for_each_area(): into the memory that the host offers -> join_group()
 //
@@ -21,7 +21,7 @@
 
 namespace gangway {
 
-// Where a member of a group is: a device of a host, which may have several.
+// The device of a host that a member of a group is on; it may have several members.
 struct GroupDevice {
   uint32_t host = 0, device = 0;
 };
@@ -33,44 +33,44 @@ struct GroupView {
   };
   struct OnHost {
     uint32_t host = 0;
-    LinkClass link = LinkClass::kHost;  // From this host.
+    LinkClass link = LinkClass::kHost;  // Link from this host.
     std::vector<Member> members;        // By rank.
   };
 
   std::string name;           // Equal on all hosts; no other group of the plan has it.
   uint32_t size = 0;          // Members on all hosts.
-  std::vector<OnHost> hosts;  // By their lowest rank.
-  uint32_t self = 0;          // Which of them this host is.
-  int64_t bytes_max = 0;      // Of a collective; 0: its members meet for exchanges only.
-  CollectiveKinds kinds{};    // That they do, beside all-reduces.
+  std::vector<OnHost> hosts;  // In the order of their lowest ranks.
+  uint32_t self = 0;          // Index of this host among them.
+  int64_t bytes_max = 0;      // Limit for a collective; 0: members only do exchanges.
+  CollectiveKinds kinds{};    // Kinds that they do, besides all-reduces.
   bool alarms = false;        // Members raise alarms.
 
   const std::vector<Member>& here() const { return hosts[self].members; }
 };
 
-// `devices`: by rank. `link`: to that host.
+// `devices`: by rank. `link`: the class of the link to that host.
 GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
                    int64_t bytes_max, bool alarms,
                    const std::function<LinkClass(uint32_t host)>& link);
 
-// Of devices whose tensors lie elsewhere, which do these kinds: what they tell one another beside
-// words, the sizes of ragged rows, takes an all-to-all in host memory.
+// For devices whose tensors are not in host memory, which do these kinds: besides words they
+// exchange the sizes of ragged rows, with an all-to-all in host memory.
 void carry_sizes(GroupView& group, CollectiveKinds kinds);
 
 // body(area, bytes) for the memory of this host in which member `index` receives.
 void for_each_area(const GroupView& group, uint32_t index,
                    const std::function<void(const std::string&, int64_t)>& body);
-// What else it takes of the host's memory.
+// Bytes of the host's memory that it takes besides these areas.
 int64_t private_bytes(const GroupView& group, uint32_t index);
 
 struct GroupLinks {
-  std::shared_ptr<OwnMemory> memory;  // With the areas.
-  // The memory of a host, on which that device is to be rung.
+  std::shared_ptr<OwnMemory> memory;  // Memory with the areas.
+  // The memory of a host, for a member that rings that device there.
   std::function<PeerMemory&(uint32_t host, uint32_t device)> memory_of;
-  std::vector<Bell> bells;         // Of this host's members.
-  std::vector<LinkMeter*> meters;  // The same; null: nothing is counted.
+  std::vector<Bell> bells;         // Bells of this host's members.
+  std::vector<LinkMeter*> meters;  // By member of this host; null: nothing is counted.
 };
-// One for each member of this host.
+// Returns a collective for each member of this host.
 std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
                                                     const GroupLinks& links);
 

@@ -1,5 +1,5 @@
-// HostEdge: the way between one member of a group on this host and one on another host, which work
-// on the same lane of the group's values.
+// HostEdge: the connection between one member of a group on this host and one on another host,
+// which work on the same lane of the group's values.
 //
 // Each of the two has an area in its own memory in which the other writes:
 //
@@ -7,7 +7,7 @@
 //   partials         | flag | a part of a piece        of a large bucket
 //   results          | flag | a part of a piece
 //
-// A flag holds 2 n + poisoned, n the number of the message; it only grows.
+// A flag holds 2 n + poisoned, where n is the number of the message; it only grows.
 //
 // Threads: the member's device thread. Ownership: memory is the plan's.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace gangway {
 
-// Where messages lie in an area.
+// Offsets of messages in an area.
 struct EdgeLayout {
   int64_t small_stride = 0;
   int64_t partials = 0, results = 0;
@@ -30,23 +30,23 @@ struct EdgeLayout {
 };
 
 struct HostEdge {
-  uint32_t host = 0;  // Of the group's.
+  uint32_t host = 0;  // Index in the group.
   PeerMemory* peer = nullptr;
-  uint32_t device = 0;  // Of the peer.
+  uint32_t device = 0;  // Device of the peer.
   LinkClass link = LinkClass::kHost;
-  uint64_t there = 0, here = 0;  // Where the two areas begin.
+  uint64_t there = 0, here = 0;  // Offsets at which the two areas begin.
   EdgeLayout to, from;
 };
 
 inline constexpr int64_t kMessageHead = kLineBytes;
 
-// A message that may have come.
+// A message that may have arrived.
 struct Arrived {
   bool here = false;
   bool poisoned = false;
 };
 
-// The flag of message number n, and what a flag says of it.
+// The flag of message number n, and the meaning of a flag.
 inline uint64_t message_flag(uint64_t number, bool poisoned) {
   return 2 * number + (poisoned ? 1 : 0);
 }
@@ -55,7 +55,7 @@ inline Arrived arrived(const std::atomic<uint64_t>& word, uint64_t number) {
   return {flag >= message_flag(number, false), (flag & 1) != 0};
 }
 
-// What follows the head was written to edge.peer->at() before; nothing did where it is poisoned.
+// The payload was written to edge.peer->at() before; a poisoned message has none.
 inline void send(const HostEdge& edge, uint64_t at, const LinkPayload& payload, uint64_t number,
                  bool poisoned) {
   const uint64_t flag = message_flag(number, poisoned);

@@ -1,5 +1,5 @@
-// HostExchange: hosts learn what all of them come to for one word each, or for one small bucket. A
-// state machine that one member of each host advances.
+// HostExchange: all hosts learn the combination of one word of each, or of one small bucket of
+// each. It is a state machine that one member of each host advances.
 //
 // Threads: that member's device.
 // Ownership: memory and edges are the plan's.
@@ -16,12 +16,12 @@ namespace gangway {
 
 class HostExchange {
  public:
-  // `edges`: to at least all peers of the schedule.
+  // `edges`: at least those to all peers of the schedule.
   HostExchange(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
                LinkMeter* meter);
 
-  // Without a bucket it is the words that are exchanged. With one, `partial` is what this host's
-  // members come to, and becomes what all do; not looked at where it is poisoned.
+  // Without a bucket the words are exchanged. With one, `partial` is the combination of this host's
+  // members, and becomes that of all hosts; a poisoned member's is not read.
   void begin(const Agreed& mine, const Bucket* bucket, Reduction reduction, std::byte* partial);
   Progress advance();
   const Agreed& agreed() const { return agreed_; }

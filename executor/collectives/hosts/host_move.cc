@@ -71,7 +71,7 @@ void HostMove::add_segment(Stream& stream, const Block& block, uint32_t member) 
   stream.walk.add({block, range_of_lane(block.bytes(), view_.lane, view_.lanes), member});
 }
 
-// What the members of `host` give everyone.
+// Adds the blocks that the members of `host` give to all others.
 void HostMove::add_blocks_of(Stream& stream, uint32_t host, bool sends) {
   const CollectiveCall* call = members_->calls[view_.index];
   const std::vector<uint32_t>& ranks = view_.ranks[host];
@@ -132,7 +132,7 @@ void HostMove::exchange() {
   }
 }
 
-// Of the first that has not come in full.
+// Phase of the first stream that has not come in full.
 uint32_t HostMove::phase() const {
   uint32_t phase = ~uint32_t{0};
   for (size_t i = 0; i < ins_; ++i) {
@@ -141,7 +141,7 @@ uint32_t HostMove::phase() const {
   return phase;
 }
 
-// What has come may be sent on.
+// Data that has come may be sent on.
 Progress HostMove::advance() {
   bool done = false, received = true;
   while (received && !done) {

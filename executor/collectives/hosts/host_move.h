@@ -7,16 +7,18 @@
 //   all others              each host sends each other one what is for it, if only an empty message
 //
 // The first is the dissemination of Bruck et al. 1997, the second a binomial tree. Either way each
-// host hears of all others, and so, with the messages, whether any member is poisoned. A permute
-// over many hosts is the exception: it sends to few of them, and GroupCollective asks the others.
+// host gets a message that depends on every other host, and so learns whether any member is
+// poisoned. A permute over many hosts is the exception: it sends to few of them, and
+// GroupCollective asks the others.
 //
 // Invariants
-//  - Hosts agree on every message without saying so: both sides walk the same segments.
+//  - Hosts agree on the size of every message without exchanging it: both sides walk the same
+//    segments.
 //  - A lane receives into tensors of all members of its host, each byte in one lane only.
-//  - Members that are poisoned send what lies in their tensors.
+//  - Poisoned members send their tensors as they are.
 //
 // Threads: the member's device.
-// Ownership: edges and memory are the plan's; tensors are the members', who wait for one another.
+// Ownership: edges and memory are the plan's; tensors belong to members that wait for one another.
 // Cost: docs/collectives.md.
 #pragma once
 
@@ -30,24 +32,24 @@
 
 namespace gangway {
 
-// Which host sends to which in the collectives of HostMove and HostScatter.
+// The hosts that send to one another in the collectives of HostMove and HostScatter.
 struct HostRoutes {
-  // Whether `kinds` have a message from host `from` of so many to host `to`.
+  // Whether `kinds` have a message from host `from` of `hosts` to host `to`.
   static bool has(CollectiveKinds kinds, uint32_t hosts, uint32_t from, uint32_t to);
-  // Whether each host hears of all others in such a collective.
+  // Whether each host gets messages that depend on all others in such a collective.
   static bool reach_all(CollectiveKind kind, uint32_t hosts) {
     constexpr uint32_t kFewHosts = 4;
     return kind != CollectiveKind::kPermute || hosts <= kFewHosts;
   }
 };
 
-// A lane of a group, as one of its hosts sees it.
+// A lane of a group, as seen by one of its hosts.
 struct LaneView {
-  std::vector<std::vector<uint32_t>> ranks;  // Of each host's members; hosts by lowest rank.
-  uint32_t self = 0;                         // Which of the hosts this is.
+  std::vector<std::vector<uint32_t>> ranks;  // Ranks of each host's members; hosts by lowest rank.
+  uint32_t self = 0;                         // Index of this host among them.
   uint32_t size = 0;                         // Members on all hosts.
   uint32_t lane = 0, lanes = 1;
-  uint32_t index = 0;  // Of the member here that works on it.
+  uint32_t index = 0;  // Index of the member here that works on the lane.
   LinkMeter* meter = nullptr;
 
   uint32_t hosts() const { return static_cast<uint32_t>(ranks.size()); }
@@ -57,17 +59,17 @@ class HostMove {
  public:
   HostMove(LaneView view, StreamEdges& edges);
 
-  // `members`: of this host; must live until it is done. `poisoned`: one of them is.
+  // `members`: those of this host; must live until it is done. `poisoned`: whether one of them is.
   void begin(const HostMembers& members, bool poisoned);
   Progress advance();
-  // Once done: a member of any host that was heard of is.
+  // Once done: whether a member of any host that sent to this one is poisoned.
   bool poisoned() const { return poisoned_; }
 
  private:
   struct Stream {
     size_t edge = 0;
-    uint32_t phase = 0;  // What is sent waits for all that comes in earlier ones.
-    bool done = false;   // Of the collective's messages; there is one at least.
+    uint32_t phase = 0;  // Sending waits for all that comes in earlier phases.
+    bool done = false;   // All messages of the collective are done; there is at least one.
     SegmentWalk walk;
 
     void restart() {
@@ -93,8 +95,8 @@ class HostMove {
   std::vector<size_t> edge_of_;  // By host.
   const HostMembers* members_ = nullptr;
   bool poisoned_ = false;
-  BlockShape shape_;              // Of the streams.
-  std::vector<Stream> out_, in_;  // Those behind the counts keep their capacity.
+  BlockShape shape_;              // Shape of the streams.
+  std::vector<Stream> out_, in_;  // Streams beyond the counts below keep their capacity.
   size_t outs_ = 0, ins_ = 0;
 };
 

@@ -20,7 +20,7 @@ int64_t stored_bytes(const Bucket& bucket, const Bucket::Piece& piece) {
   return piece.count * Bucket::stored_size(bucket.tensors()[piece.tensor]);
 }
 
-// Where the first piece of a range lies in the row of stored elements.
+// Offset in the row of stored elements of the first piece of a range.
 int64_t stored_begin(const Bucket& bucket, const LineRange& lines) {
   int64_t begin = -1;
   bucket.for_each(lines, [&](const Bucket::Piece& piece) {
@@ -114,7 +114,7 @@ Progress HostReduce::receive(const Step& step, const HostEdge& edge, const LineR
   return Progress::kDone;
 }
 
-// What the members of this host come to.
+// Combines the tensors of this host's members.
 void HostReduce::reduce_here() {
   mine_->for_each(piece_, [&](const Bucket::Piece& piece) {
     sources_.clear();

@@ -4,11 +4,11 @@
 //   piece by piece:  my host's tensors -> partial -> reduce_schedule() with the same lane of other
 //                    hosts -> the result into my host's tensors
 //
-// A piece has at most kPieceBytes, so what hosts need of one another's memory is bounded whatever
-// the bucket, and stays in the cache.
+// A piece has at most kPieceBytes, so the memory that hosts need of one another is bounded for
+// every bucket, and stays in the cache.
 //
 // Threads: the member's device.
-// Ownership: memory and edges are the plan's; buckets are the members', who wait for one another.
+// Ownership: edges and memory are the plan's; buckets belong to members that wait for one another.
 // Cost: every byte is sent and received about once as partial and once as result.
 #pragma once
 
@@ -21,22 +21,22 @@ namespace gangway {
 
 class HostReduce {
  public:
-  static constexpr int64_t kPieceBytes = int64_t{2} << 20;  // Of partials.
+  static constexpr int64_t kPieceBytes = int64_t{2} << 20;  // Size of a piece of partials.
 
   HostReduce(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
              LinkMeter* meter, int64_t piece_bytes);
 
-  // `members`: the buckets of all members of this host, by rank; `mine` of them is this one's.
+  // `members`: the buckets of all members of this host, by rank; `mine`: the one of this member.
   struct Input {
     std::span<const Bucket* const> members;
     const Bucket* mine = nullptr;
-    LineRange lines;  // The lane's.
+    LineRange lines;  // Lines of the lane.
     Reduction reduction = Reduction::kSum;
     bool poisoned = false;
   };
   void begin(const Input& input);
   Progress advance();
-  // Once done: a member of any host was.
+  // Once done: whether a member of any host was poisoned.
   bool poisoned() const { return poisoned_; }
 
  private:
@@ -63,14 +63,14 @@ class HostReduce {
   const OwnMemory& memory_;
   LinkMeter* const meter_;
   const int64_t piece_lines_;
-  std::vector<std::byte> partial_;  // Of the piece.
+  std::vector<std::byte> partial_;  // Partial of the piece.
 
   std::vector<const Bucket*> members_;
   const Bucket* mine_ = nullptr;
   LineRange lines_, piece_;
   Reduction reduction_ = Reduction::kSum;
   bool poisoned_ = false;
-  uint64_t number_ = 0;  // Of pieces.
+  uint64_t number_ = 0;  // Number of pieces so far.
   size_t cursor_ = 0;
   std::vector<const std::byte*> sources_;
 };

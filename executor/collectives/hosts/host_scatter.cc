@@ -37,7 +37,7 @@ void HostScatter::begin(const HostMembers& members, bool poisoned) {
   in_done_ = own_ready_ = false;
 }
 
-// What the only member of this host has is its partial, where that is held as it is stored.
+// The tensor of a host's only member is its partial, if partials are held as they are stored.
 bool HostScatter::reads_own_in_place() const { return members_->in.size() == 1 && widening_ == 1; }
 
 void HostScatter::walk_parts_of(uint32_t host, SegmentWalk& walk) const {
@@ -90,7 +90,7 @@ void HostScatter::send(size_t peer) {
   }
 }
 
-// By host: this one's, and the message of each other. False: one has not come.
+// Finds the partials by host: this host's, and the message of each other. False: one has not come.
 bool HostScatter::find_partials(int64_t bytes) {
   partials_.assign(view_.hosts(), own_.data());
   for (const StreamEdge& edge : edges_) {
@@ -102,7 +102,7 @@ bool HostScatter::find_partials(int64_t bytes) {
   return true;
 }
 
-// One message of every other host, with what this one has for it.
+// Combines one message of every other host with this host's partial for it.
 bool HostScatter::combine() {
   if (in_done_) return false;
   const bool in_place = reads_own_in_place();

@@ -4,14 +4,14 @@
 //   from each             the same of theirs: all hosts' are combined, rounded and written where
 //                         they are kept
 //
-// With it each host hears from all others whether any member is poisoned: there is at least one
-// message, if an empty one.
+// Each host thereby learns from all others whether any member is poisoned: there is at least one
+// message, which may be empty.
 //
-// Partials and their order are those of an all-reduce (rank_tree.h, over hosts of over members), so
-// the bits are too.
+// Partials and their order are those of an all-reduce (rank_tree.h, over hosts of over members),
+// and so are the bits.
 //
 // Threads: the member's device.
-// Ownership: edges and memory are the plan's; tensors are the members', who wait for one another.
+// Ownership: edges and memory are the plan's; tensors belong to members that wait for one another.
 // Cost: docs/collectives.md. `own` has one message.
 #pragma once
 
@@ -25,10 +25,10 @@ class HostScatter {
  public:
   HostScatter(LaneView view, StreamEdges& edges, int64_t piece_bytes);
 
-  // `members`: of this host; must live until it is done. `poisoned`: one of them is.
+  // `members`: those of this host; must live until it is done. `poisoned`: whether one of them is.
   void begin(const HostMembers& members, bool poisoned);
   Progress advance();
-  // Once done: a member of any host is.
+  // Once done: whether a member of any host is poisoned.
   bool poisoned() const { return poisoned_; }
 
  private:
@@ -42,9 +42,9 @@ class HostScatter {
   bool find_partials(int64_t bytes);
   bool reads_own_in_place() const;
   void walk_parts_of(uint32_t host, SegmentWalk& walk) const;
-  // What this host's members come to of the next `stored` bytes of the walk, as partials.
+  // Combines the next `stored` bytes of the walk over this host's members, as partials.
   void reduce_here(SegmentWalk& walk, int64_t stored, std::byte* partial);
-  // Of so many bytes as they are stored.
+  // Bytes of the partial for that many stored bytes.
   int64_t partial_bytes(int64_t stored) const { return stored * widening_; }
 
   const LaneView view_;
@@ -54,13 +54,13 @@ class HostScatter {
   bool own_ready_ = false;
 
   const HostMembers* members_ = nullptr;
-  BlockShape shape_;  // Of the walks.
+  BlockShape shape_;  // Shape of the walks.
   DType dtype_ = DType::kF32;
-  int64_t size_ = 4, widening_ = 1;  // Of an element as it is stored; of a partial over that.
-  int64_t stored_max_ = 0;           // Of one message.
+  int64_t size_ = 4, widening_ = 1;  // Size of a stored element; size of a partial divided by it.
+  int64_t stored_max_ = 0;           // Limit for one message.
   bool poisoned_ = false;
   std::vector<Out> out_;  // By edge.
-  // Of the parts that are kept here: what is reduced next, and what is combined next.
+  // Walks over the parts that are kept here: what is reduced next, and what is combined next.
   SegmentWalk here_, in_;
   bool in_done_ = false;
   std::vector<const std::byte*> sources_, partials_;

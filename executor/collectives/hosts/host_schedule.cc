@@ -19,7 +19,7 @@ uint32_t reversed(uint32_t value, int bits) {
   return out;
 }
 
-// Walks the blocks that one host lies in, from itself to all hosts.
+// Walks the tree's blocks that contain one host, from the host alone to all hosts.
 class Maker {
  public:
   Maker(uint32_t hosts, uint32_t self, uint32_t chunks) : hosts_(hosts), self_(self) {
@@ -41,7 +41,7 @@ class Maker {
   uint32_t holders(uint32_t block) const {
     return std::min(std::bit_floor(block), schedule_.chunks);
   }
-  // Of holder `index` of so many.
+  // Part of holder `index` of `holders`.
   Part part(uint32_t holders, uint32_t index) const {
     const uint32_t each = schedule_.chunks / holders;
     const uint32_t first = each * reversed(index, std::countr_zero(holders));
@@ -94,12 +94,12 @@ class Maker {
     add({Kind::kCombine, block.first + index, kept.begin, kept.end, true});
   }
 
-  // What left holder `index` holds of the whole block.
+  // The part of the whole block that left holder `index` holds.
   Part kept_by_left(const Halves& block, uint32_t index) const {
     return part(block.halving ? 2 * block.left_holders : block.left_holders, index);
   }
 
-  // body(host, index) for the left holders that right holder `index` speaks with.
+  // body(host, index) for the left holders that right holder `index` exchanges with.
   template <class Body>
   static void for_each_left(const Halves& block, uint32_t index, Body body) {
     for (uint32_t i = index; i < block.left_holders; i += block.right_holders)

@@ -1,9 +1,9 @@
-// HostSchedule: what one host does, step by step, so that all hosts of a group learn what their
-// partials come to, combined in the tree of rank_tree.h over the hosts.
+// HostSchedule: the steps of one host in the combination of all hosts' partials, in the tree of
+// rank_tree.h over the hosts.
 //
-// A value is cut into chunks. In a block of hosts of the tree, holder i has what the block's hosts
-// come to for its part of the chunks. Two equal blocks are joined by halving: holder i of one and
-// holder i of the other exchange half of their part each. Where the blocks differ, the right one
+// A value is cut into chunks. In a block of hosts of the tree, holder i has the combination of the
+// block's hosts for its part of the chunks. Two equal blocks are joined by halving: holder i of one
+// and holder i of the other exchange half of their part each. If the blocks differ, the right one
 // sends all it has to the left one. When the whole is joined, the parts go back the same ways.
 //
 //   reduce(): for large values. 2^k hosts hold one chunk each: k steps there and k back, and every
@@ -13,7 +13,7 @@
 //             they have. Other numbers: up the tree to host 0, and down.
 //
 // Invariants
-//  - A host speaks with at most 2 ceil(log2(hosts)) others.
+//  - A host exchanges messages with at most 2 ceil(log2(hosts)) others.
 //  - In one schedule two hosts send at most one kSend and one kSendResult in each direction, and
 //    whoever sends to a host also receives from it, later in the same collective or at the same
 //    step. So where a message comes, the one of the collective before has been read (kSend,
@@ -34,12 +34,12 @@ struct HostStep {
     kCombine,     // The peer's partial with mine.
     kFinish,      // My partial of these chunks is the result.
     kSendResult,  // The result of these chunks.
-    kTake         // The same, of the peer's.
+    kTake         // The peer's result of these chunks.
   };
   Kind kind = Kind::kSend;
   uint32_t peer = 0;
   uint32_t begin = 0, end = 0;  // Chunks.
-  bool peer_left = false;       // kCombine: the peer's is the left operand.
+  bool peer_left = false;       // kCombine: the peer's partial is the left operand.
 };
 
 struct HostSchedule {

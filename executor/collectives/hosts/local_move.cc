@@ -12,7 +12,7 @@ std::byte* out_of(const CollectiveCall& call) {
   return static_cast<std::byte*>(call.tensors[0].out);
 }
 
-// Of `bytes` at `at`, those before `end`.
+// The number of the `bytes` bytes at `at` that are before `end`.
 int64_t kept(int64_t at, int64_t bytes, int64_t end) {
   return std::clamp<int64_t>(end - at, 0, bytes);
 }

@@ -1,8 +1,8 @@
-// What a member of a group does with the tensors of its own host: it copies, or reduces, what is
-// for it, and zeroes the padding of its own.
+// Operations of a member of a group on the tensors of its own host: it copies, or reduces, the
+// parts for it, and zeroes the padding of its own tensor.
 //
 // Threads: the member's device. Ownership: nothing is kept.
-// Cost: each byte that is for the member is read once, of a reduction once of each member.
+// Cost: each byte for the member is read once; in a reduction, once of each member.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,18 @@ struct HostMembers {
   std::vector<const std::byte*> in;  // Their tensors, or copies.
 };
 
-// Into the tensor of member `self` of them. Returns the bytes that were read of other members'.
+// Copies into the tensor of member `self`. Returns the bytes that were read from other members.
 int64_t take_from_host(const HostMembers& members, uint32_t self, uint32_t group_size);
-// The same of a reduce-scatter whose members all are of this host.
+// The same for a reduce-scatter whose members are all on this host.
 int64_t reduce_own_part(const HostMembers& members, uint32_t self, uint32_t group_size);
 
-// Of what is written in parts: before anybody writes there.
+// Zeroes the padding of a tensor that is written in parts; called before any member writes there.
 void zero_padding(const CollectiveCall& call, uint32_t rank);
-// Behind the rows that come: once it is known how many.
+// Zeroes the space behind the rows that come; called once their number is known.
 void zero_behind_rows(const CollectiveCall& call, uint32_t group_size);
 
-// Writes bytes [begin, end) of the block, which lie together in `from`, to where they are in `out`.
+// Writes bytes [begin, end) of the block, which are contiguous in `from`, to their offsets in
+// `out`.
 void scatter_into(const Block& block, int64_t begin, int64_t end, const std::byte* from,
                   std::byte* out);
 

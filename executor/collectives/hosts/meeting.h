@@ -1,12 +1,12 @@
-// HostMeeting: where the members of a group that belong to one host meet: memory of that host,
-// which all of them read and no peer writes.
+// HostMeeting: the rendezvous of the members of a group on one host: memory of that host, which all
+// of them read and no peer writes.
 //
-// Each member has a post, which only it writes. Counters hold the number of the collective that has
-// come so far and only grow. What a member says with a post has two places, by the parity of that
-// number: a member that is one collective ahead never overwrites what a slower one still reads.
-// Whoever raises a counter last rings the others.
+// Each member has a post (a slot), which only it writes. Counters hold the number of the latest
+// collective and only grow. The values in a post have two copies, used by the parity of that
+// number: a member that is one collective ahead never overwrites a value that a slower one still
+// reads. The member that raises a counter last rings the others.
 //
-// Threads: counters are atomic; the rest is published by them.
+// Threads: counters are atomic; they publish the rest.
 // Ownership: shared by the members.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace gangway {
 
-// What all members learn in an exchange.
+// The values that all members learn in an exchange.
 struct Agreed {
   uint64_t least = ~uint64_t{0}, most = 0;
   bool poisoned = false;
@@ -36,18 +36,18 @@ struct Agreed {
 };
 
 struct alignas(64) Post {
-  std::atomic<uint64_t> published{0};  // My word and my tensors stand.
+  std::atomic<uint64_t> published{0};  // My word and my tensors are set.
   uint64_t words[2] = {0, 0};
   bool poisoned[2] = {false, false};
-  const Bucket* bucket = nullptr;                // Until I have raised `reduced`.
-  const CollectiveCall* call = nullptr;          // The same, of a kind that has no bucket.
+  const Bucket* bucket = nullptr;                // Valid until I have raised `reduced`.
+  const CollectiveCall* call = nullptr;          // The same, for a kind that has no bucket.
   alignas(64) std::atomic<uint64_t> reduced{0};  // My part of the result is in all tensors.
-  bool failed[2] = {false, false};               // Published by it: a member was poisoned.
+  bool failed[2] = {false, false};               // Published by `reduced`: a member was poisoned.
 };
 
 class HostMeeting {
  public:
-  // `small_bytes`: of the largest bucket that is copied to be read.
+  // `small_bytes`: size of the largest bucket that is copied to be read.
   HostMeeting(std::vector<Bell> bells, int64_t small_bytes)
       : size_(static_cast<uint32_t>(bells.size())),
         bells_(std::move(bells)),
@@ -55,14 +55,14 @@ class HostMeeting {
         small_stride_(align_up(small_bytes, kLineBytes)),
         small_(bytes(size_, small_bytes)) {}
 
-  // Of memory, beside what is constant.
+  // Memory that a meeting needs, besides a constant amount.
   static size_t bytes(uint32_t members, int64_t small_bytes) {
     return static_cast<size_t>((2 * members + 1) * align_up(small_bytes, kLineBytes));
   }
 
   uint32_t size() const { return size_; }
   Post& post(uint32_t member) { return posts_[member]; }
-  // Where a member lays a small bucket for the others.
+  // Where a member copies a small bucket for the others.
   std::byte* small(uint32_t member, uint64_t sequence) {
     return small_.data() + small_stride_ * (2 * member + (sequence & 1));
   }
@@ -73,7 +73,7 @@ class HostMeeting {
     }
     return true;
   }
-  // In the one order of these stores and loads the last member sees all the others.
+  // These stores and loads have one order, so the last member sees the counters of all others.
   void tell(uint32_t member, std::atomic<uint64_t> Post::* counter, uint64_t value) {
     if (size_ == 1) return (posts_[member].*counter).store(value, std::memory_order_release);
     (posts_[member].*counter).store(value, std::memory_order_seq_cst);
@@ -85,7 +85,7 @@ class HostMeeting {
     }
   }
 
-  // What member 0 has learned of the other hosts, for the collective of that number.
+  // The result of member 0's exchange with the other hosts, for the collective of that number.
   struct alignas(64) Answer {
     std::atomic<uint64_t> given{0};
     Agreed agreed;

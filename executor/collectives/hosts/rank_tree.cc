@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kBlock = 1024;
 
-// How an element is held in memory and in a sum.
+// Types of an element in memory and in a sum.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -39,7 +39,7 @@ struct Add {
     }
   }
 };
-// A NaN stays.
+// Keeps a NaN.
 struct Max {
   template <class T>
   T operator()(T a, T b) const {
@@ -55,7 +55,8 @@ struct Min {
 
 using Sources = std::span<const std::byte* const>;
 
-// Elements [begin, begin + n) of all sources, n at most kBlock. Nested as deep as the tree.
+// Combines elements [begin, begin + n) of all sources, n at most kBlock. Recurses as deep as the
+// tree.
 template <class Form, class Combine>
 void tree(Sources sources, int64_t begin, int64_t n, typename Form::Sum* out, Combine combine) {
   const auto at = [&](size_t r) {

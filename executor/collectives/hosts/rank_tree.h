@@ -3,9 +3,9 @@
 //
 //   7 members:  ((0 1) (2 3)) ((4 5) 6)     the left part is the largest power of two below n
 //
-// So members 8 to 15 of many are a subtree of their own, which one host can combine alone. A
-// *partial* is what such a subtree comes to, before it is rounded: bf16 is combined in f32 and
-// rounded once, at the end; all else in its own type (i32 wraps). Max and min keep NaN.
+// Members 8 to 15 of many are thus a subtree of their own, which one host can combine alone. A
+// *partial* is the result of such a subtree before it is rounded: bf16 is combined in f32 and
+// rounded once, at the end; all other types in themselves (i32 wraps). Max and min keep NaN.
 //
 // Threads: pure.
 // Cost: one pass over the sources, in blocks that stay in the first-level cache.
@@ -22,13 +22,13 @@ namespace gangway {
 // Bytes of one element of a partial.
 int64_t partial_bytes_of(DType dtype);
 
-// The tree over `sources`, elements as stored, into each of `outs`, which may be sources.
+// Writes the tree over `sources`, elements as stored, to each of `outs`, which may be sources.
 void reduce_ranks(DType dtype, Reduction reduction, std::span<const std::byte* const> sources,
                   std::span<std::byte* const> outs, int64_t elements);
-// The same, not rounded.
+// The same, but not rounded.
 void reduce_to_partial(DType dtype, Reduction reduction, std::span<const std::byte* const> sources,
                        std::byte* partial, int64_t elements);
-// Both are partials; `out` may be one of them.
+// Both operands are partials; `out` may be one of them.
 void combine_partials(DType dtype, Reduction reduction, const std::byte* left,
                       const std::byte* right, std::byte* out, int64_t elements);
 // The tree over partials, rounded; `out` is none of them.

@@ -1,8 +1,8 @@
 // Segments: the parts of blocks that one lane moves between two hosts, in an order that both know,
-// cut into messages where one is full.
+// cut into messages when one is full.
 //
-// Every block is cut in as many ranges as there are lanes, and lane i has range i of each. So what
-// a lane has received lies where the same lane finds it, when it is to be sent on.
+// Every block is cut into as many ranges as there are lanes, and lane i has range i of each. Data
+// that a lane has received is thus found by the same lane when it is to be sent on.
 //
 // Threads: values. Cost: a walk keeps its capacity.
 #pragma once
@@ -21,7 +21,7 @@ struct ByteRange {
   int64_t begin = 0, end = 0;
 };
 
-// Of so many bytes, the range of a lane: whole lines, but for the end.
+// The range of a lane of `bytes` bytes: whole lines, except at the end.
 inline ByteRange range_of_lane(int64_t bytes, uint32_t lane, uint32_t lanes) {
   if (lanes == 1) return {0, bytes};
   const auto cut = [&](uint32_t index) {
@@ -34,9 +34,9 @@ struct Segment {
   static constexpr uint32_t kAllMembers = ~uint32_t{0};
 
   Block block;
-  ByteRange range;  // Of the block.
-  // Of this host, by index: whose tensor is read or written. All of them: they get the same, and
-  // what is sent on is read where it was received.
+  ByteRange range;  // Range of the block.
+  // Index of the member of this host whose tensor is read or written. kAllMembers: all members get
+  // the same, and data that is sent on is read where it was received.
   uint32_t member = 0;
 };
 
@@ -54,18 +54,18 @@ class SegmentWalk {
     bytes_ += bytes;
     left_ += bytes;
   }
-  // From the first segment again.
+  // Begins with the first segment again.
   void restart() {
     next_ = 0;
     taken_ = 0;
     left_ = bytes_;
   }
-  // Bytes of what comes next, to the end.
+  // Bytes that are left, to the end.
   int64_t left() const { return left_; }
   bool done() const { return left_ == 0; }
 
-  // body(segment, begin, end) for the next so many bytes, at most those that are left: bytes of
-  // its block.
+  // body(segment, begin, end), in bytes of the segment's block, for the next `bytes` bytes, which
+  // must not be more than are left.
   template <class Body>
   void next(int64_t bytes, Body body) {
     left_ -= bytes;
@@ -85,7 +85,7 @@ class SegmentWalk {
  private:
   std::vector<Segment> segments_;
   size_t next_ = 0;
-  int64_t taken_ = 0;  // Of the next one.
+  int64_t taken_ = 0;  // Bytes taken of the next one.
   int64_t bytes_ = 0, left_ = 0;
 };
 

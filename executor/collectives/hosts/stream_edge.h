@@ -1,6 +1,6 @@
-// StreamEdge: messages of at most `piece_bytes` between a member of a group on this host and one on
-// another host, both ways, which work on the same lane. Tensors of any size go over it piece by
-// piece; a message may be empty, and says whether its sender knows of a poisoned member.
+// StreamEdge: messages of at most `piece_bytes`, both ways, between a member of a group on this
+// host and one on another host, which work on the same lane. Tensors of any size go over it piece
+// by piece; a message may be empty, and says whether its sender knows of a poisoned member.
 //
 // Each of the two has an area in its own memory in which the other writes:
 //
@@ -9,14 +9,14 @@
 //   read      how many of mine the other has read: a place is written again when it was
 //   message   | flag | read | payload, up to 48 bytes | or payload on the lines behind the first |
 //
-// A flag is that of host_edge.h. Messages go to the two places in turn. Only what must go one way
-// has places for messages; `read` goes the other way.
+// A flag is that of host_edge.h. Messages use the two places in turn. An edge that is used one way
+// only has places for messages in that direction; `read` goes the other way.
 //
-// Who waits for room is woken by the release of any message but the last that goes one way in a
-// collective. That is enough. Each collective that uses the edge tells every host of all others, so
-// at the beginning of one, everything but the last collective's messages has been read. Its first
-// message thus waits for one that was not the last, if for any. Its second may wait for the last
-// one, but then its own first, which is read later, is not the last.
+// A sender that waits for room is woken by the release of any message except the last that goes one
+// way in a collective. That is enough. Each collective that uses the edge gives every host news of
+// all others, so at the beginning of one, every message has been read except those of the last
+// collective. The first message thus waits only for a message that was not the last. The second may
+// wait for the last one, but then its own first, which is read later, is not the last.
 //
 // Threads: the member's device. Ownership: memory is the plan's. Cost: a message is one put() and
 // one ring, and a signal back, with a ring if it was not the last.
@@ -39,12 +39,12 @@ class StreamEdge {
   }
 
   struct Ends {
-    uint32_t host = 0;  // Of the group's.
+    uint32_t host = 0;  // Index in the group.
     LinkClass link = LinkClass::kHost;
     PeerMemory* peer = nullptr;
-    uint32_t device = 0;  // Of the peer.
+    uint32_t device = 0;  // Device of the peer.
     const OwnMemory* memory = nullptr;
-    uint64_t there = 0, here = 0;  // Where the two areas begin.
+    uint64_t there = 0, here = 0;  // Offsets at which the two areas begin.
     int64_t piece_bytes = 0;
   };
   explicit StreamEdge(const Ends& ends)
@@ -54,15 +54,15 @@ class StreamEdge {
   LinkClass link() const { return ends_.link; }
   int64_t piece_bytes() const { return ends_.piece_bytes; }
 
-  // Whether the place of the next message may be written.
+  // Whether the place of the next message is free.
   bool has_room() {
     if (sent_ - read_there_ < 2) return true;
     read_there_ = word(0).load(std::memory_order_acquire);
     return sent_ - read_there_ < 2;
   }
-  // Where to write a message of so many bytes.
+  // Where to write a message of `bytes` bytes.
   std::byte* room(int64_t bytes) const { return to_ + place(sent_) + payload_at(bytes); }
-  // What was written there.
+  // Sends the message that was written there.
   void send(int64_t bytes, bool poisoned) {
     const uint64_t at = place(sent_++);
     std::memcpy(to_ + at + kReadAt, &read_, sizeof read_);
@@ -72,10 +72,10 @@ class StreamEdge {
     ends_.peer->ring(ends_.device);
   }
 
-  // The oldest message that was not read, and, if it is here, its payload of so many bytes.
+  // The oldest unread message, and, if it has arrived, its payload of `bytes` bytes.
   Arrived message() const { return arrived(word(place(read_)), read_ + 1); }
   const std::byte* payload(int64_t bytes) const { return from_ + place(read_) + payload_at(bytes); }
-  // It was read. `last`: of those that come in this collective.
+  // Gives the oldest message's place back. `last`: no other message comes in this collective.
   void release(bool last) {
     uint64_t read_there = 0;
     std::memcpy(&read_there, from_ + place(read_) + kReadAt, sizeof read_there);
@@ -87,13 +87,13 @@ class StreamEdge {
  private:
   static constexpr uint64_t kReadAt = sizeof(uint64_t), kPayloadAt = 2 * sizeof(uint64_t);
 
-  // A small one is in the line of its flag.
+  // A small message is in the line of its flag.
   static uint64_t payload_at(int64_t bytes) {
     return bytes <= kMessageHead - static_cast<int64_t>(kPayloadAt)
                ? kPayloadAt
                : static_cast<uint64_t>(kMessageHead);
   }
-  // In an area.
+  // Offset in an area.
   uint64_t place(uint64_t number) const {
     return kLineBytes + (number & 1) * static_cast<uint64_t>(kMessageHead + ends_.piece_bytes);
   }
@@ -105,10 +105,10 @@ class StreamEdge {
   std::byte* to_;  // The two areas.
   const std::byte* from_;
   uint64_t sent_ = 0, read_ = 0;
-  uint64_t read_there_ = 0;  // Of mine, as far as I know.
+  uint64_t read_there_ = 0;  // Number of my messages that the peer has read, as far as I know.
 };
 
-// Over which a member reaches the hosts that it speaks with.
+// The edges over which a member reaches the hosts that it exchanges with.
 using StreamEdges = std::vector<StreamEdge>;
 
 }  // namespace gangway
