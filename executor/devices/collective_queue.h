@@ -1,9 +1,9 @@
-// CollectiveQueue: the collectives that one call has begun in one group of devices, and that run
-// beside the steps behind them. They end in their order; at most one of them is with the group
-// (Collective), the others wait for it.
+// CollectiveQueue: the collectives that one call has begun in one group of devices, and that
+// overlap with later steps. They end in their order; at most one of them has been begun on the
+// group (Collective), the others wait for it.
 //
-// Threads: the device's. Ownership: keeps the lists of tensors; what they point to is the call's.
-// Cost: keeps its capacity, so that a run allocates nothing.
+// Threads: the device's. Ownership: keeps the lists of tensors; the memory that they point to is
+// the call's. Cost: keeps its capacity, so that a run allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +18,24 @@ namespace gangway {
 class CollectiveQueue {
  public:
   struct Item {
-    CollectiveCall call;  // Of `tensors`.
+    CollectiveCall call;  // Its tensors are `tensors`.
     std::vector<CollectiveTensor> tensors;
     uint32_t step = 0;
-    bool begun = false;    // It is with the group.
-    bool met = false;      // All members have come, and it is done but for modelled time.
-    int64_t bytes = 0;     // What it moves at most.
+    bool begun = false;    // It has been begun on the group.
+    bool met = false;      // All members have begun it, and only modelled time is left.
+    int64_t bytes = 0;     // Limit of the bytes that it moves.
     int64_t begun_ns = 0;  // For a timeline.
-    int64_t end_ns = 0;    // Of a modelled device: when it is done; 0: it is.
-    bool waited = false;   // The device has told its timer that it waits for it.
-    bool is_gap = false;   // It is none: the one that would stand here has been passed over.
+    int64_t end_ns = 0;    // On a modelled device: when it is done; 0: it is done.
+    bool waited = false;   // The device's timer knows that the device waits for it.
+    bool is_gap = false;   // It is a placeholder for a collective that has been passed over.
   };
 
   size_t size() const { return size_; }
-  // The oldest is number 0.
+  // Index 0 is the oldest.
   Item& at(size_t index) { return items_[(first_ + index) % items_.size()]; }
   const Item& at(size_t index) const { return items_[(first_ + index) % items_.size()]; }
 
-  // The newest; the caller fills it in.
+  // Adds the newest, which the caller fills in.
   Item& push() {
     if (size_ == items_.size()) grow();
     ++size_;

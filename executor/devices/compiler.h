@@ -1,14 +1,13 @@
-// Compiler: compiles the functions of plans that are being installed, and those by which a step is
-// diagnosed; on a thread of its own where a device's compile() blocks, so that the reactor answers
-// meanwhile.
+// Compiler: compiles the functions of plans that are being installed, and the functions that
+// diagnose a step. It uses a thread of its own if a device's compile() blocks, so that the reactor
+// answers meanwhile.
 //
-// Jobs are done one after another, in their order. What no device blocks for, and all that a
-// simulation compiles, is compiled at once, on the reactor, so that a simulation stays
-// deterministic.
+// Jobs are done one after another, in their order. A job that blocks no device is compiled at once,
+// on the reactor, and so is every job in a simulation, which stays deterministic.
 //
 // Threads: the reactor's; parts are compiled on the compiler's.
 // Ownership: devices outlive stop().
-// Errors: what a device's compile() threw, in the job.
+// Errors: the job has the error that a device's compile() threw.
 // Cost: stop() waits for the function that is being compiled.
 #pragma once
 
@@ -32,7 +31,7 @@
 
 namespace gangway {
 
-// Functions of one plan. One compilation serves all devices that are alike.
+// Functions of one plan. Devices of one family share a compilation.
 struct CompileJob {
   struct Part {
     Device* device = nullptr;
@@ -40,19 +39,19 @@ struct CompileJob {
     std::shared_ptr<const CompiledFunction> made;
   };
 
-  // Once for each `number` and family of devices.
+  // Adds one part for each `number` and family of devices.
   void add(uint32_t number, Device& device, const LocalFunction& local);
-  // What add() was given for this number and device, and what was compiled of it; null: nothing was
-  // added.
+  // The arguments of add() for this number and device, and the function compiled from them; null if
+  // nothing was added.
   const Part* part(uint32_t number, const Device& device) const;
   std::shared_ptr<const CompiledFunction> made(uint32_t number, const Device& device) const;
 
   std::vector<Part> parts;
-  std::map<std::pair<uint32_t, const void*>, size_t> index;  // Of parts.
+  std::map<std::pair<uint32_t, const void*>, size_t> index;  // Index into `parts`.
   std::optional<Error> error;
-  // On the reactor, unless the job was dropped.
+  // Called on the reactor, unless the job was dropped.
   std::function<void(const CompileJob&)> done;
-  std::atomic<bool> dropped{false};  // Set on the reactor: its result is not needed any more.
+  std::atomic<bool> dropped{false};  // Set on the reactor: the result is not needed any more.
 };
 
 class Compiler {
@@ -63,7 +62,7 @@ class Compiler {
   Compiler(const Compiler&) = delete;
 
   void compile(const std::shared_ptr<CompileJob>& job);
-  // Ends the compiler. Jobs that are not done are dropped.
+  // Ends the compiler and drops jobs that are not done.
   void stop();
 
  private:

@@ -9,7 +9,7 @@
 namespace gangway {
 namespace {
 
-// Works that were chained newest first, oldest first.
+// Turns a chain of works that begins with the newest into one that begins with the oldest.
 Work* reversed(Work* newest, Work* Work::* next) {
   Work* oldest = nullptr;
   while (newest != nullptr) {
@@ -35,7 +35,7 @@ bool share_a_state(const Work& a, const Work& b) {
   return false;
 }
 
-// Ranks of one run have the same tickets, and places of their own.
+// Ranks of one run have the same tickets, and separate parts of a region.
 bool lie_over_one_another(const Work& a, const Work& b) {
   return a.region() != nullptr && a.region() == b.region() && a.ticket() != b.ticket();
 }
@@ -113,8 +113,8 @@ int64_t LaneQueue::brief_ns(int64_t limit_ns) {
   return sum_ns;
 }
 
-// What is lower than a ticket that was seen had been pushed, and granted, before: whatever was
-// missed is there now.
+// Works with lower tickets than one that was seen had been pushed, and granted, before it, so they
+// can all be found now.
 bool LaneQueue::missed_candidates() const {
   if (candidates_.empty()) return false;  // A ring comes.
   if (incoming_.load(std::memory_order_acquire) != nullptr) return true;
@@ -142,7 +142,7 @@ void LaneQueue::find_candidates() {
   });
 }
 
-// The candidates before it wait.
+// Whether the candidates before it, which wait, let it go on.
 bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) const {
   for (size_t i = 0; i < passed_over_; ++i) {
     const Work& before = *candidates_[i].work;
@@ -158,7 +158,8 @@ bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) cons
                       });
 }
 
-// One piece of what holds the device, or of another rank that it lets go on. False: they wait.
+// Advances one piece of the work that holds the device, or of another rank that it lets go on.
+// False: they wait.
 bool LaneQueue::advance_held(Turn& turn) {
   turn.until_ticket = 0;
   turn.alone = false;
@@ -166,7 +167,7 @@ bool LaneQueue::advance_held(Turn& turn) {
   return advance_beside(turn);
 }
 
-// One piece of another rank that the holder lets go on. False: none can.
+// Advances one piece of another rank that the holder lets go on. False: none can go on.
 bool LaneQueue::advance_beside(Turn& turn) {
   const Candidate holder = holder_;
   turn.until_ticket = 0;
@@ -183,7 +184,7 @@ bool LaneQueue::advance_beside(Turn& turn) {
   return false;
 }
 
-// One piece of the lowest ticket that can go on. False: all wait.
+// Advances one piece of the lowest ticket that can go on. False: all wait.
 bool LaneQueue::advance_one(Turn& turn) {
   if (holder_.work != nullptr) return advance_held(turn);
   find_candidates();
@@ -191,19 +192,19 @@ bool LaneQueue::advance_one(Turn& turn) {
   for (passed_over_ = 0; passed_over_ < candidates_.size(); ++passed_over_) {
     const Candidate candidate = candidates_[passed_over_];
     if (!may_go_on(candidate, turn.device)) continue;
-    // Those that wait may go on after any piece, so they are looked at again then.
+    // The works that wait may go on after any piece, so they are tried again then.
     const bool last = passed_over_ + 1 == candidates_.size();
     turn.until_ticket = passed_over_ > 0 ? 0 : last ? kNoTicket : candidates_[1].ticket;
     if (advance(candidate, turn) != Progress::kPending) return true;
     if (holder_.work != nullptr) return advance_beside(turn);
-    // It may have come further before it waited, and then others wait for it no more.
+    // It may have advanced before it waited, and then no longer blocks others.
     if (candidate.work->ticket() != candidate.ticket) return true;
   }
   return false;
 }
 
 Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
-  const Candidate going = candidate;  // It may be the holder's own record.
+  const Candidate going = candidate;  // A copy, since `candidate` may be the holder's own record.
   turn.device.at_work = going.work;
   const Progress progress = going.work->advance(turn);
   const bool holds = progress == Progress::kPending && going.work->holds() != Hold::kNothing;

@@ -1,4 +1,4 @@
-// LaneQueue: what one device does: the runs of several programs, piece by piece, by ticket.
+// LaneQueue: the schedule of one device: the runs of several programs, piece by piece, by ticket.
 //
 // Each rank of an installed plan that the device runs has a lane on it. The works of a lane follow
 // one another, since they share the rank's memory. Among lanes the lowest ticket goes first; a lane
@@ -6,10 +6,10 @@
 // of another one. Works without a lane (initialisers, copies to and from clients) wait for no other
 // work of this kind.
 //
-// Three things keep the order of tickets even where the lower one waits:
-//  - works that share a state: what has the higher ticket sees what the lower one left there;
-//  - works of different plans that lie over one another (Work::region()): each has its tickets
-//    whole, so that what has the higher one begins when the lower one has ended;
+// Three rules keep the order of tickets even if the work with the lower ticket waits:
+//  - works that share a state: the higher ticket sees the state that the lower one left;
+//  - works of different plans that share memory (Work::region()): each gets all its tickets at
+//    once, so the one with the higher ticket begins when the lower one has ended;
 //  - on a device whose collectives hold it (Device::collectives_hold()), a collective begins only
 //    when all with lower tickets has been done, or launched. Otherwise that would wait behind the
 //    collective, whose other members may wait for it: two devices that begin two collectives in
@@ -22,11 +22,10 @@
 // A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks
 // when no work can go on; a simulated one inline on the reactor. So the same work runs on both.
 //
-// Threads: push() anywhere; advance() and brief_ns() by one thread at a time, the device's or that
-// which serves the device for it. Nothing throws on it.
-// Ownership: a lane outlives the works that were pushed to it; of a work: work/work.h.
-// Cost: push 10-20 ns; a piece costs 20 ns and as much again for each lane that waits. Nothing is
-// allocated once as many lanes were busy before.
+// Threads: push() anywhere; advance() and brief_ns() by one thread at a time: the device's or the
+// one that serves the device for it. They do not throw.
+// were pushed to it; works: see work/work.h. Cost: push 10-20 ns; a piece costs 20 ns, and 20 ns
+// for each lane that waits. It allocates nothing once as many lanes were busy before.
 #pragma once
 
 #include <atomic>
@@ -57,22 +56,22 @@ class LaneQueue {
   ~LaneQueue() { drop(); }
   LaneQueue(const LaneQueue&) = delete;
 
-  // Without a lane: a task.
+  // Pushes a work to a lane, or, without one, as a task.
   void push(Work& work, Lane* lane = nullptr);
-  // Runs what can run. kPending: a work waits for a ring or for turn.wake_at_ns; kDone: nothing is
-  // left.
+  // Runs the works that can run. kPending: a work waits for a ring or for turn.wake_at_ns; kDone:
+  // none is left.
   Progress advance(Turn& turn);
-  // What all works that are there take together by the cost model, where none of them needs others;
-  // kNever: one does, or it is more than `limit_ns`.
+  // Time that all queued works take together by the cost model, if none of them needs others;
+  // kNever: one does, or the time is more than `limit_ns`.
   int64_t brief_ns(int64_t limit_ns);
   // Retires the works that are left as not done. Called once the device's thread has ended.
   void drop();
 
  private:
-  // The work that a lane, or a task, would go on with.
+  // The work that is next in a lane, or a task.
   struct Candidate {
     uint64_t ticket = 0;
-    size_t place = 0;  // Among those of one ticket: tasks, in the order in which they came.
+    size_t place = 0;  // Order among equal tickets: for tasks, that in which they were pushed.
     Work* work = nullptr;
     Lane* lane = nullptr;
   };
@@ -92,10 +91,10 @@ class LaneQueue {
   std::vector<Lane*> lanes_;              // Those with works.
   std::vector<Work*> tasks_;              // Oldest first.
   std::vector<Candidate> candidates_;     // Ascending by ticket.
-  size_t passed_over_ = 0;                // So many of them wait.
-  // Set: this work waits and keeps the device; only what its Hold allows is advanced.
+  size_t passed_over_ = 0;                // Number of candidates that wait.
+  // If set, this work waits and keeps the device; only works that its Hold allows are advanced.
   Candidate holder_;
-  Work* settling_ = nullptr;  // Done, but for what they started: oldest first.
+  Work* settling_ = nullptr;  // Works that are done, except for what they started: oldest first.
   Work* settling_last_ = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// Task: a Work that runs one function, for what is rare: initialisers, copies to and from clients.
+// Task: a Work that runs one function, for rare work: initialisers, copies to and from clients.
 //
-// `end` is called once what the function started is done, with what went wrong, or null.
+// `end` is called once all that the function started is done, with its error, or null.
 // Threads: created on any thread; runs on the device's; deletes itself.
 // Errors: the functions must not throw.
 //
@@ -17,8 +17,8 @@
 
 namespace gangway {
 
-// Where a task comes among the other works: after all lower tickets that share `state`, and before
-// all higher ones; after what is in `lane`. Without: as soon as it can run.
+// Order of a task among the other works: after all lower tickets that share `state`, and before all
+// higher ones; after the works in `lane`. Without them: as soon as it can run.
 struct TaskOrder {
   uint64_t ticket = 0;
   const void* state = nullptr;

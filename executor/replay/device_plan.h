@@ -28,7 +28,7 @@ namespace gangway {
 
 enum class EntryKind : uint8_t { kCall, kCommit, kSource, kSend, kReceive, kGate };
 
-// A place in a call's frame that changes with each run.
+// A base of a call's frame that changes with each run.
 struct Patch {
   uint32_t base = 0;   // Index into CallFrame::bases.
   uint32_t value = 0;  // Plan value.
@@ -36,20 +36,20 @@ struct Patch {
 
 struct Entry {
   EntryKind kind = EntryKind::kCall;
-  uint32_t node = 0;           // Of the plan; kCommit: of its call, whose frame it goes on with.
+  uint32_t node = 0;           // Node of the plan; kCommit: the call whose frame it goes on with.
   uint32_t plan_node = kNone;  // kCommit: its own node.
   const CompiledFunction* function = nullptr;
   uint32_t begin = 0, end = 0;    // kCall, kCommit: steps of one section.
   bool meets_others = false;      // It has a collective, or is the gate.
   uint32_t finite_value = kNone;  // kCall: the plan value that must be finite.
-  bool guarded = false;      // kCall, its last section: what it will commit must be finite too.
+  bool guarded = false;      // kCall, its last section: values to be committed must be finite too.
   uint32_t value = kNone;    // kSource, kSend: the plan value that moves.
   uint32_t channel = kNone;  // kSend, kReceive.
   uint32_t source = kNone;   // kSource: index into Plan::sources.
-  bool first = true;         // kCall: its first section. What follows is that one's.
+  bool first = true;         // kCall: its first section; the fields below are only set there.
   std::vector<Patch> patches;
-  std::vector<uint32_t> arguments;       // Plan::inputs that it reads.
-  std::vector<Collective*> collectives;  // As the function's collective_needs().
+  std::vector<uint32_t> arguments;       // Indices into Plan::inputs that it reads.
+  std::vector<Collective*> collectives;  // In the order of the function's collective_needs().
 };
 
 struct DeviceOutput {
@@ -59,11 +59,11 @@ struct DeviceOutput {
   bool small = false;  // Replicated, small, and this is the lowest device that has it.
 };
 
-// A slice of which this host tells the controller how far its devices are and how long they were
-// busy: the first device of the slice is one of its own.
+// A slice for which this host reports to the controller how far its devices are and how long they
+// were busy: the first device of the slice is one of its own.
 struct ToldSlice {
   uint32_t slice = 0;
-  std::vector<uint32_t> ended;  // By how many entries have ended: the positions that have.
+  std::vector<uint32_t> ended;  // By number of entries that have ended: positions that have.
 };
 
 struct DevicePlan {
@@ -79,36 +79,36 @@ struct DevicePlan {
   // nodes; kNone, or empty: not here.
   std::vector<std::vector<uint32_t>> entry_at;
   std::vector<uint32_t> entry_in_order;
-  std::vector<ToldSlice> told_slices;   // None on a discrete device: what is launched is not done.
-  std::vector<uint32_t> told_slice_of;  // By entry: which of these it is in; kNone: in none.
+  std::vector<ToldSlice> told_slices;   // None on a discrete device: a launched entry is not done.
+  std::vector<uint32_t> told_slice_of;  // By entry: index into told_slices; kNone: in none.
   mutable RunId last_committed;         // The device's thread's.
   mutable Lane lane;
-  std::vector<const void*> shared_states;  // Those of `states` that are there.
+  std::vector<const void*> shared_states;  // Those of `states` that are set.
   PlanId id;
-  std::shared_ptr<OrderLog> order_log;  // Null: nobody looks.
+  std::shared_ptr<OrderLog> order_log;  // Null: nothing is logged.
   std::vector<DeviceOutput> outputs;
   std::vector<Box> source_parts;  // By Plan::sources: the device's part; empty: not here.
   std::vector<TransferChannel> channels;
-  std::vector<std::shared_ptr<void>> pins;  // Of the segments that the channels lie in.
+  std::vector<std::shared_ptr<void>> pins;  // Pin the segments of the channels.
   std::vector<std::unique_ptr<Collective>> collectives;
   Collective* gate = nullptr;
 
-  BufferPtr arena;  // Of an overlaid plan: what initialisers work in; null once they have ended.
+  BufferPtr arena;  // Overlaid plan: arena of the initialisers; null once they have ended.
   std::shared_ptr<OverlayRegion> region;  // Null: the plan is not overlaid here.
   std::shared_ptr<std::byte> overlaid;    // Its arena, in the region.
   BufferPtr slots;                        // slot_bytes for each run in flight.
-  BufferPtr meeting_place;                // What collectives work in; null: nothing.
-  HostMemory staging;                     // The same in host memory; null where the slots are.
-  BufferPtr inboxes;                      // What comes over links; null: nothing.
+  BufferPtr meeting_place;                // Staging of collectives; null: none.
+  HostMemory staging;                     // Slots in host memory; null if the slots are.
+  BufferPtr inboxes;                      // Values received over links; null: none.
   std::vector<BufferPtr> states;          // By value.
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
   std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
-  int64_t modelled_ns = kNever;                           // Of a run, as Work says it; and this.
+  int64_t modelled_ns = kNever;                           // Of a run; see Work. Also the next.
   bool needs_others = true;
   int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.
 
   std::byte* arena_data() const { return region != nullptr ? overlaid.get() : arena->data(); }
-  // Of a tensor of this host: whether its part lies here.
+  // Whether a shard of a tensor on this host is on this device and rank.
   bool holds(const Shard& shard) const {
     return shard.device == member.device && shard.rank == member.rank;
   }

@@ -99,7 +99,7 @@ void DeviceRun::bind(Inputs inputs) {
   }
 }
 
-// Once in a run: what its entries read does not change while they read it.
+// Called once in a run: arguments do not change while entries read them.
 void DeviceRun::write_inline(size_t input) {
   const uint32_t value = plan_.plan->inputs[input];
   const std::vector<std::byte>& bytes = *inputs_.inline_bytes[input];

@@ -2,19 +2,19 @@
 // run to run.
 //
 // Life: idle -> bind() host side -> enqueued -> granted, part by part, and advance()d by the device
-// -> finished, told to the reactor by mail -> idle. An entry begins only when it has its ticket.
-// The first error poisons a run: the rest of it is skipped, except collectives, transfers and the
-// gate, which pass the flag on. A run that the gate has let pass always commits.
+// -> finished, reported to the reactor by mail -> idle. An entry begins only when it has its
+// ticket. The first error poisons a run: the rest of it is skipped, except collectives, transfers
+// and the gate, which pass the flag on. A run that the gate has let pass always commits.
 //
 // On a discrete device entries are launched ahead; an entry that must know that they are done (a
 // send, the gate) waits for a mark. When a launch behind the gate fails, the run's states are lost.
 //
 // Threads: bind() and the accessors on the reactor thread while idle; grant(), cancel() and
-// abandon() from there at any time; advance() on the device's.
+// abandon() on it at any time; advance() on the device's.
 // Ownership: it holds the buffers it was bound to until it is idle again.
 // Cost: 15-40 ns an entry, plus its steps. On a CPU device advance() allocates nothing for a run
-// that is granted whole. Elsewhere the end of a section posts a mail, and a card's collective lists
-// its parts.
+// that gets all its tickets at once. Otherwise the end of a section posts a mail, and a card's
+// collective lists its parts.
 #pragma once
 
 #include <atomic>
@@ -38,16 +38,18 @@ class DeviceRun final : public Work {
     virtual ~Listener() = default;
     // Reactor thread.
     virtual void device_done(DeviceRun& run) = 0;
-    // Sections have ended, of a run that is granted section by section.
+    // Sections of a run that is granted section by section have ended.
     virtual void sections_ended(DeviceRun& run) = 0;
-    // What a diagnosis on a device of `plan` runs; calls job->done also when it can't be compiled.
+    // Compiles the functions for a diagnosis on a device of `plan`; calls job->done also when they
+    // can't be compiled.
     virtual void compile_unfused(const DevicePlan& plan,
                                  const std::shared_ptr<CompileJob>& job) = 0;
 
-    const std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // False: it is going away.
+    // False: it is being destroyed.
+    const std::shared_ptr<bool> alive = std::make_shared<bool>(true);
   };
 
-  // `slot`: which of the plan's runs in flight this record is.
+  // `slot`: index of this record among the plan's runs in flight.
   DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Listener& listener);
 
   struct Inputs {
@@ -59,19 +61,19 @@ class DeviceRun final : public Work {
     std::vector<const std::vector<std::byte>*> inline_bytes;
     std::vector<BufferPtr> outputs;      // By Plan::outputs; null where absent.
     std::vector<EventPtr> sources;       // By Plan::sources; null where absent.
-    std::shared_ptr<const Error> error;  // Poisoned before it begins.
+    std::shared_ptr<const Error> error;  // Set: poisoned before it begins.
   };
   void bind(Inputs inputs);
   // Host-side work of one entry: fills the frame's bases that changed.
   void fill_frame(const Entry& entry);
-  // Sequential dispatch: a source is filled from now on, before its entry is granted.
+  // Sequential dispatch: sets the event of a source, which is filled before its entry is granted.
   void set_source(size_t source, EventPtr filled) { inputs_.sources[source] = std::move(filled); }
-  // Gives the entries at these positions their tickets. Whether more can run now.
+  // Gives the entries at these positions their tickets. Returns whether more can run now.
   bool grant(const GrantRange& range);
 
   void cancel(std::shared_ptr<const Error> error);
-  // Ends the run where it is without waiting for peers, and every later run at once. Only for when
-  // the plan is removed or a peer is lost.
+  // Ends the run where it is without waiting for peers, and every later run at once. Only for a
+  // plan that is removed or a lost peer.
   void abandon() { abandoned_.store(true, std::memory_order_release); }
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
 
@@ -90,24 +92,25 @@ class DeviceRun final : public Work {
   RunId run() const { return run_; }
   const std::shared_ptr<const Error>& error() const { return error_; }
   bool culprit() const { return culprit_; }
-  // How far it is with DevicePlan::told_slices[i], and how long it was busy with that. Any thread.
+  // The progress in DevicePlan::told_slices[i], and the time that the device was busy with it. Any
+  // thread.
   uint32_t positions_ended(size_t i) const { return clock_.positions_ended(i); }
   int64_t busy_ns(size_t i) const { return clock_.busy_ns(i); }
-  // What has ended so far is told; what ends from now on is news.
+  // All that has ended so far is reported; later ends are news.
   void news_told() { clock_.news_told(); }
-  // Where the host writes a value of this run.
+  // Host memory to which the host writes a value of this run.
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
   const DevicePlan& plan() const { return plan_; }
 
-  // How far it has come, for the reactor thread to look at while the device goes on: a number that
-  // changes whenever an entry begins or ends. An entry beyond the last: all are done but for what
-  // they launched on a discrete device.
+  // The run's progress, for the reactor thread to read while the device goes on: a number that
+  // changes whenever an entry begins or ends. An entry beyond the last means that all are done,
+  // except for what they launched on a discrete device.
   uint32_t progress() const { return progress_; }
   static uint32_t entry_of(uint32_t progress) { return progress / 2; }
   // Whether the entry has begun.
   static bool at_work(uint32_t progress) { return progress % 2 != 0; }
-  // The step at which the entry's call is; where it waits for another one, that.
+  // The step that the entry's call is at, or the other step that it waits for.
   uint32_t step(uint32_t entry) const {
     const CallFrame& frame = frames_[plan_.entries[entry].node];
     const uint32_t awaited = frame.awaited;
@@ -163,33 +166,33 @@ class DeviceRun final : public Work {
   Mailbox& mailbox_;
   Listener& listener_;
 
-  std::vector<std::byte*> values_;  // By plan value: where it lies in this run.
+  std::vector<std::byte*> values_;  // By plan value: its address in this run.
   std::vector<CallFrame> frames_;   // By node; only calls have bases.
   Inputs inputs_;
   RunId run_;
   bool active_ = false;
 
   SectionClock clock_;
-  std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Those before granted_ stand.
-  std::atomic<uint32_t> granted_{0};  // So many entries from the first on have tickets.
+  std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Entries before granted_ are final.
+  std::atomic<uint32_t> granted_{0};  // Number of entries, from the first on, that have tickets.
 
   SharedCounter progress_;
   uint32_t cursor_ = 0;
   bool started_ = false;
-  bool entered_ = false;  // The region that overlaid plans share.
+  bool entered_ = false;  // It is in the region that overlaid plans share.
   bool begun_ = false;    // The entry at the cursor has begun.
-  bool marked_ = false;   // `mark_` stands, and has not been reached.
+  bool marked_ = false;   // `mark_` is set, and has not been reached.
   Mark mark_ = 0;
   bool passed_ = false;  // The gate let the run commit.
   bool culprit_ = false;
   int64_t entry_start_ns_ = 0;
-  int64_t sent_at_ns_ = 0;  // On a modelled device: when what was sent last has arrived.
+  int64_t sent_at_ns_ = 0;  // On a modelled device: arrival of the last send.
   std::shared_ptr<const Error> error_;
   std::unique_ptr<Diagnosis> diagnosis_;
   std::atomic<bool> abandoned_{false};
   std::atomic<bool> cancel_wanted_{false};
   std::shared_ptr<const Error> cancel_error_;  // Written before cancel_wanted_.
-  // Host memory: whether something is not finite, then a small output for each of Plan::outputs.
+  // Host memory: whether a value is not finite, then a small output for each of Plan::outputs.
   HostMemory told_;
   uint32_t* not_finite_ = nullptr;
   std::byte* small_ = nullptr;

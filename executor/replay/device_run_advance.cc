@@ -1,4 +1,4 @@
-// The device's side of a run: how it goes from entry to entry.
+// The device's side of a run: it advances from entry to entry.
 #include <algorithm>
 #include <utility>
 
@@ -8,14 +8,15 @@
 
 namespace gangway {
 
-// Has no effect once this device has sent its word to the gate: the others commit because of it.
+// Has no effect once this device has sent its word to the gate, since the others commit because of
+// it.
 void DeviceRun::look_for_cancel(const Entry& entry) {
   if (passed_ || (begun_ && entry.kind == EntryKind::kGate)) return;
   if (!cancel_wanted_.load(std::memory_order_acquire)) return;
   poison(cancel_error_, true);
 }
 
-// Whether all that was started so far is done. What failed of it poisons the run.
+// Whether all that was started so far is done. A failure of it poisons the run.
 bool DeviceRun::landed(Turn& turn) {
   if (!turn.device.discrete()) return true;
   if (!marked_) mark_ = turn.device.mark();
@@ -29,13 +30,13 @@ bool DeviceRun::landed(Turn& turn) {
   return true;
 }
 
-// The runs and puts that fill them are launched, and not known to be done.
+// Whether runs and puts that fill the arguments are launched, but not known to be done.
 bool DeviceRun::arguments_settling() const {
   return std::any_of(inputs_.arguments.begin(), inputs_.arguments.end(),
                      [](const BufferPtr& buffer) { return buffer != nullptr && buffer->settling; });
 }
 
-// What it has read of a run or a put that failed since means nothing.
+// Values read from a run or a put that has failed since are not valid.
 void DeviceRun::look_at_arguments() {
   for (const BufferPtr& buffer : inputs_.arguments) {
     if (buffer != nullptr) look_at_failure(buffer->error);
@@ -68,8 +69,8 @@ void DeviceRun::begin(Turn& turn) {
          true);
 }
 
-// One that comes while another is inside would overwrite what that computes with. What was given up
-// before it began comes out of turn, and computes nothing.
+// A run that enters while another is inside would overwrite what that one computes with. A run that
+// was given up before it began comes out of order, and computes nothing.
 void DeviceRun::enter_region() {
   if (plan_.region == nullptr || abandoned()) return;
   entered_ = plan_.region->enter(run_);
@@ -93,7 +94,7 @@ Progress DeviceRun::advance(Turn& turn) {
   return progress;
 }
 
-// The time was for the entry at the cursor, if it has begun, or for the one before.
+// The time counts for the entry at the cursor, if it has begun, or for the one before.
 void DeviceRun::stop_clock(const Turn& turn) {
   const uint32_t last = begun_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
   const uint32_t entry = error_ == nullptr ? last : kNone;
@@ -112,12 +113,12 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     const bool abandoned = abandoned_.load(std::memory_order_acquire);
     if (!committing && abandoned) {
       if (sources_pending()) return Progress::kPending;
-      look_for_cancel(entry);  // Which may say why.
+      look_for_cancel(entry);  // The cancel may have the reason.
       poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was given up"),
              true);
       break;
     }
-    // No more tickets come for a run that was given up: its commit ends without.
+    // A run that was given up gets no more tickets: its commit ends without.
     if (!abandoned && cursor_ >= granted_.load(std::memory_order_acquire))
       return Progress::kPending;
     look_for_cancel(entry);
@@ -126,7 +127,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
     const bool beside = entry.kind == EntryKind::kCall && frames_[entry.node].beside_count > 0;
-    // What a run that was given up commits without a ticket has no place in the order.
+    // Entries that a run that was given up commits without a ticket have no place in the order.
     if (plan_.order_log != nullptr && cursor_ < granted_.load(std::memory_order_acquire))
       record_order(entry);
     progress_ = 2 * ++cursor_;
@@ -135,7 +136,8 @@ Progress DeviceRun::advance_entries(Turn& turn) {
       clock_.hold(false);
       stop_clock(turn);
     }
-    // What runs beside the next section was not joined, so nothing may come before that.
+    // Collectives that overlap with the next section were not joined, so no other work may come
+    // before it.
     if (!beside && over(turn)) return Progress::kMore;
   }
   progress_ = 2 * cursor_ + 1;
@@ -148,7 +150,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
 // Whether others may come before the entry at the cursor.
 bool DeviceRun::over(const Turn& turn) const {
   if (cursor_ == plan_.entries.size()) return false;
-  // Tickets that come now may be behind another's: the queue looks.
+  // Tickets that are granted now may be behind another's: the queue checks.
   if (cursor_ >= granted_.load(std::memory_order_acquire)) return true;
   // Others on the device may have got the tickets between.
   const bool gap = !turn.alone && tickets_[cursor_] != tickets_[cursor_ - 1] + 1;
@@ -156,7 +158,7 @@ bool DeviceRun::over(const Turn& turn) const {
 }
 
 // Whether the next section of the same call follows at once. Ranks that share a device go on only
-// with what has the ticket of the one that holds it.
+// with sections that have the ticket of the one that holds it.
 bool DeviceRun::goes_on(const Turn& turn) const {
   const uint32_t next = cursor_ + 1;
   if (next >= granted_.load(std::memory_order_acquire)) return false;
@@ -180,7 +182,7 @@ bool DeviceRun::meets_others() const {
   return cursor_ < plan_.entries.size() && plan_.entries[cursor_].meets_others;
 }
 
-// Where all ranks of a device wait in a collective it is the device's time once.
+// If all ranks of a device wait in a collective, the device's time counts once.
 bool DeviceRun::counts_hold() const {
   const Hold hold = holds();
   return hold == Hold::kAll || (hold == Hold::kOthers && plan_.member.rank == 0);
@@ -191,18 +193,18 @@ Hold DeviceRun::holds() const {
   const Entry& entry = plan_.entries[cursor_];
   if (entry.kind == EntryKind::kGate)
     return diagnosis_ == nullptr ? Hold::kNothing : diagnosis_->holds();
-  // What has not begun may wait for one that comes behind it on this device.
+  // An entry that has not begun may wait for one that comes behind it on this device.
   return begun_ ? frames_[entry.node].holds : Hold::kNothing;
 }
 
-// The feeder still writes into the run's slots.
+// Whether the feeder still writes to the run's slots.
 bool DeviceRun::sources_pending() const {
   return std::any_of(inputs_.sources.begin(), inputs_.sources.end(),
                      [](const EventPtr& event) { return event != nullptr && !event->ready(); });
 }
 
-// An entry's span begins where the one before it ended: its waiting is its own. A node that is
-// dispatched sequentially may be enqueued after that, so no arrow leads to it.
+// An entry's span begins where the one before it ended, so its waiting belongs to it. A node that
+// is dispatched sequentially may be enqueued after that, so no arrow leads to it.
 void DeviceRun::record_span(const Entry& entry, Turn& turn) {
   if (turn.device.trace_row == nullptr) return;
   const int64_t end_ns = turn.device.now_ns();
@@ -255,7 +257,7 @@ void DeviceRun::record_order(const Entry& entry) {
 
 std::vector<const void*> DeviceRun::arrays_read(const Entry& entry) const {
   std::vector<const void*> arrays;
-  if (error_ != nullptr) return arrays;  // Then it does not wait for them.
+  if (error_ != nullptr) return arrays;  // A failed run does not wait for them.
   for (uint32_t argument : entry.arguments) {
     if (inputs_.arguments[argument] != nullptr) arrays.push_back(inputs_.arguments[argument].get());
   }
@@ -283,7 +285,7 @@ Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
   return Progress::kDone;
 }
 
-// A run in another lane still fills them.
+// Whether a run in another lane still fills the arguments.
 bool DeviceRun::arguments_pending(const Entry& entry) const {
   return std::any_of(entry.arguments.begin(), entry.arguments.end(), [this](uint32_t argument) {
     const BufferPtr& buffer = inputs_.arguments[argument];
@@ -291,7 +293,7 @@ bool DeviceRun::arguments_pending(const Entry& entry) const {
   });
 }
 
-// Why one of them was not filled.
+// Takes the error of an argument that was not filled.
 void DeviceRun::look_at_arguments(const Entry& entry) {
   for (uint32_t argument : entry.arguments) {
     const BufferPtr& buffer = inputs_.arguments[argument];
@@ -344,7 +346,7 @@ Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn&
     const Progress progress = entry.function->advance(frame, turn);
     if (frame.error != nullptr) look_at_failure(std::exchange(frame.error, nullptr));
     return progress;
-  } catch (const Error& error) {  // A user's kernel said so.
+  } catch (const Error& error) {  // A user's kernel threw it.
     fail(error.kind(), error.message());
   } catch (const std::exception& error) {
     fail(ErrorKind::kBug, error.what());
@@ -381,8 +383,8 @@ Progress DeviceRun::advance_gate(Turn& turn) {
   return Progress::kPending;
 }
 
-// The device is rung when what the diagnosis runs is compiled. This run's end comes behind this
-// mail, so the plan is still there.
+// The device is rung when the diagnosis's functions are compiled. The mail of this run's end comes
+// behind this mail, so the plan still exists.
 void DeviceRun::diagnose() {
   const auto unfused = std::make_shared<Diagnosis::Unfused>();
   diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_, unfused);
@@ -418,7 +420,7 @@ void DeviceRun::finish(Turn& turn) {
   }
 }
 
-// Of a discrete device all that it read is settled before.
+// On a discrete device all that it read is settled before.
 void DeviceRun::settled(Turn& turn, const std::shared_ptr<const Error>& failure) {
   look_at_failure(failure);
   if (turn.device.discrete()) {
@@ -433,8 +435,8 @@ void DeviceRun::settled(Turn& turn, const std::shared_ptr<const Error>& failure)
 }
 
 void DeviceRun::retire(bool done) {
-  if (!done) return;  // The device dies, and the reactor's records with it.
-  // The host may go before the mail is delivered, and this record with it.
+  if (!done) return;  // The device is destroyed, and the reactor's records with it.
+  // The host may be destroyed before the mail is delivered, and this record with it.
   mailbox_.post([this, alive = listener_.alive] {
     if (*alive) listener_.device_done(*this);
   });

@@ -1,4 +1,4 @@
-// What comes into a run and leaves it for other devices: sources, sends and receives.
+// Data that enters a run, and data that it sends to other devices: sources, sends and receives.
 #include <utility>
 
 #include "executor/replay/device_run.h"
@@ -6,7 +6,7 @@
 
 namespace gangway {
 
-// In stream order: what the host wrote for this run becomes the device's.
+// Copies what the host wrote for this run to the device, in stream order.
 void DeviceRun::copy_from_staging(uint32_t value, Turn& turn) {
   if (plan_.staging == nullptr) return;
   turn.device.copy(slot_data(value), staging_data(value),

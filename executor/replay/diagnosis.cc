@@ -9,8 +9,8 @@
 namespace gangway {
 namespace {
 
-constexpr int kNodeBits = 32;                       // Of the function's step inside a finding.
-constexpr uint64_t kParameter = uint64_t{1} << 60;  // Behind every op's.
+constexpr int kNodeBits = 32;                       // Bits of the function's step in a finding.
+constexpr uint64_t kParameter = uint64_t{1} << 60;  // Flag of a parameter: above every op.
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Progress Diagnosis::advance(Turn& turn) {
   return Progress::kDone;
 }
 
-// What throws on the device's thread becomes a line of the error.
+// An exception on the device's thread becomes a line of the error.
 Progress Diagnosis::replay(Turn& turn) {
   try {
     const Progress progress = unfused_->advance(frame_, turn);
@@ -54,7 +54,7 @@ Progress Diagnosis::replay(Turn& turn) {
   } catch (const std::exception& error) {
     keep({ErrorKind::kBug, error.what()});
   }
-  frame_.poisoned = true;  // Collectives still have this member.
+  frame_.poisoned = true;  // This member still takes part in collectives.
   frame_.begun = false;
   return unfused_->advance(frame_, turn);
 }
@@ -64,8 +64,8 @@ void Diagnosis::keep(const Error& failure) {
     failure_ = cat("the replay that looks for the op failed: ", failure.message());
 }
 
-// The unfused form in an arena of its own; where there is no memory for it, the function as it is,
-// whose chains are then named as a whole.
+// Begins the unfused form in an arena of its own; if there is no memory for it, the function as it
+// is, whose chains are then named as a whole.
 void Diagnosis::begin_call(const Entry& entry) {
   begun_ = true;
   const uint32_t function = plan_.plan->nodes[entry.node].function;
@@ -83,7 +83,7 @@ void Diagnosis::begin_call(const Entry& entry) {
       source_ = part->local.function;
       unfused_ = part->made;
     } catch (const Error&) {
-      // No memory: named less precisely.
+      // There is no memory: the op is named less precisely.
     }
   }
   frame_.step = 0;
@@ -173,7 +173,7 @@ namespace {
 
 class Unfusing {
  public:
-  // `commit_begin`, if any, moves with its node.
+  // `commit_begin`, if set, moves with its node.
   std::shared_ptr<const Function> run(const std::shared_ptr<const Function>& fused,
                                       NodeId* commit_begin) {
     auto plain = std::make_shared<Function>(*fused);
@@ -194,7 +194,8 @@ class Unfusing {
   }
 
  private:
-  // The node as it is, or the chain that it stands for. `now`: where the values of `from` are.
+  // Appends the node as it is, or the chain that it stands for. `now`: by value of `from`, the new
+  // value.
   void append(Function& plain, const Function& from, NodeId id, std::vector<ValueId>& now) {
     const Node& node = from.nodes[id];
     if (node.op != Op::fusion) {

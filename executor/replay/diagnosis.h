@@ -1,18 +1,18 @@
-// Diagnosis: finds the op that first computed a number that is not finite, by running a step that
-// did not commit again.
+// Diagnosis: finds the op that first computed a number that is not finite. It runs a step that did
+// not commit again.
 //
-// The same inputs are replayed with every fused chain taken apart and every result looked at. All
+// The same inputs are replayed with every fused chain taken apart and every result checked. All
 // devices do it together, so that every collective has all its members. Then all agree in one
-// exchange on the finding with the lowest position, and only the device that has it reports it.
-// Where no op had finite operands and a result that is not, the state or input that is not finite
-// is named instead.
+// exchange on the finding with the lowest position, and only the device that has it reports it. If
+// no op had finite operands and a result that is not, the state or input that is not finite is
+// named instead.
 //
 // Threads: the device's, which compiles nothing: the unfused functions come from the host's
-// compiler (add_unfused), and advance() says kPending until then.
-// Memory: an arena for the unfused functions, asked for when it is needed and given back; without
-// it the step still fails, only the op stays unnamed.
-// Errors: what fails in the replay (no memory, a launch) is a line of context of error(); this
-// device then names nothing, and takes part in what the others do.
+// compiler (add_unfused), and advance() returns kPending until then.
+// Memory: an arena for the unfused functions, allocated when it is needed and freed afterwards.
+// Without it the step still fails, only the op stays unnamed.
+// Errors: a failure in the replay (no memory, a launch) is a line of context of error(). This
+// device then names nothing, and takes part in the steps of the others.
 #pragma once
 
 #include <atomic>
@@ -26,21 +26,21 @@ namespace gangway {
 
 class Diagnosis {
  public:
-  // What is compiled for it. Who has compiled sets `done` and rings the device.
+  // The functions compiled for it. Once they are compiled, `done` is set and the device rung.
   struct Unfused {
     CompileJob job;
     std::atomic<bool> done{false};
   };
 
-  // `frames`: of the run, by node; their bases are taken over.
+  // `frames`: those of the run, by node; their bases are taken over.
   Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames,
             std::shared_ptr<const Unfused> unfused);
 
   Progress advance(Turn& turn);
-  // Once done: what to tell, and whether this device found it.
+  // Once done: the error to report, and whether this device found it.
   std::shared_ptr<const Error> error() const { return error_; }
   bool culprit() const { return culprit_; }
-  // As Work::holds().
+  // See Work::holds().
   Hold holds() const { return begun_ ? frame_.holds : Hold::kNothing; }
 
  private:
@@ -58,19 +58,19 @@ class Diagnosis {
   const std::shared_ptr<const Unfused> job_;
   uint32_t cursor_ = 0;
   bool begun_ = false;
-  bool looking_ = false;  // At the parameters of the call at the cursor.
+  bool looking_ = false;  // It checks the parameters of the call at the cursor.
   bool marked_ = false;
   bool agreeing_ = false;
   Mark mark_ = 0;
   CallFrame frame_;
   std::shared_ptr<const CompiledFunction> unfused_;
-  std::shared_ptr<const Function> source_;  // What unfused_ was compiled from.
+  std::shared_ptr<const Function> source_;  // The function that unfused_ was compiled from.
   BufferPtr arena_;
   HostMemory flags_;  // u32 for each parameter: it is not finite.
   // Node of the plan and step of its function; the lowest is agreed on.
   uint64_t finding_ = ~uint64_t{0};
   std::string what_, at_;
-  std::string failure_;  // What failed first in the replay; empty: nothing.
+  std::string failure_;  // The first failure of the replay; empty: none.
   std::shared_ptr<const Error> error_;
   bool culprit_ = false;
 };

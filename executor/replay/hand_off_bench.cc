@@ -1,5 +1,5 @@
-// What it costs that a plan goes on in another process: a chain of 128 calls that alternates
-// between devices of two executor processes, beside the bare hand-off of the same doorbells.
+// Cost of a plan that continues in another process: a chain of 128 calls that alternates between
+// devices of two executor processes, compared with the bare hand-off of the same doorbells.
 //
 // Why: a pipeline's hand-off must cost what shared memory costs, not a socket. Read `us_per_node`
 // of BM_Alternating against `us_per_hand_off` of BM_Floor, measured in the same run with the same
@@ -68,7 +68,7 @@ void BM_Floor(benchmark::State& state) {
 }
 BENCHMARK(BM_Floor)->UseRealTime();
 
-// What the two processes tell one another: offers, run numbers, stop.
+// The pipes over which the two processes exchange offers, run numbers and stop.
 struct Wire {
   int in, out;
   template <class T>

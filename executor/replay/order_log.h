@@ -1,10 +1,10 @@
-// OrderLog: what the devices of some hosts did, in the order in which they did it.
+// OrderLog: the steps of the devices of some hosts, in the order in which they were done.
 //
 // Tests hand one to their hosts (HostOptions::order_log) and check afterwards that every device
-// followed the order of tickets (tests/support/order_check.h). A cluster in one process whose
-// options name none asks order_log_of_test(), through executor/host/host.h.
+// followed the order of tickets (tests/support/order_check.h). A cluster in one process without
+// this option uses order_log_of_test(), through executor/host/host.h.
 //
-// Threads: record() any; steps() once the devices stand still.
+// Threads: record() any; steps() once the devices are idle.
 // Cost: a lock and an allocation for each step of a device; without a log, a branch.
 #pragma once
 
@@ -18,20 +18,20 @@
 
 namespace gangway {
 
-// One entry of a run that a device has ended; or what a client read of a state there, or wrote.
+// One entry of a run that a device has ended; or a client's read or write of a state on the device.
 struct OrderedStep {
   std::string device;
-  PlanId plan;        // 0, as all up to the ticket: a client's.
-  uint32_t rank = 0;  // Of those that the device runs.
+  PlanId plan;        // 0, as are all fields up to the ticket: a client's access.
+  uint32_t rank = 0;  // Rank on the device.
   RunId run;
-  uint32_t node = 0;    // Of the plan.
-  uint32_t sender = 0;  // Of a receive: the node that sends.
+  uint32_t node = 0;    // Node of the plan.
+  uint32_t sender = 0;  // For a receive: the node that sends.
   bool receives = false;
   uint64_t ticket = 0;
-  bool in_order = false;            // A collective of a device that begins them by ticket.
-  std::vector<const void*> states;  // That other programs share, perhaps.
-  const void* region = nullptr;     // That its run had to itself; null: none.
-  // Arrays that it waited for, and, with the last entry of a run, those that others may read now.
+  bool in_order = false;            // A collective on a device that begins them by ticket.
+  std::vector<const void*> states;  // States that other programs may share.
+  const void* region = nullptr;     // Memory that its run had to itself; null: none.
+  // Arrays that it waited for, and, with the last entry of a run, arrays that others may read now.
   std::vector<const void*> reads, fills;
 };
 
@@ -48,8 +48,8 @@ class OrderLog {
   std::vector<OrderedStep> steps_;
 };
 
-// A new log, which is checked when its last holder lets it go. Only programs of tests define this
-// (tests/support/checked_order.cc).
+// A new log, which is checked when its last holder drops it. Only test programs define this
+// function (tests/support/checked_order.cc).
 std::shared_ptr<OrderLog> order_log_of_test() __attribute__((weak));
 
 }  // namespace gangway

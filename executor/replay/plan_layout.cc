@@ -58,7 +58,7 @@ class LayoutMaker {
       if (node.kind == PlanNodeKind::kSend || node.kind == PlanNodeKind::kReceive)
         find_transfer(node);
     }
-    // What a client gets is copied, or was bound, when the run ends.
+    // Outputs are copied, or were bound, when the run ends.
     for (uint32_t value : plan_.outputs) last_[value] = end;
   }
 
@@ -88,7 +88,7 @@ class LayoutMaker {
         place.kind = ValuePlace::Kind::kBound;
         if (bytes > static_cast<int64_t>(kSmallBytesMax)) layout_.bound_bytes += block_bytes(bytes);
         if (value.type.bytes() <= static_cast<int64_t>(kInlineBytesMax)) {
-          place.offset = layout_.slot_bytes;  // A place for the value inside the message.
+          place.offset = layout_.slot_bytes;  // Offset of the value in the message.
           layout_.slot_bytes += block_bytes(bytes);
         }
         return;
@@ -130,9 +130,9 @@ class LayoutMaker {
   PlanLayout layout_;
   std::vector<uint32_t> first_, last_;
   std::vector<uint32_t> sourced_, received_;
-  std::vector<uint32_t> linked_;  // Of those received: over a link.
+  std::vector<uint32_t> linked_;  // Received values that come over a link.
   std::vector<LiveInterval> intervals_;
-  std::vector<int64_t*> offsets_;  // Where the place of each interval is written.
+  std::vector<int64_t*> offsets_;  // By interval: where its offset is written.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where the values of a plan lie on one device, or for one of its ranks.
+// Placement of a plan's values in the memory of one device, or of one of its ranks.
 //
 //   state      a buffer of the state store; one for all runs
 //   arena      packed by liveness, together with the arenas of the calls; one for all runs, since
@@ -8,9 +8,10 @@
 //              segment, or of the device's own memory where another device of the host writes there
 //   bound      inputs and outputs: buffers that change with each run
 //
-// A discrete device can't read what the host wrote: its slots have a double in host memory, and
-// what it receives from another host is copied to the arena. What it sends to a device of its host
-// is copied while its later steps run, so that keeps its place in the arena to the end of the run.
+// A discrete device can't read what the host wrote: its slots have copies in host memory, and
+// values received from another host are copied to the arena. A value that is sent to a device of
+// the same host is copied while later steps run, so it keeps its range of the arena to the end of
+// the run.
 //
 // The arena of a call with a commit part stays its own until the commit has run: what the compute
 // part staged there must survive other calls.
@@ -36,14 +37,14 @@ struct PlanLayout {
   std::vector<ValuePlace> values;   // By value.
   std::vector<int64_t> call_arena;  // By node: offset of a call's arena, or -1.
   int64_t arena_bytes = 0;
-  int64_t slot_bytes = 0;   // Of one run in flight.
-  int64_t inbox_bytes = 0;  // Of one run in flight; of a discrete device: in its own memory.
-  int64_t bound_bytes = 0;  // Of one run in flight: inputs above kSmallBytesMax, and outputs.
+  int64_t slot_bytes = 0;   // For one run in flight.
+  int64_t inbox_bytes = 0;  // For one run in flight; on a discrete device: in its own memory.
+  int64_t bound_bytes = 0;  // For one run in flight: inputs above kSmallBytesMax, and outputs.
 };
 
-// Which device of a slice's mesh `member` is; kNone when it is none of them.
+// Index of `member` in the mesh of a slice; kNone if it is not in it.
 uint32_t mesh_device_of(const PlanSlice& slice, const Member& member);
-// Whom mesh device `device` sends to, or receives from, in a send or a receive.
+// The member that mesh device `device` sends to, or receives from, in a send or a receive.
 Member peer_of(const Plan& plan, const PlanNode& node, uint32_t device);
 bool takes_part(const Plan& plan, const PlanNode& node, const Member& member);
 

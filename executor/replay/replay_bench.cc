@@ -1,8 +1,8 @@
-// What a node of an installed plan costs: a chain of 128 trivial calls on one device, from start()
-// to done.
+// Cost of a node of an installed plan: a chain of 128 trivial calls on one device, from start() to
+// done.
 //
-// Why: the host's part of a step must vanish beside the kernels. Read `us_per_node`: host-side
-// enqueue and the device's replay together, kernel of one element included. Budget: 1 us.
+// Why: the host's part of a step must be negligible compared with the kernels. Read `us_per_node`:
+// host-side enqueue and the device's replay together, kernel of one element included. Budget: 1 us.
 #include <benchmark/benchmark.h>
 
 #include "tests/support/test_hosts.h"
