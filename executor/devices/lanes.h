@@ -11,12 +11,13 @@
 //  - works of different plans that share memory (Work::region()): each gets all its tickets at
 //    once, so the one with the higher ticket begins when the lower one has ended;
 //  - on a device whose collectives hold it (Device::collectives_hold()), a collective begins only
-//    when all with lower tickets has been done, or launched. Otherwise that would wait behind the
-//    collective, whose other members may wait for it: two devices that begin two collectives in
-//    opposite orders wait for each other for ever, and so do a collective and what its peers need.
+//    when all work with lower tickets has been done, or launched. Otherwise that work would wait
+//    behind the collective, whose other members may wait for it: two devices that begin two
+//    collectives in opposite orders wait for each other for ever, and so do a collective and work
+//    that its peers need.
 //
 // The ranks that a device runs of one plan have the same tickets there. Neither comes before the
-// other: they take turns piece by piece, and where a collective holds the device all ranks of its
+// other: they take turns piece by piece, and if a collective holds the device all ranks of its
 // ticket go on, since each may be a member that the others wait for.
 //
 // A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks

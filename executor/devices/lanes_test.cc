@@ -20,7 +20,7 @@ class HeldDevice final : public BareDevice {
   bool collectives_hold() const override { return true; }
 };
 
-// What a work does at one ticket.
+// The piece of a work at one ticket.
 struct Piece {
   uint64_t ticket = 0;
   bool waits = false;
@@ -28,7 +28,7 @@ struct Piece {
   Hold holds = Hold::kNothing;  // While it waits.
 };
 
-// A run of pieces that writes down what it has done.
+// A run of pieces that logs what it has done.
 class Pieces final : public Work {
  public:
   Pieces(std::string name, std::vector<Piece> work, std::vector<std::string>& log)
@@ -94,7 +94,7 @@ TEST_F(LanesTest, AWorkIsAloneWhileNoOtherLaneAndNoTaskIsThere) {
   queue.push(y, &b);
   y.granted = 0;
   x.granted = 3;
-  EXPECT_EQ(advance(), Progress::kPending);  // That y has no ticket yet does not count.
+  EXPECT_EQ(advance(), Progress::kPending);  // y has no ticket yet, which does not matter.
   y.granted = 2;
   x.granted = 4;
   queue.push(task);
@@ -209,7 +209,7 @@ TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTickets) {
   EXPECT_THAT(log, ElementsAre("high2", "low1", "low3", "low done", "high4", "high5", "high done"));
 }
 
-// The other members of the collective may wait for what the lower one sends.
+// The other members of the collective may wait for something that the lower ticket sends.
 TEST_F(LanesTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
   Pieces low("low", {{1, true}}, log), high("high", {{3, false, true}}, log);
   queue.push(low, &a);
@@ -238,8 +238,8 @@ TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
   queue.drop();  // While the works live.
 }
 
-// A lane that has no ticket when it is first asked, and is granted one before the other lane is: as
-// when the reactor grants both in between.
+// A lane that has no ticket when it is first asked, and gets one before the other lane does: this
+// happens when the reactor grants both in between.
 class GrantedMeanwhile final : public Work {
  public:
   GrantedMeanwhile(Pieces& mine, Pieces& other) : mine_(mine), other_(other) {}

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// One step, whose kernel throws as a library below it may.
+// A function of one step, whose kernel throws as a library below it may.
 class Throwing final : public CompiledFunction {
  public:
   int64_t arena_bytes() const override { return 0; }
@@ -28,7 +28,7 @@ class Throwing final : public CompiledFunction {
     if (!frame.poisoned) throw std::bad_alloc();
     return Progress::kDone;
   }
-  mutable std::vector<bool> poisoned;  // Of each call.
+  mutable std::vector<bool> poisoned;  // By call.
 };
 
 // A run of two calls of this function.

@@ -85,7 +85,7 @@ TEST(OrderCheck, AnArrayThatARunWithAHigherTicketFilledIsFoundWhereItWasRead) {
                                                 "run 1 node 0 ticket 5"));
   reads.ticket = 6;
   EXPECT_THAT(broken({fills, reads}), IsEmpty());
-  reads.device = "b";  // Which has another part of it.
+  reads.device = "b";  // It has another part of the array.
   reads.ticket = 4;
   EXPECT_THAT(broken({fills, reads}), IsEmpty());
 }

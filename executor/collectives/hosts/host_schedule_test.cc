@@ -32,7 +32,7 @@ class Hosts {
     }
   }
 
-  // Until nobody can go on; every host as far as it can, one after another.
+  // Advances every host as far as it can go, one after another, until none can go on.
   void run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -131,7 +131,7 @@ TEST_P(HostScheduleTest, NobodySpeaksWithMoreThanTwiceTheLogarithmOfAllHosts) {
   }
 }
 
-// What makes it safe to write where the message before came (host_schedule.h).
+// This makes it safe to write over the message before (host_schedule.h).
 TEST_P(HostScheduleTest, WhoeverSendsToAHostAlsoReceivesFromIt) {
   for (uint32_t count = 2; count <= 40; ++count) {
     for (uint32_t self = 0; self < count; ++self) {

@@ -74,15 +74,15 @@ void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64
   record(item, item.end_ns);
 }
 
-// From when it was with its group; of a modelled device, that of its group which ends later has the
-// links behind the one before.
+// The span begins when the item was begun on its group. On a modelled device, a collective of the
+// same group that ends later uses the links after the one before.
 void CollectivesBeside::record(const CollectiveQueue::Item& item, int64_t end_ns) {
   internal::TraceBuffer* row = turn_.device.collectives_row;
   if (row == nullptr) return;
   const int64_t begin_ns = std::max(item.begun_ns, turn_.device.collective_recorded_ns);
   if (end_ns < begin_ns) return;
   turn_.device.collective_recorded_ns = end_ns;
-  const char* name = to_string(item.call.kind).data();  // Of a literal.
+  const char* name = to_string(item.call.kind).data();  // Points to a literal.
   row->record({.name = name,
                .begin_ns = begin_ns,
                .end_ns = end_ns,
@@ -105,7 +105,7 @@ Progress CollectivesBeside::join(std::span<const Join> joins) {
     CollectiveQueue& queue = frame_.beside[join.stream];
     if (queue.size() <= join.beside) continue;
     size_t at = queue.size() - join.beside - 1;
-    while (queue.at(at).is_gap) --at;  // The oldest is none.
+    while (queue.at(at).is_gap) --at;  // The oldest is no gap.
     return wait_for(join.stream, queue.at(at));
   }
   frame_.awaited = 0;

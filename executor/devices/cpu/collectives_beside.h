@@ -1,12 +1,12 @@
-// The collectives of a call that run beside its steps: begun where the function has them, polled
-// between steps, waited for where the join plan (ir/transforms/memory/join_plan.h) says.
+// The collectives of a call that overlap with its steps: begun at their position in the function,
+// polled between steps, and waited for where the join plan (ir/transforms/memory/join_plan.h) says.
 //
 // A modelled device moves the bytes of one collective at a time, each as long as its timer says,
-// from when all members have come. It is busy with what is left of that when it must wait.
+// once all members have begun it. When the device must wait, it is busy for the rest of that time.
 //
 // Threads: the device's. Errors: a collective that fails, or has a poisoned member, poisons the
 // frame once it is done.
-// Cost: of a poll, that of Collective::advance() for each group in which something is under way.
+// Cost of a poll: that of Collective::advance() for each group with an unfinished collective.
 #pragma once
 
 #include <span>
@@ -19,23 +19,23 @@ namespace gangway {
 
 class CollectivesBeside {
  public:
-  // `timer`: of a modelled device; null: of none.
+  // `timer`: that of a modelled device; null on a real one.
   CollectivesBeside(const CompiledFunction& function, CallFrame& frame, Turn& turn,
                     StepTimer* timer)
       : function_(function), frame_(frame), turn_(turn), timer_(timer) {}
 
   bool none() const { return frame_.beside_count == 0; }
-  // The newest of its stream: the frame's step. The caller says what it is.
+  // Adds the newest collective of the stream, for the frame's step. The caller fills in the item.
   CollectiveQueue::Item& begin(uint32_t stream);
-  // The frame's step is passed over: it counts as done with those before it.
+  // The frame's step is passed over: it counts as done together with those before it.
   void pass_over(uint32_t stream);
   void poll();
-  // Those of a run that was given up.
+  // Drops the collectives of a run that was given up.
   void drop();
   // kPending: the frame says how long it holds the device.
   Progress join(std::span<const Join> joins);
   Progress join_all();
-  // For the one that the last of these has waited for, if it is still under way.
+  // Waits for the collective that the last of these calls waited for, if it is still under way.
   Progress join_awaited();
 
  private:

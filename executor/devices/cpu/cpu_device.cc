@@ -16,7 +16,8 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options)
       trusted_(options.trusted),
       spin_ns_(options.wait.spin_ns),
       idle_spin_ns_(options.wait.spin_ns),
-      // A bug ends the whole process, which the controller notices; a missing thread it would not.
+      // A bug ends the whole process, which the controller notices; it would not notice a missing
+      // thread.
       thread_(options.name, [this]() noexcept { serve(); }) {}
 
 void CpuDevice::stop() {
@@ -47,12 +48,12 @@ int64_t CpuDevice::serve_brief(int64_t limit_ns) {
   if (brief_ns == kNever) return 0;
   Turn turn{.device = *this, .now_ns = now_ns()};
   queue_.advance(turn);
-  return turn.wake_at_ns == kNever ? brief_ns : 0;  // What still waits does so for a ring.
+  return turn.wake_at_ns == kNever ? brief_ns : 0;  // Works that are left wait for a ring.
 }
 
 void CpuDevice::use_bell(Bell bell) {
   bell_.store(bell.doorbell, std::memory_order_release);
-  own_bell_.ring();  // The thread may wait there still.
+  own_bell_.ring();  // The thread may still wait on it.
 }
 
 void CpuDevice::expect_peers(int device_threads) {
@@ -86,7 +87,7 @@ void CpuDevice::check_finite(DType dtype, const void* data, int64_t elements, ui
 
 Progress CpuDevice::advance(Turn& turn) {
   const std::lock_guard at_it(advancing_);
-  turn.now_ns = now_ns();  // Not before: what the reactor did meanwhile is not this turn's.
+  turn.now_ns = now_ns();  // Read after the lock: time of the reactor's work is not this turn's.
   return queue_.advance(turn);
 }
 

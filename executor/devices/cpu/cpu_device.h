@@ -1,15 +1,15 @@
 // CpuDevice: a device on CPU cores: one thread for the in-order stream, and a few more inside
 // kernels.
 //
-// The thread advances its stream and parks on one doorbell when nothing can go on. How long it
-// spins first is the wait policy: not at all when the device threads of this machine outnumber its
-// cores; nor, with nothing left to do, where it would keep a core from those who bring more. Runs
-// that are brief are done by the reactor's thread, while the device's own is parked: one of the two
-// advances the stream at a time. `timed` keeps the device busy by sleeping: the thread parks until
-// the time has come.
+// The thread advances its stream and parks on one doorbell when nothing can go on. The wait policy
+// says how long it spins first: not at all when the device threads of this machine outnumber its
+// cores, nor when it has nothing to do and would keep a core from threads that bring work. The
+// reactor's thread does brief runs while the device's own is parked: one of the two advances the
+// stream at a time. `timed` keeps the device busy by sleeping: the thread parks until the time has
+// come.
 //
-// Threads: as device.h.
-// Ownership: the destructor stops the thread and drops what has not run.
+// Threads: see device.h.
+// Ownership: the destructor stops the thread and drops works that have not run.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace gangway {
 struct CpuDeviceOptions {
   std::string name;
   int64_t memory_bytes = 0;
-  int threads = 1;  // Of the kernels, the device's own included.
+  int threads = 1;  // Threads of the kernels, including the device's own.
   SpinPolicy wait = SpinPolicy::park();
   std::shared_ptr<const TrustedFiles> trusted;  // For users' kernels; null: any file may be loaded.
 };
@@ -43,8 +43,8 @@ class CpuDevice final : public Device {
   void stop() override;
   void use_bell(Bell bell) override;
   void expect_peers(int device_threads) override;
-  // For how long its thread spins before it parks: while it waits for others, or (kDone) has
-  // nothing to do.
+  // How long its thread spins before it parks: while it waits for others, or (kDone) has nothing to
+  // do.
   int64_t spin_ns(Progress progress) const;
   int64_t now_ns() const override;
   bool compile_blocks() const override { return true; }
@@ -57,7 +57,7 @@ class CpuDevice final : public Device {
   Progress advance(Turn& turn);
   int64_t serve_brief(int64_t limit_ns);
 
-  std::mutex advancing_;  // Held by whoever advances the queue, and with it all that works use.
+  std::mutex advancing_;  // Held by the thread that advances the queue; guards all that works use.
   Parallel par_;
   const std::shared_ptr<const TrustedFiles> trusted_;
   LaneQueue queue_;

@@ -10,7 +10,7 @@
 namespace gangway {
 namespace {
 
-// Says which thread did it.
+// Records the thread that did it.
 class OneStep final : public Work {
  public:
   explicit OneStep(int64_t ns, std::future<void>* until = nullptr) : ns_(ns), until_(until) {}
@@ -35,7 +35,7 @@ class OneStep final : public Work {
 
 class CpuDeviceTest : public testing::Test {
  protected:
-  // By whom the device has it done.
+  // Returns the thread that did the work.
   std::thread::id serve(int64_t ns) {
     OneStep& work = works_.emplace_back(ns);
     device_.enqueue_unrung(work, lane_);
@@ -58,7 +58,7 @@ TEST_F(CpuDeviceTest, WhatIsBriefIsDoneByWhoBringsIt) {
     EXPECT_EQ(spent_ns_, is_me ? 1000 : 0);
     by_me += is_me ? 1 : 0;
   }
-  // But for those that came while the device's thread was at one before, or had not parked yet.
+  // All except those that came while the device's thread was at one before, or had not parked yet.
   EXPECT_GT(by_me, 50);
 }
 

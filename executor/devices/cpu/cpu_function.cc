@@ -75,7 +75,7 @@ CpuFunction::Step CpuFunction::body_step(uint32_t part, NodeId id) {
 }
 
 Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
-  // A call begins, or somebody has set the step.
+  // A call begins, or the caller has set the step.
   const uint32_t now = frame.step;
   const bool begins = now == 0 && !frame.begun;
   if (begins) CollectivesBeside(*this, frame, turn, timer_).drop();
@@ -89,7 +89,7 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
       progress = Progress::kPending;
       break;
     }
-    // It has been waited for as before any step: those behind it count on that.
+    // The joins before it were done as before any step: later steps rely on that.
     if (step.ahead && is_in_last_iteration(frame)) {
       if (step.kind == StepKind::kCollective)
         CollectivesBeside(*this, frame, turn, timer_).pass_over(step.collective);
@@ -126,7 +126,7 @@ Progress CpuFunction::advance_step(const Step& step, CallFrame& frame, Turn& tur
                                             : advance_timed(step, frame, turn);
 }
 
-// From the function into the bodies around the step.
+// Enters the bodies around the step, from the function down.
 void CpuFunction::go_to(CallFrame& frame, uint32_t step) const {
   if (frame.bases.size() < bases()) frame.bases.resize(bases());
   frame.at = {.step = step, .command = first_command_.back()};
@@ -151,7 +151,7 @@ void CpuFunction::enter(CallFrame& frame, uint32_t command, uint32_t iteration) 
   loops_[steps_[command].loop].places.bind(frame.bases.data(), iteration);
 }
 
-// Where the innermost loop goes on: at its begin, or behind it.
+// Command at which the innermost loop continues: its begin, or the one behind it.
 uint32_t CpuFunction::next_iteration(CallFrame& frame) const {
   CallFrame::Loop& now = frame.at.loops[frame.at.depth - 1];
   const Loop& loop = loops_[steps_[now.command].loop];
@@ -186,7 +186,7 @@ void CpuFunction::record_span(const Step& step, const CallFrame& frame, Turn& tu
                               int64_t begin_ns, int64_t end_ns) {
   internal::TraceBuffer* row = turn.device.trace_row;
   if (row == nullptr) return;
-  const char* name = to_string(step.in_graph().op).data();  // Of a literal.
+  const char* name = to_string(step.in_graph().op).data();  // Points to a literal.
   row->record({.name = name,
                .begin_ns = begin_ns,
                .end_ns = end_ns,
@@ -201,7 +201,7 @@ void CpuFunction::record_span(const Step& step, const CallFrame& frame, Turn& tu
 Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& turn) const {
   if (!frame.begun) {
     if (frame.poisoned) return Progress::kDone;
-    // In place, inputs are gone afterwards: look at them first.
+    // An in-place kernel overwrites its inputs, so they are checked first.
     const bool looking = looks_at(frame, step);
     if (step.kind == StepKind::kKernel) {
       run_kernel(step, frame);
@@ -227,7 +227,7 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
   return Progress::kDone;
 }
 
-// In a checked run it is looked at before the next step begins.
+// In a checked run the result is checked before the next step begins.
 Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Turn& turn) const {
   CollectivesBeside beside(*this, frame, turn, timer_);
   if (!frame.begun) {
@@ -245,7 +245,7 @@ Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Tur
   return Progress::kDone;
 }
 
-// What runs beside the steps goes on, and what this one needs of it is waited for.
+// Polls the overlapping collectives and waits for those that this step needs.
 Progress CpuFunction::advance_beside(const Step& step, CallFrame& frame, Turn& turn) const {
   CollectivesBeside beside(*this, frame, turn, timer_);
   beside.poll();
@@ -259,7 +259,8 @@ Progress CpuFunction::join(CallFrame& frame, Turn& turn) const {
   return beside.join_all();
 }
 
-// Nobody is blamed yet, and the step would be.
+// Whether the step would be blamed if its results are not finite: no step is blamed yet, and its
+// inputs are finite.
 bool CpuFunction::looks_at(const CallFrame& frame, const Step& step) const {
   return frame.check && frame.culprit == kNone &&
          inputs_finite(*step.part, step.node,

@@ -1,11 +1,11 @@
 // CpuFunction: a local function as a flat list of commands: kernels, collectives and waits, in
 // order.
 //
-// A run walks the list; nothing is allocated, looked up or decided on the way. Collectives run
-// beside the steps behind them, and are polled between steps (collectives_beside.h). The commands
-// of a body are in the list once: a scan enters them, and their end goes back to their begin until
-// all iterations are done (CallFrame::at says where the frame is). A checked run (CallFrame::check)
-// looks at every float tensor between steps, until it knows which to blame.
+// A run walks the list; it allocates nothing, and looks nothing up. Collectives overlap with later
+// steps, and are polled between steps (collectives_beside.h). The commands of a body are in the
+// list once: a scan enters them, and their end goes back to their begin until all iterations are
+// done (CallFrame::at has the frame's position). A checked run (CallFrame::check) checks every
+// float tensor between steps, until it knows which step to blame.
 //
 // Threads: immutable; advance() on the device's thread.
 // Errors: make() throws with the user's line; advance() cannot fail.
@@ -23,8 +23,8 @@ namespace gangway {
 
 class CpuFunction final : public PlannedFunction {
  public:
-  // `timer`: what a modelled device charges for its steps; null on a real one, whose steps take the
-  // time that they take. Must outlive the function.
+  // `timer`: charges for the steps of a modelled device; null on a real one. Must outlive the
+  // function.
   CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer = nullptr,
               const TrustedFiles* trusted = nullptr);
 
@@ -32,19 +32,19 @@ class CpuFunction final : public PlannedFunction {
   Progress join(CallFrame& frame, Turn& turn) const override;
 
  private:
-  // `duration_ns` of a kernel is what the timer charges.
+  // `duration_ns` of a kernel is the time that the timer charges.
   struct Step : PlannedStep {
-    uint32_t first_operand = 0;  // Inputs, then results, in operands_.
+    uint32_t first_operand = 0;  // Index into operands_: inputs, then results.
     uint32_t inputs = 0;
     cpu::Kernel kernel;
     Place scratch;
-    uint32_t loop = 0;  // kEnterBody: in loops_.
-    // What is waited for before it: in joins_.
+    uint32_t loop = 0;  // kEnterBody: index into loops_.
+    // Joins before the step: a range of joins_.
     uint32_t first_join = 0, joins = 0;
   };
   struct Loop {
     BodyLoop places;
-    uint32_t first_command = 0;  // Of the body.
+    uint32_t first_command = 0;  // First command of the body.
   };
 
   void add_part(uint32_t part, std::vector<cpu::Kernel> kernels);

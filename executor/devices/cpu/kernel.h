@@ -1,4 +1,4 @@
-// Kernel: one node of a local function bound to code that runs it, and what that code sees.
+// Kernel: one node of a local function bound to code that runs it, with the arguments of that code.
 //
 // Lowering happens once, when a function is compiled: it picks the kernel for the node's types,
 // builds whatever that kernel keeps (a oneDNN primitive, a fused program), and says how much
@@ -6,8 +6,8 @@
 // offset.
 //
 // Threads: a Kernel is immutable; the device's thread calls it.
-// Errors: lowering throws kInvalid or kUnimplemented with the user's line; running cannot fail, but
-// for a user's kernel.
+// Errors: lowering throws kInvalid or kUnimplemented with the user's line; running cannot fail,
+// except for a user's kernel.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,8 @@ struct KernelArgs {
     return *static_cast<const T*>(in(i));
   }
 };
-inline constexpr int64_t kScratchAlignment = 64;  // Of parts of a scratchpad: a cache line.
+// Alignment of parts of a scratchpad: a cache line.
+inline constexpr int64_t kScratchAlignment = 64;
 
 using Kernel = std::function<void(const KernelArgs&)>;
 
@@ -52,14 +53,14 @@ struct Lowered {
   int64_t scratch_bytes = 0;
 };
 
-// What a lowering sees of a node.
+// A node as a lowering sees it.
 struct LowerCall : NodeView {
-  int threads = 1;                        // Of the device: scratch for each.
+  int threads = 1;                        // Threads of the device: each needs scratch.
   const TrustedFiles* trusted = nullptr;  // Null: any library may be loaded.
 };
 
-// A kernel for any node but those of KernelFamily::kStep, which are steps of their own. Scans and
-// calls have one only where there is nothing to run: it hands the carries on.
+// A kernel for any node except those of KernelFamily::kStep, which are steps of their own. Scans
+// and calls have one only if there is no body to run: it copies the carries.
 Lowered lower(const LowerCall& call);
 
 // By family (executor/devices/lower/kernel_family.h), one file each.

@@ -4,13 +4,13 @@
 namespace gangway::cpu {
 namespace {
 
-// From the starts that stand behind `fixed` operands, if there are any.
+// Difference of the two starts, the operands behind the `fixed` ones, if there are any.
 std::optional<int64_t> lead_of(const KernelArgs& args, bool has_starts, size_t fixed) {
   if (!has_starts) return std::nullopt;
   return int64_t{args.scalar<int32_t>(fixed)} - args.scalar<int32_t>(fixed + 1);
 }
 
-// What lies side by side in a tensor: queries, keys and values, or their gradients.
+// Pointers into a packed tensor: queries, keys and values, or their gradients.
 template <class Byte>
 struct Packed {
   Packed(Byte* tensor, const AttentionShape& shape)

@@ -28,8 +28,8 @@ static_assert(kGangwayBool == static_cast<int>(DType::kBool) &&
               {.node = call.function.name, .at = where(call.function, call.id)}, std::move(hint));
 }
 
-// Loads a copy of the bytes that were checked, under a new name: for a path that it has loaded
-// before, the loader would return the library that it found there then.
+// Loads a copy of the bytes that were checked, under a new name: for a path that the loader knows,
+// it would return the library that it loaded from there before.
 std::shared_ptr<void> load(const LowerCall& call, const std::string& bytes) {
   const TempDir folder;
   const std::string copy = folder.path() / "library.so";
@@ -39,7 +39,7 @@ std::shared_ptr<void> load(const LowerCall& call, const std::string& bytes) {
   return {handle, [](void* library) { dlclose(library); }};
 }
 
-// The path is where the program's author has it: it says nothing of this machine.
+// Loads the library by its hash: the path is that on the machine of the program's author.
 std::shared_ptr<void> open_trusted(const LowerCall& call) {
   const std::string& hash = call.attrs().text("library");
   const std::optional<std::string> bytes = call.trusted->library(hash);

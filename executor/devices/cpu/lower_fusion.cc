@@ -17,14 +17,14 @@ constexpr size_t kOperandsMax = 64;
 struct Spread {
   StridedCopy copy;
   uint32_t parameter = 0;
-  int64_t offset = 0;  // In scratch.
+  int64_t offset = 0;  // Offset in scratch.
   size_t input = 0;
 };
 
 struct FusionState {
   Fused fused;
   int64_t outer, inner;
-  std::vector<uint32_t> parameters;  // Of each input.
+  std::vector<uint32_t> parameters;  // By input.
   std::vector<Spread> spreads;
   size_t outputs;
 

@@ -9,7 +9,7 @@
 namespace gangway::cpu {
 namespace {
 
-// Which member along the node's axes a device of the mesh is.
+// Number of a mesh device along the node's axes.
 class MemberOf {
  public:
   MemberOf(const LowerCall& call, const char* attr)

@@ -36,7 +36,7 @@ Lowered lower_route(const LowerCall& call) {
   }};
 }
 
-// Rows at input 0; slot_token and token_slot at `route` and `route + 1`.
+// Rows are input 0; slot_token and token_slot are inputs `route` and `route + 1`.
 MoeShape shape_of(const LowerCall& call, size_t route) {
   const Dims &slots = call.in(route).dims, &tokens = call.in(route + 1).dims;
   return {.dtype = call.in(0).dtype,

@@ -1,4 +1,4 @@
-// When `timed` steps of a CPU device begin and end, on a clock that the test sets.
+// Begin and end of `timed` steps on a CPU device, on a clock that the test sets.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -33,14 +33,14 @@ class TimedStepTest : public testing::Test {
                     memory_.data() + 2 * kDeviceAlignment};
     frame_.end = compiled_->step_count();
   }
-  // Advanced at this time, in a turn of its own: when it wants to be woken; kNever: it has ended.
+  // Advances at this time, in a new turn. Returns when it wants to be woken; kNever: it has ended.
   int64_t wakes_at(int64_t now_ns) {
     device_.clock_ns = now_ns;
     turn_ = std::make_unique<Turn>(Turn{.device = device_, .now_ns = now_ns});
     if (compiled_->advance(frame_, *turn_) == Progress::kDone) return kNever;
     return turn_->wake_at_ns;
   }
-  // What is advanced next, in the same turn.
+  // Advances once more in the same turn.
   int64_t then_wakes_at() {
     if (compiled_->advance(frame_, *turn_) == Progress::kDone) return kNever;
     return turn_->wake_at_ns;
@@ -62,7 +62,7 @@ TEST_F(TimedStepTest, AStepBeginsWhereTheOneBeforeEndedThoughTheThreadWokeLater)
   EXPECT_EQ(wakes_at(1160 * kUs), 1300 * kUs);
   EXPECT_EQ(wakes_at(1310 * kUs), kNever);
   EXPECT_EQ(device_time_ns(*turn_), 1300 * kUs);
-  begin_call(two_steps);  // Of another run, that has its tickets by then.
+  begin_call(two_steps);  // A call of another run, which has its tickets by then.
   EXPECT_EQ(then_wakes_at(), 1400 * kUs);
 }
 

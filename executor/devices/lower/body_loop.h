@@ -1,15 +1,15 @@
-// BodyLoop: where the tensors of a body lie while a scan or a call runs it, iteration by iteration.
+// BodyLoop: addresses of a body's tensors while a scan or a call runs it, iteration by iteration.
 //
 // The body is lowered once, with places in bases of its own: its parameters, its results, its
-// arena. Before each iteration these bases are pointed to where the operands and results of the
-// node lie now. The arena, and one more buffer for each carry, are in the node's scratchpad: a
-// carry is read from one buffer and written to the other, of which the result's is one; slices and
-// rows of stacked results are where they stand. In the last iteration a slice of the next one is
-// its own: nobody reads it there. Where a device wants tensors aligned, and rows are not, their
-// base points to a place in the scratchpad, and the device copies them: in_copies() of an iteration
-// before it, out_copies() behind it.
+// arena. Before each iteration these bases are set to the current addresses of the node's operands
+// and results. The arena, and one more buffer for each carry, are in the node's scratchpad: a carry
+// is read from one buffer and written to the other, one of which is the result's; slices and rows
+// of stacked results are used in place. In the last iteration the slice of the next one is its own,
+// and is not read. If a device wants tensors aligned, and rows are not, their base points to a
+// place in the scratchpad, and the device copies them: in_copies() of an iteration before it,
+// out_copies() behind it.
 //
-// Threads: immutable. Cost: of bind(), a few instructions for each carry and stacked tensor.
+// Threads: immutable. Cost of bind(): a few instructions for each carry and stacked tensor.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace gangway {
 
 class BodyLoop {
  public:
-  // Of such a node. `alignment`: that the device wants of its tensors.
+  // Scratch of a node that runs a body. `alignment`: that of the device's tensors.
   static int64_t scratch_bytes(const Node& node, const Places& body, int64_t alignment = 1);
 
   BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body,
@@ -33,10 +33,10 @@ class BodyLoop {
 
   uint32_t length() const { return static_cast<uint32_t>(layout_.length); }
   bool is_last(uint32_t iteration) const { return int64_t{iteration} + 1 == layout_.length; }
-  // The bases of the body in `bases`, for this iteration; those of the iteration before stand.
+  // Sets the bases of the body in `bases` for this iteration, from those of the iteration before.
   void bind(std::byte** bases, uint32_t iteration) const;
 
-  // body(to, from, bytes), each false once it failed: what it returns.
+  // body(to, from, bytes) returns false once a copy failed; returns false in that case.
   template <class Body>
   bool in_copies(std::byte* const* bases, uint32_t iteration, const Body& body) const {
     return std::ranges::all_of(slices_, [&](const Copied& slice) {
@@ -58,13 +58,13 @@ class BodyLoop {
     Place first;
     int64_t row_bytes = 0;
     uint32_t base = 0;
-    bool shows_next = false;  // The row of the next iteration.
+    bool shows_next = false;  // It is the row of the next iteration.
   };
   struct Fixed {
     Place place;
     uint32_t base = 0;
   };
-  using Copied = Stacked;  // To or from where its base points.
+  using Copied = Stacked;  // Copied from or to the place that its base points to.
 
   void add_stacked(const Stacked& stacked, bool is_result, int64_t alignment, Place& scratch);
   int64_t row(const Stacked& stacked, uint32_t iteration) const {
@@ -77,16 +77,16 @@ class BodyLoop {
            row(stacked, iteration) * stacked.row_bytes;
   }
 
-  // Where an iteration leaves it. The last one writes the result.
+  // Where an iteration leaves the carry. The last iteration writes the result.
   const Place& carry_after(const Carry& carry, int64_t iteration) const {
     return (layout_.length - 1 - iteration) % 2 == 0 ? carry.result : carry.spare;
   }
 
   const ScanLayout layout_;
-  uint32_t operand_base_ = 0, result_base_ = 0;  // Of the first carry.
+  uint32_t operand_base_ = 0, result_base_ = 0;  // Bases of the first carry.
   std::vector<Carry> carries_;
   std::vector<Stacked> stacked_;
-  std::vector<Copied> slices_, rows_;  // Of operands; of results.
+  std::vector<Copied> slices_, rows_;  // Slices of operands; rows of results.
   std::vector<Fixed> fixed_;           // The same in all iterations.
 };
 

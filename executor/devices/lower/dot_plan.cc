@@ -24,7 +24,7 @@ Ints joined(const Ints& a, const Ints& b, const Ints& c) {
   return all;
 }
 
-// Dimensions of size 1 may stand anywhere.
+// Whether the dimensions ascend; those of size 1 may be anywhere.
 bool in_order(const Ints& order, const Dims& dims) {
   int64_t last = -1;
   for (int64_t d : order) {
@@ -41,7 +41,7 @@ int64_t product(const Dims& dims, const Ints& which) {
   return n;
 }
 
-// How one operand becomes a matrix: as it lies, transposed by the product, or moved first.
+// The conversion of an operand to a matrix: none, transposed by the product, or moved first.
 struct Side {
   bool transposed = false;
   std::optional<StridedCopy> move;

@@ -1,4 +1,4 @@
-// How a `dot` of any dimensions becomes one batched product of matrices, on any device.
+// Turns a `dot` of any dimensions into one batched product of matrices, on any device.
 //
 // Threads: pure.
 #pragma once
@@ -14,7 +14,7 @@ namespace gangway {
 
 struct DotPlan {
   MatmulDesc desc;
-  // An operand whose dimensions stand in no order that the product can read is moved first.
+  // An operand whose dimensions are in no order that the product can read is moved first.
   std::optional<StridedCopy> move_a, move_b;
 };
 DotPlan plan_dot(const Attrs& attrs, const Type& a, const Type& b, DType out);

@@ -7,8 +7,8 @@
 namespace gangway {
 namespace {
 
-// What a pass learns of a body reaches the node that names it in the next one, and so the bodies
-// behind that. Chains of carries that would take more passes are not followed to their end.
+// A finding in a body reaches the node that names the body in the next pass, and so the bodies
+// behind it. Chains of carries that would take more passes are not followed to their end.
 constexpr int kPassesMax = 16;
 
 bool holds_infinity(const Node& node) {
@@ -17,7 +17,7 @@ bool holds_infinity(const Node& node) {
   return number != nullptr && !std::isfinite(*number);
 }
 
-// Exponentials and comparisons of a masked value are finite again.
+// Whether the result of a masked value is finite again.
 bool heals(Op op) {
   return op == Op::exp || op == Op::expm1 || op == Op::softmax || op == Op::is_finite;
 }

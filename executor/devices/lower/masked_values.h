@@ -1,7 +1,7 @@
-// Values that hold infinities by intention: constants, as in masks, and what is computed from them.
-// A step whose result is not finite is not blamed for them.
+// Values that hold infinities on purpose: constants, as in masks, and values computed from them. A
+// step is not blamed for a result that is not finite because of them.
 //
-// What a body is given by one of the nodes that name it counts for all of them.
+// An operand that one of the nodes that name a body passes to it counts for all of these nodes.
 // Threads: pure. Cost: a few passes over the function and its bodies.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace gangway {
 
-// By ValueId, of the function and of each of its bodies.
+// By ValueId, for the function and for each of its bodies.
 using MaskedValues = std::map<const Function*, std::vector<bool>>;
 MaskedValues masked_values(const Function& function);
 

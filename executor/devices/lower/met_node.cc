@@ -26,7 +26,7 @@ Reduction reduction_of(const Attrs& attrs) {
   return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
 }
 
-// By member, to whom it sends.
+// By member: the member that it sends to.
 std::vector<uint32_t> receivers(const Mesh& mesh, const Attrs& attrs) {
   const std::vector<int> axes = axes_of(mesh, attrs.text("axes"));
   const std::vector<int> to = axes_of(mesh, attrs.text("to"));

@@ -1,10 +1,9 @@
-// MetNode: a node in which devices meet, as the call of its group: everything but addresses, which
-// a run adds.
+// MetNode: the call of a collective node on its group, complete except for addresses, which a run
+// adds.
 //
-// Members are numbered as the group's are, by the list of axes (ir/plan/plan_members.h).
-// Threads: immutable.
-// Ownership: refers to its node. Lives as long as calls of it are under way.
-// Errors: kInvalid for axes that the mesh lacks, and for parts that are not its members.
+// Members are numbered like the group's, by the list of axes (ir/plan/plan_members.h). Threads:
+// immutable. Ownership: refers to its node. Must outlive the calls made from it. Errors: kInvalid
+// for axes that the mesh lacks, and for parts that do not match the members.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +19,9 @@ class MetNode {
   explicit MetNode(const NodeView& node);
 
   CollectiveKind kind() const { return call_.kind; }
-  // What it moves at most, each tensor aligned.
+  // Limit of the bytes that it moves, each tensor aligned.
   int64_t bytes() const { return bytes_; }
-  // The call on tensors that lie where `address`(value) says; `tensors` holds them.
+  // The call on tensors at `address`(value); `tensors` holds them.
   template <class Address>
   CollectiveCall at(std::vector<CollectiveTensor>& tensors, const Address& address) const {
     CollectiveCall call = call_;

@@ -30,7 +30,7 @@ struct NodeView {
   }
 };
 
-// kUnimplemented naming the op, its types and the user's line. `device`: "CPU", "CUDA".
+// Returns kUnimplemented naming the op, its types and the user's line. `device`: "CPU", "CUDA".
 Error no_kernel(const NodeView& node, const char* device, const std::string& why);
 
 // Product of the sizes of dimensions [begin, end).
@@ -39,11 +39,11 @@ int64_t elements_between(const Dims& dims, size_t begin, size_t end);
 // Dimensions [first, end) as one axis.
 AxisShape axis_shape(const Dims& dims, size_t first, size_t end);
 
-// How the reduced `axes` become one: dimensions [first, end) where they are next to one another,
-// those of size 1 aside; otherwise after a permutation to `order`, as the last.
+// How the reduced `axes` become one: dimensions [first, end) if they are adjacent, ignoring those
+// of size 1; otherwise the last dimensions after a permutation to `order`.
 struct ReducedAxes {
   size_t first = 0, end = 0;
-  std::vector<int64_t> order;  // Empty: none is needed.
+  std::vector<int64_t> order;  // Empty: no permutation is needed.
 };
 ReducedAxes reduced_axes(const Dims& dims, const std::vector<int64_t>& axes);
 
@@ -51,7 +51,7 @@ AttentionShape attention_shape(const NodeView& node);  // attention*, packed_att
 inline bool is_packed_attention(Op op) {
   return op == Op::packed_attention || op == Op::packed_attention_grad;
 }
-// Bytes from queries to keys, and from keys to values, where they lie side by side.
+// Bytes from queries to keys, and from keys to values, in a packed tensor.
 inline int64_t packed_distance(const AttentionShape& shape) {
   return shape.heads * shape.head_dim * static_cast<int64_t>(size_of(shape.dtype));
 }

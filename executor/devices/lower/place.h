@@ -1,4 +1,4 @@
-// Place: where a tensor of a compiled function lies, before a run says where its buffers are.
+// Place: base and offset of a tensor of a compiled function, before a run sets the buffers.
 //
 // Threads: a value.
 #pragma once

@@ -1,5 +1,5 @@
-// Places: where the tensors of a function lie in the bases of a call, by its memory plan: the
-// parameters, then the results, then one arena. Those of a body come behind those of the function
+// Places: the places of a function's tensors in the bases of a call, by its memory plan: the
+// parameters, then the results, then one arena. Bases of a body come behind those of the function
 // that is called.
 //
 // Threads: immutable.

@@ -76,7 +76,7 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
       return BodyLoop::scratch_bytes(of.nodes[id], parts_[inner].places, alignment_);
     };
     const LocalFunction& planned = is_main ? local_ : body;
-    // A card joins what an iteration has begun at its end.
+    // A card joins collectives of an iteration at its end.
     const std::optional<Repeated> repeated =
         streams == Streams::kByGroup ? part.repeated : std::nullopt;
     MemoryPlan memory =

@@ -1,17 +1,17 @@
-// PlannedFunction: what compiled functions of all devices share: their steps (ir/plan/step_map.h),
-// the places of their tensors, collectives and waits, and which step a checked run
-// (CallFrame::check) blames.
+// PlannedFunction: the common part of compiled functions of all devices: their steps
+// (ir/plan/step_map.h), the places of their tensors, collectives and waits, and the choice of the
+// step that a checked run (CallFrame::check) blames.
 //
 // A function and the bodies of its scans and calls are its *parts*. Each part is lowered and has
 // its memory planned once, however often it is run: a body has bases of its own, which a BodyLoop
 // points to the tensors of an iteration.
 //
-// Collectives run beside the steps behind them, up to where the join plan of their part waits for
-// them (ir/transforms/memory/join_plan.h).
+// Collectives overlap with later steps, up to where the join plan of their part waits for them
+// (ir/transforms/memory/join_plan.h).
 //
-// A device's own function says what scratch its kernels need, and plans memory, once; bases of a
-// call are then its parameters, its results and one arena, and behind them those of the bodies,
-// which a call fills in itself.
+// A device's own function says what scratch its kernels need, and plans memory, once. The bases of
+// a call are then its parameters, its results and one arena, and behind them the bases of the
+// bodies, which a call fills in itself.
 //
 // Threads: immutable once planned. Errors: none; a device's own function throws while it lowers.
 #pragma once
@@ -57,11 +57,12 @@ class PlannedFunction : public CompiledFunction {
     };
     std::map<NodeId, const Met> met;
     JoinPlan joins;
-    std::optional<Repeated> repeated;  // Of a body that only scans name, which divide it alike.
+    // A body that only scans name, which split it in the same way.
+    std::optional<Repeated> repeated;
   };
-  // Which collectives end in their order: all of a device, or those of a group of devices.
+  // Collectives that end in their order: all of a device, or those of a group of devices.
   enum class Streams : uint8_t { kOne, kByGroup };
-  // kEnterBody and kEndOfBody are no steps: they are the begin and the end of a loop.
+  // kEnterBody and kEndOfBody are not steps: they are the begin and the end of a loop.
   enum class StepKind : uint8_t { kKernel, kTimed, kCollective, kEnterBody, kEndOfBody };
   struct PlannedStep {
     StepKind kind = StepKind::kKernel;
@@ -70,22 +71,21 @@ class PlannedFunction : public CompiledFunction {
     uint32_t collective = 0;  // Index into collective_needs().
     const MetNode* met = nullptr;
     const Part* part = nullptr;
-    NodeId node = kNone;  // Of the part.
+    NodeId node = kNone;  // Node of the part.
     bool ahead = false;   // Passed over in the last iteration of its loop.
 
     const Node& in_graph() const { return part->function->nodes[node]; }
   };
 
   explicit PlannedFunction(LocalFunction local);
-  // Places everything, and says where collectives, which run beside the steps behind them, are
-  // waited for. `scratch_bytes`: of nodes that are steps; `alignment`: that the device wants of its
-  // tensors, rows of stacked ones too; `together`: nodes of the function itself, which no wait is
-  // between.
+  // Sets all places, and where overlapping collectives are waited for. `scratch_bytes`: for nodes
+  // that are steps; `alignment`: that of the device's tensors, also of rows of stacked ones;
+  // `together`: nodes of the function itself that no wait may separate.
   void plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment = 1,
             const std::vector<Together>& together = {});
-  // Of a node that is a step.
+  // The step of a node that is a step.
   PlannedStep step_of(uint32_t part, NodeId id) const;
-  // Of a node that runs a body; once memory is planned.
+  // The loop of a node that runs a body; memory must be planned.
   BodyLoop loop_of(uint32_t part, NodeId id) const;
 
   const LocalFunction& local() const { return local_; }
@@ -93,7 +93,7 @@ class PlannedFunction : public CompiledFunction {
   const StepMap& steps() const { return steps_; }
   const Part& part(uint32_t index) const { return parts_[index]; }
   const Part& main() const { return parts_.back(); }
-  // So many bases has a call, those of bodies included.
+  // Number of base addresses that a call takes, those of bodies included.
   uint32_t bases() const { return bases_; }
 
   static std::byte* address(const CallFrame& frame, const Part& part, ValueId value) {
@@ -101,7 +101,7 @@ class PlannedFunction : public CompiledFunction {
     return frame.bases[place.base] + place.offset;
   }
 
-  // The call of a collective on the tensors of the frame as they lie now.
+  // The call of a collective on the tensors at their current addresses in the frame.
   static CollectiveCall call_of(const PlannedStep& step, const CallFrame& frame,
                                 std::vector<CollectiveTensor>& tensors) {
     return step.met->at(tensors, [&](ValueId value) { return address(frame, *step.part, value); });

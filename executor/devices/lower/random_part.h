@@ -1,8 +1,8 @@
-// Which elements of a random tensor a device draws: all of it, or by the node's attributes its own
-// part of the whole.
+// The elements of a random tensor that a device draws: all of it, or, by the node's attributes, its
+// own part of the whole.
 //
 // Element (i..., c) of the part [sizes..., cols] is number first + i... * strides... + c of the
-// sequence, `first` being the device's; neighbours that follow one another in the whole as well are
+// sequence, where `first` is the device's. Dimensions that are contiguous in the whole are joined
 // in cols.
 // Threads: a value, immutable; safe anywhere.
 #pragma once
@@ -22,7 +22,7 @@ class RandomPart {
   const std::vector<int64_t>& sizes() const { return sizes_; }
   const std::vector<int64_t>& strides() const { return strides_; }  // In elements of the whole.
   int64_t cols() const { return cols_; }
-  // Of every device of the mesh; of one where all draw the same.
+  // First elements of every device of the mesh; only one if all draw the same.
   std::vector<int64_t> firsts() const;
 
  private:

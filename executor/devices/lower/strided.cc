@@ -23,7 +23,7 @@ namespace {
 
 int64_t bytes_of(const Type& type) { return static_cast<int64_t>(size_of(type.dtype)); }
 
-// The first window of x, with `steps` (none: 1), dense in y.
+// Reads the first window of x, with `steps` (empty: 1), to y, which is dense.
 StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>& steps) {
   StridedCopy copy{.bytes = bytes_of(x),
                    .sizes = y.dims,
@@ -33,7 +33,7 @@ StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>
   return copy;
 }
 
-// x, dense, into the first window of y.
+// Writes x, which is dense, to the first window of y.
 StridedCopy write_window(const Type& x, const Type& y) {
   return {.bytes = bytes_of(x),
           .sizes = x.dims,

@@ -131,7 +131,7 @@ class ChainMaker {
   void add_code(NodeId id) {
     const Node& node = body_.nodes[id];
     if (of_parameter(node)) return;
-    // What a broadcast or reshape of a constant spreads is the same everywhere.
+    // The result of broadcasting or reshaping a constant is the same everywhere.
     if (node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::barrier ||
         node.op == Op::stop_gradient) {
       inside_[node.first_result] = at(node.inputs[0]);

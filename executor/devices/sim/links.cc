@@ -7,7 +7,7 @@ namespace {
 
 int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-// `passes`: 2 for there and back.
+// `passes`: 2 if data goes up and down the tree.
 int64_t level_ns(const SimLinkRate& link, double bytes, double members, int passes) {
   if (members <= 1) return 0;
   const auto hops = static_cast<int64_t>(passes * std::ceil(std::log2(members)));
@@ -15,7 +15,8 @@ int64_t level_ns(const SimLinkRate& link, double bytes, double members, int pass
          nanoseconds(passes * bytes * (members - 1) / members / link.bytes_per_s);
 }
 
-// As if the members lay evenly: every host and every island has as many as this member's own.
+// Assumes that members are spread evenly: every host and every island has as many as this member's
+// own.
 struct Levels {
   explicit Levels(const PeerCounts& peers) {
     const auto others = [&](LinkClass link) {
@@ -28,7 +29,7 @@ struct Levels {
   double in_host = 1, in_island = 1, all = 1;
 };
 
-// The slowest that the members have between them.
+// The slowest link between the members.
 const SimLinkRate& slowest(const SimLinks& links, const PeerCounts& peers) {
   for (const LinkClass link : {LinkClass::kBetweenIslands, LinkClass::kIsland}) {
     if (peers[static_cast<size_t>(link)] > 0) return links.rate(link);

@@ -7,7 +7,7 @@ namespace {
 
 using Kind = CollectiveKind;
 
-// Of one member: 1 beside it in its host, 2 in its island, 4 beyond: 8 in all.
+// Peers of one member: 1 on its host, 2 in its island, 4 beyond it; 8 members in all.
 constexpr PeerCounts kPeers = {1, 2, 4};
 constexpr double kBytes = 8e9;
 

@@ -44,7 +44,7 @@ void SimDevice::stop() {
   try {
     fiber_.join();
   } catch (const Error&) {
-    // Cancelled while it waited or slept.
+    // It was cancelled while it waited or slept.
   }
   queue_.drop();
 }
@@ -75,7 +75,7 @@ void SimDevice::check_finite(DType dtype, const void* data, int64_t elements, ui
   if (has_values() && !all_finite(par_, dtype, data, elements)) *flag = 1;
 }
 
-// Zeros, so that what is told of values that were never computed is the same every time.
+// Zeros, so that reports on values that were never computed are the same every time.
 HostMemory SimDevice::host_memory(int64_t bytes) {
   HostMemory memory = Device::host_memory(bytes);
   if (bytes > 0) std::memset(memory.get(), 0, static_cast<size_t>(bytes));
@@ -91,7 +91,7 @@ void SimDevice::serve() {
     rung_ = false;
     Turn turn{.device = *this, .now_ns = now_ns()};
     const Progress progress = queue_.advance(turn);
-    if (rung_ || stopping_) continue;  // By another rank on it, for one.
+    if (rung_ || stopping_) continue;  // For example by another rank on it.
     if (progress == Progress::kPending && turn.wake_at_ns != kNever) {
       ringing_.wait_until_ns("for modelled time to pass", turn.wake_at_ns);
     } else {

@@ -6,7 +6,7 @@
 // exactly from its seed.
 //
 // Threads: the reactor's only.
-// Ownership: the destructor stops the fiber and drops what has not run.
+// Ownership: the destructor stops the fiber and drops works that have not run.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ namespace gangway {
 
 class SimDevice final : public Device {
  public:
-  // `host`: null for a device that is like the usual ones, and alone.
+  // `host`: null for a device with default properties and no peers.
   SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes,
             std::shared_ptr<SimHost> host = nullptr);
   ~SimDevice() override;
@@ -29,7 +29,7 @@ class SimDevice final : public Device {
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void ring() override;
   void stop() override;
-  // It is rung through a function of its own: see bell().
+  // Peers ring it through a function: see bell().
   void use_bell(Bell) override {}
   Bell bell() const { return {nullptr, bell_}; }
   bool collectives_hold() const override { return true; }
@@ -47,7 +47,7 @@ class SimDevice final : public Device {
   Reactor& reactor_;
   const std::shared_ptr<SimHost> host_;
   Parallel par_{1};
-  const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring one that has gone: null then.
+  const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring a destroyed device: null then.
   const std::shared_ptr<const std::function<void()>> bell_;
   LaneQueue queue_;
   bool rung_ = false;

@@ -1,13 +1,13 @@
-// SimHost: one simulated host as the simulation sees it: what its devices are like, what happens to
-// them, and what they have done.
+// SimHost: one simulated host as the simulation sees it: the properties of its devices, the faults
+// put into them, and what they have done.
 //
-// Its devices compute real values and are charged modelled time for them; or, `timed_only`, only
-// the time passes: no kernel runs, no source is read, no tensor is touched and none has memory, so
-// that programs run that would not fit on this machine. What is then read of a device means
-// nothing.
+// Its devices compute real values and are charged modelled time for them. With `timed_only` only
+// the time passes: no kernel runs, no source is read, and no tensor is touched or has memory, so
+// that programs run that would not fit on this machine. Values read from such a device are not
+// valid.
 //
 // Threads: the reactor's.
-// Ownership: shared by its devices and by whoever simulates.
+// Ownership: shared by its devices and the simulation.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace gangway {
 
 class SimDevice;
 
-// What a device of a simulation was busy with, and when.
+// A span in which a device of a simulation was busy with a program.
 struct BusySpan {
   std::string device;   // Its name.
   std::string program;  // Its name.
@@ -34,13 +34,13 @@ struct BusySpan {
 
 struct SimHostOptions {
   bool timed_only = false;
-  SimLinks links;  // Between its devices and others.
-  // timed_only: where its buffers lie (unread_memory.h); null: in memory of each device.
+  SimLinks links;  // Links between its devices and others.
+  // timed_only: memory of its buffers (unread_memory.h); null: memory of each device.
   std::shared_ptr<MemoryBlocks> memory;
-  // Gets every step of its devices; null: nothing does. It outlives the host.
+  // Gets every step of its devices; null: steps are not hashed. It outlives the host.
   ReplayHash* replay = nullptr;
-  // Gets a span for each step of a program, when it begins; null: nothing does. It outlives the
-  // host.
+  // Gets a span for each step of a program, when it begins; null: spans are not kept. It outlives
+  // the host.
   std::vector<BusySpan>* busy = nullptr;
 };
 
@@ -50,10 +50,10 @@ class SimHost final : public StepTimer {
 
   const SimHostOptions& options() const { return options_; }
 
-  // Its kernels take so many times as long from now on.
+  // Kernels take `factor` times as long from now on.
   void slow_down(double factor) { slowness_ = factor; }
-  // From stop() to resume() its devices stand still, as when the process that drives them does. A
-  // step that has begun takes its time meanwhile.
+  // From stop() to resume() its devices stand still, as if their process were stopped. The time of
+  // a step that has begun passes meanwhile.
   void stop() { stopped_ = true; }
   void resume();
   bool stopped() const { return stopped_; }
@@ -61,12 +61,12 @@ class SimHost final : public StepTimer {
   void exhaust_memory();
   void free_memory();
 
-  // How long its devices were busy with steps, together: of each program, by name, and in all.
+  // Time for which its devices were busy with steps, together: by name of the program, and in all.
   // Waiting for the other members of a collective is not counted.
   const std::map<std::string, int64_t>& busy_ns_by_program() const { return by_program_; }
   int64_t busy_ns() const { return busy_ns_; }
 
-  // For its devices.
+  // Called by its devices.
   void add(SimDevice& device) { devices_.push_back(&device); }
   void remove(SimDevice& device);
 
@@ -84,7 +84,7 @@ class SimHost final : public StepTimer {
   std::vector<SimDevice*> devices_;
   double slowness_ = 1;
   bool stopped_ = false;
-  std::map<SimDevice*, int64_t> taken_;  // By exhaust_memory().
+  std::map<SimDevice*, int64_t> taken_;  // Memory taken by exhaust_memory().
   int64_t busy_ns_ = 0;
   std::map<std::string, int64_t> by_program_;
 };

@@ -22,11 +22,11 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
     return node.op == Op::timed ? node.attrs.integer("microseconds") * 1000
                                 : timer.kernel_ns(of, id);
   });
-  const StepMarks collectives(steps());  // Of bodies: whether they have any.
+  const StepMarks collectives(steps());  // For bodies: whether they have any.
   events_.emplace(steps(), [&](uint32_t p, NodeId id) {
     const Function& of = steps().function(p);
     if (row(of.nodes[id].op).meets || !part(p).joins.before[id].empty()) return true;
-    // What an iteration has begun is waited for before the next one, and behind the last.
+    // Collectives of an iteration are waited for before the next one, and behind the last.
     if (id == 0) return p + 1 < steps().parts() && collectives.any(p);
     const uint32_t body = steps().body_of(of.nodes[id - 1]);
     return body != kNone && collectives.any(body);
@@ -38,7 +38,7 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
   if (frame.step == 0 && !frame.begun) beside.drop();
   beside.poll();
   while (frame.step < frame.end) {
-    // What it waited for may be the last that was under way.
+    // The frame may have waited for the last collective that was under way.
     const bool may_wait = !frame.begun && (frame.awaited != 0 || !beside.none());
     if (may_wait && (beside.join_awaited() == Progress::kPending ||
                      join_at(frame.step, beside) == Progress::kPending))
@@ -50,7 +50,7 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
       continue;
     }
     if (step.kind == StepKind::kCollective) {
-      // Without tensors: its members only meet, with their flags.
+      // The collective has no tensors: its members only meet, with their flags.
       CollectiveQueue::Item& item = beside.begin(step.collective);
       item.call.kind = step.met->kind();
       item.bytes = step.met->bytes();
@@ -65,7 +65,7 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
   }
   const bool ends = frame.end == commit_step() || frame.end == step_count();
   if (ends && !beside.none() && join(frame, turn) == Progress::kPending) return Progress::kPending;
-  // What it waited for may have ended by itself, in poll().
+  // The awaited collective may have ended in poll().
   frame.holds = Hold::kNothing;
   frame.awaited = 0;
   return Progress::kDone;
@@ -77,8 +77,8 @@ Progress TimedFunction::join(CallFrame& frame, Turn& turn) const {
   return beside.join_all();
 }
 
-// What is waited for before the step: behind the body of which an iteration has ended just before
-// it, all where a loop is left, and before the nodes that begin with it.
+// Waits for the joins before the step: behind the body if one of its iterations has just ended, all
+// if a loop is left, and before the nodes that begin with the step.
 Progress TimedFunction::join_at(uint32_t step, CollectivesBeside& beside) const {
   if (steps().is_flat()) return beside.join(main().joins.before[step]);
   const std::vector<StepMap::Level> now = steps().path(step);
@@ -107,7 +107,7 @@ const PlannedFunction::PlannedStep& TimedFunction::planned_step(uint32_t step) c
   return planned_[leaf.part][leaf.node];
 }
 
-// Those before step `end`.
+// Begins the kernels before step `end`.
 void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const {
   const int64_t cost_ns = costs_ns_->before(end) - costs_ns_->before(frame.step);
   turn.now_ns = turn.device.now_ns();
@@ -118,7 +118,7 @@ void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) co
   if (turn.device.trace_row != nullptr) record_kernels(frame, turn, end, cost_ns);
 }
 
-// A span for each, one behind the other; or one for all, where they would fill the row.
+// Records a span for each kernel, one behind the other; or one for all, if they would fill the row.
 void TimedFunction::record_kernels(const CallFrame& frame, Turn& turn, uint32_t end,
                                    int64_t cost_ns) const {
   constexpr uint32_t kSpansMax = 4096;
@@ -130,7 +130,7 @@ void TimedFunction::record_kernels(const CallFrame& frame, Turn& turn, uint32_t 
     turn.device.trace_row->record(event);
     return;
   }
-  // A slow host takes longer than they cost.
+  // On a slow host they take longer than they cost.
   const double slowness =
       static_cast<double>(frame.resume_at_ns - turn.now_ns) / static_cast<double>(cost_ns);
   const int64_t first_ns = costs_ns_->before(frame.step);

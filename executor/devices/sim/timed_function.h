@@ -1,9 +1,9 @@
-// TimedFunction: a local function of which only the time passes: its kernels take what the op table
-// and the rates say, its collectives wait for all their members, and no tensor is touched.
+// TimedFunction: a local function of which only the time passes: its kernels take the time that the
+// op table and the rates say, its collectives wait for all their members, and no tensor is touched.
 //
-// Kernels between two collectives, or up to where one is waited for, are one wait, so that a step
-// of a large model on a thousand devices is a few thousand events. Iterations are not gone through:
-// what they cost is known.
+// Kernels between two collectives, or up to a join, are one wait, so that a step of a large model
+// on a thousand devices is a few thousand events. Iterations are not walked one by one: their cost
+// is known.
 //
 // Threads: immutable; advance() on the device's (the reactor's).
 // Errors: none beyond those of planning.
@@ -35,8 +35,8 @@ class TimedFunction final : public PlannedFunction {
 
   StepTimer& timer_;
   std::vector<std::vector<PlannedStep>> planned_;  // By part, then by node.
-  std::optional<StepSums> costs_ns_;               // Of the kernels.
-  std::optional<StepMarks> events_;                // Collectives, and where they are waited for.
+  std::optional<StepSums> costs_ns_;               // Costs of the kernels.
+  std::optional<StepMarks> events_;                // Collectives and joins.
 };
 
 }  // namespace gangway

@@ -1,6 +1,6 @@
-// UnreadMemory: memory for buffers whose contents mean nothing. All of them lie in one place, so
-// that thousands of devices have buffers of any size for the price of the pages that somebody
-// touches.
+// UnreadMemory: memory for buffers whose contents are not used. All buffers overlap in one range,
+// so that thousands of devices have buffers of any size for the price of the pages that are
+// touched.
 //
 // Threads: any.
 // Errors: kOverloaded for a buffer larger than the whole; the constructor throws it when the system
