@@ -2,7 +2,7 @@
 //
 //   sender's compute: record -> communication: wait, copy, record -> receiver's compute: wait
 //
-// Threads, ownership, errors: as device_link.h.
+// Threads, ownership, errors: see device_link.h.
 // Cost: four calls of the driver for a send, one for a receive.
 #pragma once
 
@@ -30,7 +30,8 @@ class CardLink final : public DeviceLink {
   const std::string label_;
   cuda::EventHandle ready_;
   std::vector<cuda::EventHandle> sent_;  // By slot.
-  cuda::EventHandle last_;               // Of those; none: compute comes after all of them.
+  // The last of them; none: compute comes after all of them.
+  cuda::EventHandle last_;
 };
 
 }  // namespace gangway

@@ -21,7 +21,7 @@ using cuda::Status;
 
 namespace {
 
-// How long a device that waits for a mark trusts the driver's callback.
+// How long a device that waits for a mark relies on the driver's callback.
 constexpr int64_t kLookAgainNs = 2'000'000;
 
 }  // namespace
@@ -64,7 +64,7 @@ void CudaDevice::stop() {
   thread_.join();
   // The card may wait inside a communicator for peers that are gone.
   comms_->break_all(nullptr);
-  // What is dropped below may be memory that the card still works on, or what it calls back.
+  // The card may still use memory that is dropped below, or objects that its callback uses.
   for (const cuda::StreamHandle stream : {compute_, communication_, marks_}) {
     if (lost_ == nullptr) static_cast<void>(gpu_->driver().synchronize(stream));
   }
@@ -121,7 +121,8 @@ std::optional<CollectiveRefusal> CudaDevice::refuses(const DeviceGroup& group) c
   if (!is_one_card && here != 1)
     return CollectiveRefusal{": some devices of the group share a card, others do not",
                              "let all of them share one, or none"};
-  // Else ranks of a card would launch on communicators of their own, and two cards in two orders.
+  // Otherwise ranks of a card would launch on communicators of their own, and two cards in two
+  // orders.
   const bool has_all_ranks = std::ranges::all_of(
       group.ranks, [&](uint32_t ranks) { return ranks == group.ranks_per_device; });
   if (!is_one_card && !has_all_ranks)

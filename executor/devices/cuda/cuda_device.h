@@ -5,17 +5,18 @@
 // mark is an event on the compute stream. When it is reached the driver's callback rings the
 // device; since the callback may not come, a device that waits for a mark also looks at intervals.
 //
-// What fails is kept for the work that started it, until that takes its next mark.
+// A failure is kept for the work that started the operation, until that work takes its next mark.
 //
-// A sticky error ends the device: nothing is launched any more, every mark is reached and carries
-// that error, and so do the runs.
+// A sticky error ends the device: nothing is launched any more, every mark is reached and has that
+// error, and so do the runs.
 //
-// Collectives go on beside compute, on the communication stream: it forks from what compute was
-// told so far, and compute joins a collective before what needs it done; a mark joins all of them.
+// Collectives overlap with compute, on the communication stream: it forks from the work that
+// compute has so far, and compute joins a collective before work that needs it done; a mark joins
+// all of them.
 //
-// Threads: as device.h.
-// Ownership: the destructor stops the thread, waits for the streams and drops what has not run. The
-// Gpu is shared by the devices of one card.
+// Threads: see device.h.
+// Ownership: the destructor stops the thread, waits for the streams and drops works that have not
+// run. The Gpu is shared by the devices of one card.
 #pragma once
 
 #include <atomic>
@@ -73,7 +74,8 @@ class CudaDevice final : public Device, public CardStreams {
   cuda::StreamHandle communication() const override { return communication_; }
   cuda::Status fork() override;
   void end_collective() override;
-  // What is enqueued on the compute stream next runs after all collectives but the newest `beside`.
+  // Work that is enqueued on the compute stream next runs after all collectives but the newest
+  // `beside`.
   void join(size_t beside);
   const Work* owner() const override { return at_work; }
   Mark next_mark() const override { return last_mark_ + 1; }
@@ -91,7 +93,7 @@ class CudaDevice final : public Device, public CardStreams {
   Progress look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) override;
 
  private:
-  // What the driver's callback rings; it may come while the device goes.
+  // Target of the driver's callback, which may come while the device is destroyed.
   struct Ringer {
     std::mutex mutex;
     CudaDevice* device = nullptr;
@@ -104,7 +106,7 @@ class CudaDevice final : public Device, public CardStreams {
   };
 
   void serve();
-  // What was noted for this work since its last mark; null: nothing.
+  // The failure that was noted for this work since its last mark; null: none.
   std::shared_ptr<const Error> take_failure(const Work* owner);
   void query_marks();
   cuda::EventHandle take_event();
@@ -113,7 +115,7 @@ class CudaDevice final : public Device, public CardStreams {
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   cuda::StreamHandle compute_, communication_;
-  cuda::StreamHandle marks_;  // Of the calls back; it waits for compute, nothing waits for it.
+  cuda::StreamHandle marks_;  // For callbacks; it waits for compute, nothing waits for it.
   cuda::StreamHandle capture_;
   std::unique_ptr<cuda::GraphCache> graphs_;
   std::unique_ptr<CommBook> comms_;

@@ -11,7 +11,7 @@
 namespace gangway {
 namespace {
 
-// What one graph holds at most: a capture takes 10 us for each.
+// Limit of a graph's steps: a capture takes 10 us for each.
 constexpr uint32_t kGraphStepsMax = uint32_t{1} << 12;
 
 // All are of one stream.
@@ -65,7 +65,7 @@ CudaFunction::Lowered CudaFunction::lower_part(uint32_t part, Keeps& keeps) cons
                   .scratch = std::vector<int64_t>(of.nodes.size(), 0)};
   for (NodeId id = 0; id < of.nodes.size(); ++id) {
     cuda::Lowering call(*gpu_, of, id, numerics_);
-    // Where devices can't meet, the device refuses the group.
+    // If devices can't do the collective, the device refuses the group.
     if (row(call.op()).meets || steps().body_of(call.node()) != kNone) continue;
     call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
     lowered.commands[id] = std::move(call.commands);
@@ -196,7 +196,7 @@ bool CudaFunction::passes_over(const Step& step, const Position& at) const {
   return loop_of(loop).places.is_last(loop.iteration);
 }
 
-// The same, with bases and rows. Without a stream nothing is copied, here and below.
+// The same with bases and rows. Without a stream nothing is copied, here and below.
 cuda::Status CudaFunction::enter_or_leave(CallFrame& frame, cuda::StreamHandle stream) const {
   const bool ends = steps_[frame.at.command].kind == StepKind::kEndOfBody;
   const uint32_t depth = frame.at.depth;
@@ -239,7 +239,7 @@ cuda::Status CudaFunction::end_iteration(CallFrame& frame, cuda::StreamHandle st
   return status;
 }
 
-// As the frame stands, after another walk.
+// Restores the bases at the frame's position, after another walk.
 void CudaFunction::bind_again(CallFrame& frame) const {
   for (uint32_t d = 0; d < frame.at.depth; ++d) {
     const BodyLoop& places = loop_of(frame.at.loops[d]).places;
@@ -291,7 +291,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
   return Progress::kDone;
 }
 
-// What an iteration leaves behind its last step belongs to it, and not to the next section.
+// Copies that an iteration has behind its last step belong to it, and not to the next section.
 void CudaFunction::end_bodies(CallFrame& frame, CudaDevice& device) const {
   while (frame.at.depth > 0 && steps_[frame.at.command].kind == StepKind::kEndOfBody) {
     const std::optional<uint32_t> joins_to = steps_[frame.at.command].joins_to;
@@ -332,7 +332,7 @@ cuda::Status CudaFunction::issue_on(const Step& step, const CallFrame& frame,
   return {};
 }
 
-// Over commands alone, up to the next step that may wait. What comes first has waited.
+// Walks over commands alone, up to the next step that may wait. The first step has waited.
 CallFrame::Position CudaFunction::ahead(Position at, uint32_t end) const {
   end = std::min(end, at.step + kGraphStepsMax);
   for (bool first = true; at.step < end; first = false) {
@@ -349,7 +349,7 @@ CallFrame::Position CudaFunction::ahead(Position at, uint32_t end) const {
   return at;
 }
 
-// From where the frame is. Stops where it fails.
+// Launches from the frame's position. Stops at a failure.
 cuda::Status CudaFunction::issue_to(const Position& end, CallFrame& frame,
                                     cuda::StreamHandle stream) const {
   Position& at = frame.at;
@@ -367,7 +367,7 @@ cuda::Status CudaFunction::issue_to(const Position& end, CallFrame& frame,
   return {};
 }
 
-// As one graph. False: there is none.
+// Launches the commands as one graph. False: there is none.
 bool CudaFunction::replay_to(const Position& end, CallFrame& frame, CudaDevice& device) const {
   const Position begin = frame.at;
   const auto place = [](const Position& at) { return uint64_t{at.step} << 32 | at.command; };

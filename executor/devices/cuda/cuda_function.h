@@ -1,25 +1,25 @@
 // CudaFunction: a local function as a flat list of steps: commands for a card, collectives, waits.
 //
 // The steps of a body are in the list once, however often it is run: a scan enters them, and behind
-// the last one an iteration ends and the next one begins (CallFrame::at says where the frame is;
-// BodyLoop points the body's bases to the tensors of the iteration).
+// the last one an iteration ends and the next one begins (CallFrame::at has the frame's position;
+// BodyLoop sets the body's bases to the tensors of the iteration).
 //
-// Commands between two waits that come again with the same addresses are replayed as one graph, in
-// which the iterations of a scan are counted out: the places of a body's tensors follow from the
-// function's and from the step. Collectives run beside the steps behind them, up to the end of
-// their iteration (ir/transforms/memory/join_plan.h). They stay out of the graphs: a graph ends
-// only when everything that it forked has ended, so nothing launched after it could overlap them;
-// and a new communicator would require all its graphs to be captured again. A run walks the list
-// and launches; nothing is allocated, looked up or decided on the way, and nothing is waited for
-// but a collective's meeting on the host.
+// Commands between two waits that are repeated with the same addresses are replayed as one graph,
+// in which the iterations of a scan are unrolled: the places of a body's tensors follow from the
+// function's and from the step. Collectives overlap with later steps, up to the end of their
+// iteration (ir/transforms/memory/join_plan.h). They stay out of the graphs: a graph ends only when
+// everything that it forked has ended, so nothing launched after it could overlap them; and a new
+// communicator would require all its graphs to be captured again. A run walks the list and
+// launches; it allocates nothing, looks nothing up, and waits only for a collective's meeting on
+// the host.
 //
 // In a checked run (CallFrame::check) the card checks what each step reads and writes, and the host
-// waits for what it found before the next step; see CpuFunction.
+// waits for the result before the next step; see CpuFunction.
 //
 // Threads: immutable; advance() on a device's thread. All devices of a Gpu may run it.
 // Errors: the constructor throws with the user's line; a launch that fails goes to the frame's
 // error.
-// Cost: 0.1 us a command, and the driver's own; a few ns a step of what is replayed.
+// Cost: 0.1 us a command, and the driver's own; a few ns for a replayed step.
 #pragma once
 
 #include <memory>
@@ -42,19 +42,19 @@ class CudaFunction final : public PlannedFunction {
  private:
   struct Step : PlannedStep {
     std::vector<cuda::Command> commands;
-    // Of nodes that run together: the last has the commands of them all, unless a run is checked.
+    // For nodes that run together: the last has the commands of all, unless a run is checked.
     enum class Role : uint8_t { kAlone, kWaits, kRunsAll } role = Role::kAlone;
     std::vector<cuda::Command> of_all;  // kRunsAll.
-    std::string label;                  // What the driver calls it: "step: %14 dot".
+    std::string label;                  // Its name in the driver: "step: %14 dot".
     // Compute waits for all collectives but so many of the newest; none: for nothing.
     std::optional<uint32_t> joins_to;
     uint32_t loop = 0;  // kEnterBody: in loops_.
   };
   struct Loop {
     BodyLoop places;
-    uint32_t first_command = 0;  // Of the body.
+    uint32_t first_command = 0;  // First command of the body.
   };
-  // What is lowered of a part.
+  // The commands that a part was lowered to.
   struct Lowered {
     std::vector<std::vector<cuda::Command>> commands;  // By node.
     std::vector<int64_t> scratch;
@@ -69,7 +69,7 @@ class CudaFunction final : public PlannedFunction {
   void add_together(std::vector<std::vector<cuda::Command>> of_all);
   void place(cuda::Command& command, uint32_t part, NodeId id) const;
 
-  // Through the list. Where a body begins or ends there is no step, but what binds its bases.
+  // Goes through the list. Begin and end of a body are not steps, but commands that bind its bases.
   void go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const;
   const Loop& loop_of(const CallFrame::Loop& at) const { return loops_[steps_[at.command].loop]; }
   void enter_or_leave(Position& at) const;
@@ -109,7 +109,7 @@ class CudaFunction final : public PlannedFunction {
   std::vector<Step> steps_;
   std::vector<Loop> loops_;
   const std::shared_ptr<const void> alive_ = std::make_shared<int>();
-  cuda::GraphOwner owner_;  // Of the graphs that devices make of it.
+  cuda::GraphOwner owner_;  // Owner of the graphs that devices make of it.
   uint32_t flags_ = 0;      // That a checked step tells.
 };
 

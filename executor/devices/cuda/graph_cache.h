@@ -3,22 +3,20 @@
 //
 // A captured graph keeps its addresses, so its key holds everything that determines them: the
 // function, where in it the commands begin and end, the device of the mesh and every base. When the
-// same key comes a second time the commands are captured, and replayed from then on. So a plan
-// whose buffers change with every run costs a look-up and never a capture.
+// same key comes a second time the commands are captured, and replayed from then on. A plan whose
+// buffers change with every run thus costs a look-up and never a capture.
 //
 // A capture costs as much as many launches, so no more than kGraphsMax graphs are kept, and they do
 // not replace one another in a cycle: a new one replaces the least recently used one, and only if
-// that was not used since the new one was last seen. So when more stretches of commands repeat than
-// there is room for, those that were captured first stay.
+// that was not used since the new one was last seen. If more stretches of commands repeat than
+// there is room for, the first captured ones stay.
 //
-// Invariant: a graph is destroyed when its last launch is done. For a graph of a function that
-// still exists an event tells when; a graph of a function that is gone is idle, since whoever ran
-// the function has waited for its mark.
-// Threads: the device's.
-// Ownership: the graphs are its own, idle when it dies; each keeps what it launches (modules,
-// prepared operations), its function or not.
-// Errors: of a launch; what can't be captured is launched one by one for good.
-// Cost: a hash of the bases, 1 ns each.
+// Invariant: a graph is destroyed when its last launch is done. An event tells that for a graph of
+// a function that still exists; a graph of a function that is gone is idle, since the runs of the
+// function have waited for their marks. Threads: the device's. Ownership: the graphs are its own,
+// and idle when it is destroyed; each keeps the modules and prepared operations that it launches,
+// also without its function. Errors: those of a launch; commands that can't be captured are
+// launched one by one from then on. Cost: a hash of the bases, 1 ns each.
 #pragma once
 
 #include <deque>
@@ -35,7 +33,7 @@ namespace gangway::cuda {
 struct GraphOwner {
   uint64_t serial = 0;                // Gpu::next_serial().
   std::weak_ptr<const void> alive;    // Expired: the function is gone.
-  std::shared_ptr<const void> keeps;  // What its commands use.
+  std::shared_ptr<const void> keeps;  // Objects that its commands use.
 };
 
 struct GraphKey {
@@ -71,7 +69,7 @@ class GraphCache {
     uint64_t begin = 0, end = 0;
     uint32_t mesh_device = 0;
     std::vector<std::byte*> bases;
-    GraphHandle graph;  // None: it can't be captured.
+    GraphHandle graph;  // Null: it can't be captured.
     uint64_t used = 0;
   };
   struct Retired {
@@ -90,7 +88,7 @@ class GraphCache {
 
   static uint64_t hash_of(const GraphKey& key);
   static bool same(const Entry& entry, const GraphKey& key);
-  // What is sticky has ended the device; else the commands are launched one by one.
+  // A sticky error has ended the device; after any other the commands are launched one by one.
   Status capture(Entry& entry, const std::function<Status(StreamHandle)>& issue);
   bool make_room(StreamHandle stream, uint64_t seen);
   void retire(StreamHandle stream, Entry& entry);

@@ -36,7 +36,7 @@ class BodyLoop {
   // Sets the bases of the body in `bases` for this iteration, from those of the iteration before.
   void bind(std::byte** bases, uint32_t iteration) const;
 
-  // body(to, from, bytes) returns false once a copy failed; returns false in that case.
+  // body(to, from, bytes) copies, and returns false if it could not; then this returns false too.
   template <class Body>
   bool in_copies(std::byte* const* bases, uint32_t iteration, const Body& body) const {
     return std::ranges::all_of(slices_, [&](const Copied& slice) {

@@ -35,7 +35,7 @@ cuda::Status CardComms::gather(CardTraffic& moved) const {
   std::byte* const staging = here[0].staging;
   const int64_t bytes = bytes_of(tensor);
   const bool whole = is_outermost(call().cut) && call().cut.whole == size() * call().cut.dims[1];
-  // Where most of the parts are dropped.
+  // They do not fit if most of the parts are dropped.
   const bool fits = whole || size() * bytes <= staging_bytes(bytes_needed(call()), size());
   if (here.size() > 1 || !fits) {
     const cuda::Status status = CardExchange(*this, moved).run();
@@ -91,7 +91,7 @@ cuda::Status CardComms::scatter(CardTraffic& moved) const {
 cuda::Status CardComms::scatter_ranks(CardTraffic& moved) const {
   const int64_t part = out_bytes(call());
   if (part == 0) return {};
-  std::vector<uint32_t> order;  // Of ranks.
+  std::vector<uint32_t> order;  // Ranks.
   for (uint32_t card = 0; card < cards; ++card) {
     for (uint32_t rank = 0; rank < size(); ++rank) {
       if (card_of[rank] == card) order.push_back(rank);

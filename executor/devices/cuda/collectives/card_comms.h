@@ -13,9 +13,9 @@
 //   permute          a message to one, a message from one; ranks of one card copy
 //   broadcast        as it is                               as it is, then copies
 //
-// Where most parts of an all-gather are dropped, so that they do not fit into staging, one rank a
-// card sends messages too. Rows of a ragged all-to-all for which the receiver has no room come, and
-// are dropped: their sender does not know of it.
+// If most parts of an all-gather are dropped, so that they do not fit into staging, a card with one
+// rank sends messages too. Rows of a ragged all-to-all for which the receiver has no room are sent,
+// and dropped: their sender does not know that.
 //
 // Two cards that send each other several messages do so in the order of the senders' ranks, then of
 // the receivers'.
@@ -50,7 +50,7 @@ struct CardTraffic {
 
 class CardComms {
  public:
-  // Of each rank.
+  // Staging that each rank needs.
   static int64_t staging_bytes(int64_t bytes_max, uint32_t members);
 
   cuda::Status enqueue(CardTraffic& moved) const;
@@ -59,8 +59,8 @@ class CardComms {
   const std::string_view label;
   const cuda::CommHandle comm;
   const uint32_t cards;                     // Members of the communicator.
-  const std::span<const uint32_t> card_of;  // By rank: which of them runs it.
-  const std::span<const CardRank> here;     // Of this card, by rank.
+  const std::span<const uint32_t> card_of;  // By rank: the card that runs it.
+  const std::span<const CardRank> here;     // Ranks of this card.
 
  private:
   cuda::At at() const { return {device.communication(), label}; }

@@ -21,7 +21,7 @@ bool lies_together(const Block& block) { return block.bytes() == block.run; }
 
 }  // namespace
 
-// Of what is packed, and of what is to be unpacked: each message is aligned.
+// Room for packed data, and for data to be unpacked: each message is aligned.
 int64_t CardComms::staging_bytes(int64_t bytes_max, uint32_t members) {
   return 2 * (align_up(bytes_max, kMessageAlignment) + kMessageAlignment * members);
 }
@@ -67,7 +67,7 @@ cuda::Status CardExchange::run() {
   return lay() ? cuda::Status{} : copy_failed(comms_.label);
 }
 
-// What ranks of this card give one another.
+// Copies what ranks of this card give one another.
 bool CardExchange::clear_and_copy() {
   for (const Receiver& to : receivers_) {
     if (!zero_padding(comms_.device, comms_.label, *to.rank.call, {to.rank.rank, size_}))
@@ -106,8 +106,8 @@ bool CardExchange::send(const CardRank& from) {
   return true;
 }
 
-// Of ragged rows some may have no room: those that are dropped all come to one place, since nobody
-// reads them. Rows of one message at most have room in part.
+// Receives the rows from one rank. Ragged rows may have no room: all dropped rows go to one place,
+// since nobody reads them. At most the rows of one message have room only in part.
 void CardExchange::receive(uint32_t from, Receiver& to) {
   const Block block = block_of(nullptr, to.rank.call, size_, from, to.rank.rank);
   const Block rest = kept(block);

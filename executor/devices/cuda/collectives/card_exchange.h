@@ -3,12 +3,12 @@
 //
 //   clear padding, copy between my ranks, pack -> messages -> lay what came where it belongs
 //
-// Of an all-gather each rank sends one message to each other card, and the lowest rank of a card
-// gets them all.
+// In an all-gather each rank sends one message to each other card, and the lowest rank of a card
+// receives all messages for the card.
 //
-// Threads: the device's. Ownership: of one collective.
+// Threads: the device's. Ownership: belongs to one collective.
 // Errors: a status; copies that fail are noted (CardStreams::note()).
-// Cost: a launch for each block that does not lie together.
+// Cost: a launch for each block that is not contiguous.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class CardExchange {
     CardRank rank;
     int64_t next = 0;
   };
-  // What came to staging.
+  // A message that was received into staging.
   struct Laid {
     Block block;
     const CardRank* rank = nullptr;
@@ -46,7 +46,7 @@ class CardExchange {
   CardTraffic& moved_;
   const uint32_t size_;
   const bool gathers_;
-  std::vector<bool> lowest_;  // By rank: of its card.
+  std::vector<bool> lowest_;  // By rank: it is the lowest of its card.
   std::vector<Receiver> receivers_;
   std::vector<cuda::Message> messages_;
   std::vector<Laid> laid_;

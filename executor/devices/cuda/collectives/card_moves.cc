@@ -10,7 +10,7 @@
 namespace gangway {
 namespace {
 
-// How many bytes move as one: a power of two that divides every distance.
+// Number of bytes that move as one: a power of two that divides every distance.
 int64_t width_of(const Block& block, const std::byte* in, const std::byte* out) {
   uint64_t all = static_cast<uint64_t>(block.run) | reinterpret_cast<uintptr_t>(in) |
                  reinterpret_cast<uintptr_t>(out) | static_cast<uint64_t>(cuda::kMoveBytesMax);
@@ -48,7 +48,7 @@ std::array<int64_t, 4> together(const Block& block) {
   return steps;
 }
 
-// Of the rows that come and have room, of all members.
+// Bytes of the rows, of all members, that are received and have room.
 int64_t bytes_of_rows(const CollectiveCall& call, uint32_t members) {
   const RaggedRows& ragged = call.ragged;
   int64_t rows = 0;

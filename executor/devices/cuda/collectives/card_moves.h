@@ -1,9 +1,8 @@
-// Blocks of tensors that are copied on a card: parts that a collective packs, or lays where they
-// belong.
+// Blocks of tensors that are copied on a card: parts that a collective packs or unpacks.
 //
 // Threads: the device's.
-// Errors: what fails is noted (CardStreams::note()).
-// Cost: one copy where the block lies together in both tensors, else one launch.
+// Errors: failures are noted (CardStreams::note()).
+// Cost: one copy if the block is contiguous in both tensors, else one launch.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +15,15 @@
 
 namespace gangway {
 
-// The same block, whose bytes lie together in `out` from `begin` on: packed. And unpacked: they lie
-// so in `in`.
+// packed(): the same block, contiguous in `out` from `begin` on. unpacked(): the same block,
+// contiguous in `in` from `begin` on.
 Block packed(Block block, int64_t begin);
 Block unpacked(Block block, int64_t begin);
 
 // Without what lies behind Block::out_end.
 Block kept(Block block);
 
-// What a collective fails with whose copy, or launch, was noted.
+// Error of a collective whose copy, or launch, was noted as failed.
 cuda::Status copy_failed(std::string_view label);
 
 // On the communication stream, from where the block lies in `in` to where it lies in `out`. False:

@@ -1,8 +1,8 @@
-// The parts of several ranks on one card: copied to where the others read them, and combined.
+// The parts of several ranks on one card: copied where the other ranks read them, and combined.
 //
 // Arithmetic: the tree over ranks of collectives/hosts/rank_tree.h.
 // Threads: the device's.
-// Errors: what fails is noted (CardStreams::note()).
+// Errors: failures are noted (CardStreams::note()).
 // Cost: copy_in() one copy a tensor; reduce_parts() one launch, which reads every part.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace gangway {
 
-// What so many bytes of a tensor take in a part.
+// Bytes in a part that `bytes` bytes of a tensor take.
 inline int64_t bytes_in_part(int64_t bytes) { return align_up(bytes, 64); }
 
 // On the communication stream, behind what was computed so far: the tensors, one behind another, to

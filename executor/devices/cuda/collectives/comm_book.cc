@@ -68,7 +68,7 @@ void CommBook::look_at(Flight& flight) {
     if (status.failed()) {
       status.text = cat(flight.label, ": ", status.text);
       auto error = device_.failure_of(status);
-      if (status.sticky) return;  // Which ended the device, and everything here.
+      if (status.sticky) return;  // The device has ended, and everything here.
       comm.abort(std::move(error));
     } else if (flight.meeting->alarmed(Collective::kEverything)) {
       comm.abort(given_up(flight.label));

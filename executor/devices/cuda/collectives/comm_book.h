@@ -1,19 +1,19 @@
 // CommBook: the communicators of one device, one for each group of devices, created once and shared
 // by all plans over that group; and the collectives that they still have in flight.
 //
-// When a communicator breaks at one member, the others are not told: their cards wait inside their
-// own. So the member that notices it (a launch fails, the driver reports an error, the device is
-// lost) aborts its communicator and raises an alarm in the meetings of all collectives that are in
-// flight on it. The other members look for alarms while they wait for their cards, and abort too.
-// The works that launched the collectives in flight then fail, each with its own next mark; a mark
-// that another work took in between reports nothing of them. The next collective of the group
-// creates a new communicator. So it goes, too, where a plan is given up that has collectives in
-// flight (an alarm about everything).
+// When a communicator breaks at one member, the others do not notice: their cards wait inside their
+// own. The member that notices it (a launch fails, the driver reports an error, the device is lost)
+// aborts its communicator and raises an alarm in the meetings of all collectives that are in flight
+// on it. The other members look for alarms while they wait for their cards, and abort too. The
+// works that launched the collectives in flight then fail, each with its own next mark; a mark that
+// another work took in between does not report the failure. The next collective of the group
+// creates a new communicator. The same happens when a plan with collectives in flight is given up
+// (an alarm about everything).
 //
 // Invariant: every communicator has a number that all its members know, so an alarm about an old
 // one is not taken for one about its successor.
 // Threads: the device's; the destructor after it.
-// Ownership: handles are its own; meetings are the plans', and outlive what they have in flight.
+// Ownership: handles are its own; meetings are the plans', and outlive collectives in flight.
 // Cost: a query (about 1 us) for each collective in flight, only while a mark is waited for.
 #pragma once
 
@@ -38,7 +38,7 @@ class Comm {
   cuda::CommHandle handle() const { return handle_; }
   uint64_t identity() const { return identity_; }
   bool broken() const { return broken_; }
-  // Of a broken one: what broke it here; null: a peer did.
+  // On a broken communicator: the error that broke it here; null: a peer did.
   const std::shared_ptr<const Error>& why() const { return why_; }
   void abort(std::shared_ptr<const Error> why);
 
@@ -87,7 +87,7 @@ class CommBook {
   CardStreams& device_;
   std::map<std::string, std::shared_ptr<Comm>, std::less<>> comms_;  // By group.
   std::vector<Flight> flights_;
-  // Of flights that have ended, until the next mark of the work that launched them.
+  // Failures of flights that have ended, until the next mark of the work that launched them.
   std::map<const Work*, std::shared_ptr<const Error>> failures_;
 };
 

@@ -163,7 +163,7 @@ bool CommCollective::connected() {
                                   ? cuda::Status{cuda::StatusKind::kFault}
                                   : device_.gpu().driver().query(comm_->handle());
   if (status.kind == cuda::StatusKind::kNotReady && !meeting_->alarmed(identity())) {
-    device_.ring();  // Nobody rings when the others have come: look again.
+    device_.ring();  // The others' arrival rings no bell: look again.
     return false;
   }
   if (status.failed() && device_.lost() == nullptr) fail(status, identity());

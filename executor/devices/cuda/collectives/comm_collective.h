@@ -5,30 +5,30 @@
 //
 // The compute stream runs meanwhile: it waits for the record before the step that needs the result.
 //
-// In the meeting the members learn whether one of them is poisoned. Then no member launches, so no
+// In the meeting the members learn whether one of them is poisoned. If so no member launches, so no
 // member waits inside a communicator for one that does not come. Members enqueue in ticket order,
 // and all communicators of a device share one stream, so that no two of them can wait for one
 // another.
 //
-// The meeting also says which communicator of the group each member has (comm_book.h). Where they
-// do not all have the same, they create a new one before they launch: rank 0 sends its id in words
-// of the meeting. The first collective of a group begins so, and the first after a communicator
-// broke.
+// Each member also gives the number of its communicator of the group in the meeting (comm_book.h).
+// If these differ, the members create a new one before they launch: rank 0 sends its id in words of
+// the meeting. This is done in the first collective of a group, and in the first after a
+// communicator broke.
 //
-// A communicator gathers and scatters whole parts that lie one behind another. Other parts go
-// through staging (card_comms.h): packed before, or laid where they belong afterwards. Before
-// ragged rows the members learn their sizes (ragged_sizes.h).
+// A communicator gathers and scatters whole parts that are contiguous. Other parts go through
+// staging (card_comms.h): they are packed before, or unpacked afterwards. Before ragged rows the
+// members exchange their sizes (ragged_sizes.h).
 //
 // A card that runs several ranks is one member, and does the collective for all of them
 // (begin_ranks(), called by RankCollective).
 //
 // Threads: the device's.
 // Ownership: the device and the meeting are the plan's; the communicator is the device's.
-// Errors: failure(), with the name of the collective; what breaks later is a failure of the next
-// mark of the work that launched it.
-// Bytes counted: as if the members formed a ring in rank order. A member of N sends 2 B (N - 1) / N
-// to the next one, whatever NCCL does; of the other kinds it counts what it must send or pass on:
-// card_comms.h.
+// Errors: failure(), with the name of the collective; a later failure is one of the next mark of
+// the work that launched it.
+// Bytes are counted as if the members formed a ring in rank order: a member of N sends 2 B (N - 1)
+// / N to the next one, whatever NCCL does. In the other kinds a member counts the bytes that it
+// must send or pass on: card_comms.h.
 // Cost: NCCL's, and a meeting (about 1 us).
 #pragma once
 
@@ -48,9 +48,9 @@ class CommCollective final : public Collective {
  public:
   struct Options {
     std::string group;                  // DeviceGroup::name.
-    LinkClass next = LinkClass::kHost;  // Of the link to the next member.
+    LinkClass next = LinkClass::kHost;  // Class of the link to the next member.
     LinkMeter& meter;                   // The device's.
-    int64_t bytes_max = 0;              // Of a collective.
+    int64_t bytes_max = 0;              // Limit for a collective.
     CollectiveKinds kinds{};
     // By rank of the group: the member that runs it. Empty: a rank each.
     std::vector<uint32_t> card_of{};
@@ -64,7 +64,8 @@ class CommCollective final : public Collective {
   uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override { label_ = label; }
   void begin(const CollectiveCall& call, bool poisoned) override;
-  // Of any kind but an all-reduce, for all ranks of this card, whose calls live until it is done.
+  // Begins any kind except an all-reduce, for all ranks of this card; their calls live until it is
+  // done.
   void begin_ranks(std::vector<CardRank> ranks, bool poisoned);
   void begin_exchange(uint64_t word, bool poisoned) override;
   int64_t staging_bytes() const override {
@@ -101,7 +102,7 @@ class CommCollective final : public Collective {
   CommBook& comms_;
   const std::unique_ptr<Collective> meeting_;
   const Options options_;
-  std::shared_ptr<Comm> comm_;  // Of the collective that has begun.
+  std::shared_ptr<Comm> comm_;  // Used by the collective that has begun.
   uint64_t id_[kIdWords] = {};
   size_t id_words_ = 0;
   Phase phase_ = Phase::kExchange;
@@ -111,12 +112,12 @@ class CommCollective final : public Collective {
   std::shared_ptr<const Error> failure_;
   std::byte* staging_ = nullptr;
   std::vector<CollectiveTensor> tensors_;
-  CollectiveCall call_;  // Of these tensors.
+  CollectiveCall call_;  // Its tensors are the ones above.
   std::unique_ptr<RaggedSizes> sizes_;
-  std::vector<uint32_t> own_cards_;  // Where each member has one rank.
-  std::vector<CardRank> ranks_;      // Of the collective that has begun.
-  bool ranks_given_ = false;         // By begin_ranks().
-  bool poisoned_ = false;            // As begin() said.
+  std::vector<uint32_t> own_cards_;  // Used if each member has one rank.
+  std::vector<CardRank> ranks_;      // Ranks of the collective that has begun.
+  bool ranks_given_ = false;         // begin_ranks() gave them.
+  bool poisoned_ = false;            // Argument of begin().
 };
 
 }  // namespace gangway

@@ -2,24 +2,22 @@
 //
 //   copy in -> record -> | meet on the host | -> wait for all records -> reduce, or take, my part
 //
-// All of it on the communication streams, beside compute. Before ragged rows the members learn
-// their sizes (ragged_sizes.h).
+// All of this is on the communication streams and overlaps with compute. Before ragged rows the
+// members exchange their sizes (ragged_sizes.h).
 //
-// NCCL refuses two ranks on one card, so virtual devices of one card meet this way. The host
+// NCCL refuses two ranks on one card, so virtual devices of one card use this class. The host
 // threads meet only to learn that all have enqueued; none of them waits for the card. A poisoned
 // member meets too, and then no member computes.
 //
 // Invariant: staging has two halves, by the parity of the collective. A half is written again two
 // collectives later; in between every member's stream waited for every record, and records come
-// after the reads before them. Events go by parity for the same reason.
-// Parts that are reduced are packed when they are copied in, one behind another, so that one launch
-// reduces one.
-// Arithmetic: the tree over members of collectives/hosts/rank_tree.h.
-// Threads: the device's.
-// Ownership: the devices and the meeting are the plan's.
-// Errors: a call that fails is a failure of the work that is advanced (CardStreams::note()).
-// Cost: of an all-reduce, n times the bucket read by each of n members; else each byte that a
-// member gets is read once, or once of each member where it is reduced.
+// after the reads before them. Events have two copies by parity for the same reason. Parts to be
+// reduced are packed when they are copied in, so that one launch reduces a part. Arithmetic: the
+// tree over members of collectives/hosts/rank_tree.h. Threads: the device's. Ownership: the devices
+// and the meeting are the plan's. Errors: a call that fails is a failure of the work that is
+// advanced (CardStreams::note()). Cost: in an all-reduce, each of n members reads the bucket n
+// times. Otherwise each byte that a member gets is read once, or once of each member if it is
+// reduced.
 #pragma once
 
 #include <memory>
@@ -36,7 +34,7 @@ class CopyCollective final : public Collective {
  public:
   struct Options {
     LinkMeter& meter;       // The device's.
-    int64_t bytes_max = 0;  // Of a collective.
+    int64_t bytes_max = 0;  // Limit for a collective.
     CollectiveKinds kinds{};
   };
   CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, Options options);
@@ -60,12 +58,12 @@ class CopyCollective final : public Collective {
 
  private:
   enum class Phase : uint8_t { kExchange, kSizes, kMeet };
-  // What a member's peers may see of it once they have met.
+  // State of a member that its peers may read once they have met.
   struct Part {
     std::byte* staging[2] = {};
     cuda::EventHandle events[2];
     bool recorded[2] = {};
-    std::vector<int32_t> sizes[2];  // Of ragged rows.
+    std::vector<int32_t> sizes[2];  // Sizes of ragged rows.
   };
 
   void begin_meeting(bool poisoned);
@@ -83,7 +81,7 @@ class CopyCollective final : public Collective {
   uint64_t sequence_ = 0;
   Phase phase_ = Phase::kExchange;
   std::vector<CollectiveTensor> tensors_;
-  CollectiveCall call_;  // Of these tensors.
+  CollectiveCall call_;  // Its tensors are the ones above.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;
 };

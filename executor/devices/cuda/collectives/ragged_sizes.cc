@@ -57,7 +57,7 @@ void RaggedSizes::begin_exchange(Collective& meeting) {
   meeting.begin(sizes_call(tensor_, members_), poisoned_);
 }
 
-// What was told before has been copied: compute joined that collective before it came to the mark.
+// The copy of earlier sizes is done: compute joined that collective before it came to the mark.
 bool RaggedSizes::tell(std::string_view label) {
   const int64_t bytes = bytes_for(members_);
   std::byte* const from = pinned_.get() + bytes;

@@ -1,19 +1,20 @@
-// RaggedSizes: how many rows the members of a ragged all-to-all send one another, learnt by the
-// host, which has to say how large each message is.
+// RaggedSizes: the number of rows that members of a ragged all-to-all send one another. The host
+// needs it, since it gives the size of each message.
 //
 //   copy my sizes to the host -> mark -> | all-to-all of the sizes, in the members' meeting |
 //
-// The sizes lie on the card, and a communicator's messages have sizes that the host gives. To
-// exchange a fixed bound instead would move as many rows between each two members as one of them
-// has in all, so the host waits for the card here: this one collective is not launched ahead.
+// The sizes are on the card, and a communicator's messages have sizes that the host gives.
+// Exchanging a fixed bound instead would move as many rows between each two members as one of them
+// has in all, so the host waits for the card here: only this collective is not launched ahead.
 //
 // The meeting must carry sizes: carry_sizes() of collectives/hosts/group_links.h.
 //
 // Threads: the device's.
 // Ownership: pinned memory for the sizes, allocated once.
-// Errors: failure(): what failed of the work's launches until then; or, where nobody was poisoned,
-// that more rows come than fit, though they must (the others are still to be told).
-// Cost: a wait for all that the device was told before, a meeting, and two small copies.
+// Errors: failure(): the failure of the work's launches until then; or, if no member was poisoned,
+// an error that more rows come than fit, though they must (the other members do not know of it
+// yet).
+// Cost: a wait for all work that the device was given before, a meeting, and two small copies.
 #pragma once
 
 #include <memory>
@@ -47,7 +48,7 @@ class RaggedSizes {
   const uint32_t members_;
   HostMemory pinned_;  // Sizes, then what came.
   std::vector<int32_t> sizes_, received_;
-  CollectiveTensor tensor_;  // Of the exchange.
+  CollectiveTensor tensor_;  // Tensor of the exchange.
   CollectiveCall call_;
   int32_t* told_ = nullptr;  // On the card.
   uint64_t mark_ = 0;

@@ -18,7 +18,7 @@ RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> 
     sizes_ = std::make_unique<RaggedSizes>(device_, size());
 }
 
-// Of an all-reduce: a part and, at the lowest rank, the sum.
+// Staging of an all-reduce: a part and, at the lowest rank, the sum.
 int64_t RankCollective::staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max,
                                           uint32_t members) {
   const int64_t reduce = 2 * bytes_in_part(bytes_max);
@@ -99,7 +99,7 @@ Progress RankCollective::advance() {
   return Progress::kDone;
 }
 
-// Of all words of this host's ranks those of this card's.
+// Picks the words of this card's ranks from those of all of this host's ranks.
 void RankCollective::find_parts() {
   parts_.clear();
   for (const uint64_t word : meeting_->words()) {
@@ -145,7 +145,7 @@ void RankCollective::end_cards() {
   meeting_->begin_exchange(0, cards_->poisoned() || failure_ != nullptr);
 }
 
-// What the lowest rank enqueued comes before this on the stream.
+// Operations that the lowest rank enqueued come before this on the stream.
 void RankCollective::finish() {
   if (call_.kind == CollectiveKind::kAllReduce) return copy_out();
   if (call_.kind == CollectiveKind::kRaggedAllToAll) sizes_->tell(label_);

@@ -1,30 +1,30 @@
-// RankCollective: the collectives of several cards of which each runs several ranks.
+// RankCollective: the collectives of several cards, each of which runs several ranks.
 //
 //   every rank      copy in | meet |                                    | meet | copy the sum out
 //   lowest of each card            reduce its card's parts, all-reduce
 //                                  of one member a card
 //
-// That is an all-reduce. Of the other kinds the lowest rank of a card does all that its ranks do,
-// from and to their tensors (card_comms.h):
+// This is an all-reduce. In the other kinds the lowest rank of a card does the work of all its
+// ranks, from and to their tensors (card_comms.h):
 //
 //   every rank      | sizes of ragged rows | meet |                              | meet
 //   lowest of each card                             messages between cards, copies
 //
 // NCCL refuses two ranks on one card, so the ranks of a card reduce first, and one of them meets
-// the other cards. All that a card does for this is on its one communication stream, in the order
-// in which its thread enqueues it: the parts before the first meeting, the sum between the two, the
-// copies of it behind the second. So no rank waits on the host for the card, no event is needed,
+// the other cards. All operations of a card are on its one communication stream, in the order in
+// which its thread enqueues them: the parts before the first meeting, the sum between the two, the
+// copies of it behind the second. Thus no rank waits on the host for the card, no event is needed,
 // and the next collective may use the same staging.
 //
-// A poisoned rank meets too, and then no rank computes. Where the cards' part fails, all ranks
-// learn it in the second meeting.
+// A poisoned rank meets too, and then no rank computes. If the cards' part fails, all ranks learn
+// that in the second meeting.
 //
 // Invariant: all ranks of a card are members, so that they begin the same collectives in the same
 // order, and no card has two open communicators for one ticket.
-// Arithmetic: of a card's ranks, the tree over ranks of collectives/hosts/rank_tree.h, rounded as
-// it is stored; then the communicator's.
+// Arithmetic: for a card's ranks, the tree over ranks of collectives/hosts/rank_tree.h, rounded to
+// the stored type; then the communicator's.
 // Threads: the device's.
-// Ownership: as the other collectives; `cards` is its own.
+// Ownership: the same as in the other collectives; `cards` is its own.
 // Errors: failure() of the cards' part, at the rank that has it.
 // Cost: two meetings, and those of `cards`.
 #pragma once
@@ -44,7 +44,7 @@ class RankCollective final : public Collective {
  public:
   struct Options {
     LinkMeter& meter;       // The device's.
-    int64_t bytes_max = 0;  // Of a collective.
+    int64_t bytes_max = 0;  // Limit for a collective.
     CollectiveKinds kinds{};
   };
   // `cards`: of one member of each card; null: it is another rank of this one.
@@ -73,7 +73,7 @@ class RankCollective final : public Collective {
 
  private:
   enum class Phase : uint8_t { kExchange, kSizes, kRanks, kCards, kAnswer };
-  // What the other ranks of the card may see of this one once they have met.
+  // State of this rank that the other ranks of the card may read once they have met.
   struct Part {
     const CardStreams* card = nullptr;
     std::byte* staging = nullptr;
@@ -97,11 +97,11 @@ class RankCollective final : public Collective {
   const Options options_;
   std::unique_ptr<RaggedSizes> sizes_;
   Part part_;
-  std::vector<const Part*> parts_;  // Of this card's ranks, from the first meeting on.
+  std::vector<const Part*> parts_;  // Parts of this card's ranks, from the first meeting on.
   const Part* first_ = nullptr;     // The one with the sum.
   Phase phase_ = Phase::kExchange;
   std::vector<CollectiveTensor> tensors_, sums_;
-  CollectiveCall call_;  // Of these tensors.
+  CollectiveCall call_;  // Its tensors are the ones above.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;
 };

@@ -1,11 +1,11 @@
-// What is handed to the driver's table: handles, kernel launches, library operations.
+// Arguments of the driver's table: handles, kernel launches, library operations.
 //
 // Types of our own, so that nothing outside the module knows an NVIDIA header. Products, grouped
 // products and attention are described by the same structs as the CPU kernels': one meaning on all
 // devices.
 //
 // Threads: values.
-// Ownership: a call keeps nothing that its arguments point to, except the memory that the operation
+// Ownership: a call keeps no pointer of its arguments, except to the memory that the operation
 // itself reads and writes, until it is done.
 #pragma once
 
@@ -38,11 +38,12 @@ using KernelHandle = Handle<struct KernelTag>;      // cudaKernel_t
 using PreparedHandle = Handle<struct PreparedTag>;  // a cuBLASLt algorithm, a cuDNN plan
 using CommHandle = Handle<struct CommTag>;          // ncclComm_t
 
-// Of what is ready on several streams of a card, what is urgent gets multiprocessors first.
+// Among operations that are ready on several streams of a card, urgent ones get multiprocessors
+// first.
 enum class StreamPriority : uint8_t { kNormal, kUrgent };
 
-// Where an operation goes, and what it is called in reports and errors ("%14 dot"). The label need
-// only live during the call.
+// The stream of an operation, and its name in reports and errors ("%14 dot"). The label need only
+// live during the call.
 struct At {
   StreamHandle stream;
   std::string_view label;
@@ -74,7 +75,7 @@ struct Launch {
 
 // CUDA C++ to be compiled at run time for the device's own architecture.
 struct ModuleSource {
-  std::string name;  // Of the file that compile errors mention.
+  std::string name;  // Name of the file in compile errors.
   // Begins with #include "executor/devices/cuda/kernels/kernel_source.h" and ends with
   // GW_KERNEL_TABLE(module, GW_ENTRY(a_kernel), ...).
   std::string text;
@@ -108,8 +109,7 @@ struct Message {
   int64_t bytes = 0;
 };
 
-// How the members of a new group find one another: one member creates it and sends it to all
-// others. Like ncclUniqueId.
+// The id of a new group: one member creates it and sends it to all others. Like ncclUniqueId.
 struct CommId {
   std::byte bytes[128] = {};
 };
@@ -117,10 +117,10 @@ struct CommId {
 struct GpuInfo {
   std::string name;           // "NVIDIA H100 80GB HBM3"
   uint32_t architecture = 0;  // 80, 90, 100
-  int64_t memory_bytes = 0;   // Of the card.
+  int64_t memory_bytes = 0;   // Memory of the card.
   int64_t memory_free = 0;    // When it was opened; 0 before.
   uint32_t multiprocessors = 0;
-  uint32_t shared_bytes_max = 0;  // Of one block.
+  uint32_t shared_bytes_max = 0;  // Limit for one block.
 };
 
 }  // namespace gangway::cuda

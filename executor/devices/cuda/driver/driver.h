@@ -1,4 +1,5 @@
-// Driver: all that Gangway asks of one GPU and its libraries, as one table of functions.
+// Driver: all operations that Gangway needs of one GPU and its libraries, as one table of
+// functions.
 //
 // Why a table: the module that fills it with CUDA, cuBLASLt, cuDNN and NCCL is loaded when a driver
 // is there; everything else builds, and is tested on the emulated driver, without any of them.
@@ -20,11 +21,10 @@
 //    that create or destroy something are refused on those streams.
 //
 // Threads: any, one call on one stream at a time. notify() calls back on a thread of the driver's.
-// Ownership: what make/compile/prepare/create returned is the caller's to destroy, after what uses
-// it is done (free() alone is in stream order).
-// Errors: statuses. What an operation does wrong while it runs shows in a later query or
-// synchronize, of any stream: it is sticky.
-// Cost: 1-5 us for an enqueue on a card, none of it waiting, except where a call says "Blocks".
+// Ownership: the caller destroys the results of make/compile/prepare/create, after their last use
+// is done (free() alone is in stream order). Errors: statuses. An error of an operation while it
+// runs shows in a later query or synchronize, of any stream: it is sticky. Cost: 1-5 us for an
+// enqueue on a card, none of it waiting, except where a call says "Blocks".
 //
 // Example:
 //   At at{stream, "%3 add"};
@@ -77,14 +77,14 @@ class Driver {
   // it must be ordered before. Alignment: 256 bytes. The content is not initialised.
   virtual Result<std::byte*> allocate(At at, int64_t bytes) = 0;
   virtual Status free(At at, std::byte* data) = 0;
-  // What the pool has given out, in its own units.
+  // Bytes that the pool has given out, in its own units.
   virtual int64_t memory_in_use() const = 0;
   virtual int64_t memory_peak() const = 0;
   // Host memory that the device reads and writes by itself. Blocks (about 1 ms a call), so slots
   // are allocated once.
   virtual Result<std::byte*> allocate_pinned(int64_t bytes) = 0;
   virtual void free_pinned(std::byte* data) = 0;
-  // The same for memory of the caller's, such as a shared segment, in whole pages. Blocks.
+  // The same for memory of the caller, such as a shared segment, in whole pages. Blocks.
   virtual Status pin(void* data, int64_t bytes) = 0;
   virtual void unpin(void* data) = 0;
   // Says that the host is about to touch pinned memory. Does nothing on a card; the emulated driver
@@ -95,7 +95,7 @@ class Driver {
   virtual Status copy(At at, void* to, const void* from, int64_t bytes) = 0;
   virtual Status fill(At at, void* to, uint8_t value, int64_t bytes) = 0;
 
-  // Graphs. What is captured keeps the addresses that it was captured with. A graph that is
+  // Graphs. A captured operation keeps the addresses that it was captured with. A graph that is
   // launched again waits for its own last launch.
   virtual Status begin_capture(StreamHandle stream) = 0;
   // Ready to launch. Blocks (about 10 us a node).
@@ -139,7 +139,7 @@ class Driver {
   virtual Status all_gather(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;
   virtual Status reduce_scatter(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                                 Reduction reduction) = 0;
-  // Of the member of that rank; its `out` too is written.
+  // The tensors of the member of that rank; its `out` too is written.
   virtual Status broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                            uint32_t root) = 0;
   virtual Status all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;

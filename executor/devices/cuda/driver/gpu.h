@@ -1,10 +1,10 @@
-// Gpu: one card as everything that works on it shares it: its driver, its memory, kernels by name,
-// modules by their text, host memory that it may reach.
+// Gpu: the shared part of one card: its driver, its memory, kernels by name, modules by their text,
+// and host memory that it may reach.
 //
 // Several devices may be on one card: each has its streams, and they share this.
 //
 // Threads: any.
-// Ownership: shared by the devices, their memory and what was compiled for them; the driver
+// Ownership: shared by the devices, their memory and functions compiled for them; the driver
 // outlives it.
 // Errors: lookups throw; see each.
 #pragma once
@@ -37,11 +37,11 @@ class Module {
   const ModuleHandle handle_;
 };
 
-// Which host memory of the caller's is pinned, and by how many holders. All cards of a process
-// share it, since all cards reach pinned memory and the driver refuses to pin it twice.
+// The caller's host memory that is pinned, with its number of holders. All cards of a process share
+// it, since all cards reach pinned memory and the driver refuses to pin it twice.
 class Pins : public std::enable_shared_from_this<Pins> {
  public:
-  // As Device::pin(), through one card's driver.
+  // See Device::pin(); uses one card's driver.
   std::shared_ptr<void> pin(const std::shared_ptr<Driver>& driver, void* data, int64_t bytes);
 
  private:
@@ -80,7 +80,7 @@ class Gpu final : public MemoryBlocks {
   Result<std::byte*> allocate(int64_t bytes, const std::string& what) override;
   void release(std::byte* data) override;
 
-  // As Device::host_memory() and Device::pin().
+  // See Device::host_memory() and Device::pin().
   HostMemory host_memory(int64_t bytes, const std::string& device);
   std::shared_ptr<void> pin(void* data, int64_t bytes) { return pins_->pin(driver_, data, bytes); }
 

@@ -1,6 +1,6 @@
-// Finds and loads the CUDA module, and says plainly why there is no GPU where there is none.
+// Finds and loads the CUDA module. If there is no GPU, the error says plainly why.
 //
-// Looked for: $GANGWAY_CUDA_MODULE, else lib/gangway/libgangway_cuda.so beside the program or up to
+// Path: $GANGWAY_CUDA_MODULE, else lib/gangway/libgangway_cuda.so next to the program or up to
 // three folders above it (a build folder, an installation). Without a driver it is not even opened:
 // NVIDIA's libraries take 200 MB and a moment.
 //

@@ -1,4 +1,4 @@
-// What the CUDA module exports: one table, found by its name after dlopen().
+// The exports of the CUDA module: one table, found by its name after dlopen().
 //
 // The module (module/) is a library of its own, so that nothing else needs NVIDIA's libraries: it
 // is built where nvcc is, and loaded where a driver is (loader.h). The module and the program that
@@ -22,9 +22,9 @@ struct FoundGpus {
 };
 
 struct OpenOptions {
-  uint32_t index = 0;         // Of FoundGpus::gpus.
+  uint32_t index = 0;         // Index into FoundGpus::gpus.
   int64_t memory_bytes = 0;   // The budget; 0: nine tenths of what is free.
-  std::string kernel_folder;  // Where compiled sources are kept; empty: nowhere.
+  std::string kernel_folder;  // Folder of compiled sources; empty: they are not kept.
 };
 
 struct ModuleTable {

@@ -1,4 +1,4 @@
-// Status: what a call of the driver's table returns: success, not ready, or an error as a value.
+// Status: the result of a call of the driver's table: success, not ready, or an error as a value.
 //
 // Like cudaError_t with its text. It is a value because most calls happen on device threads, where
 // nothing throws. A *sticky* error has ended the device for this process: every later call
@@ -20,7 +20,7 @@ namespace gangway::cuda {
 
 enum class StatusKind : uint8_t {
   kOk,
-  kNotReady,     // Of a query: ask again later. Not an error.
+  kNotReady,     // Result of a query: ask again later. Not an error.
   kInvalid,      // A bad argument, or a call where it may not stand (a wait inside a capture).
   kOutOfMemory,  // The budget or the card has no room; nothing has changed.
   kUnsupported,  // The card or a library can't.
@@ -35,7 +35,7 @@ const char* to_string(StatusKind kind);
 struct [[nodiscard]] Status {
   StatusKind kind = StatusKind::kOk;
   bool sticky = false;
-  std::string text;  // Of an error: the operation's label, what the driver said.
+  std::string text;  // For an error: the label of the operation, and the message of the driver.
 
   bool ok() const { return kind == StatusKind::kOk; }
   bool failed() const { return !ok() && kind != StatusKind::kNotReady; }

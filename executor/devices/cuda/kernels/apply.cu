@@ -1,4 +1,4 @@
-// One element-wise op at a time, by number: for what no chain is generated for.
+// One element-wise op at a time, by number: for ops outside generated chains.
 #include "executor/devices/cuda/kernels/math.h"
 #include "executor/kernels/fused_op.h"
 
@@ -145,7 +145,7 @@ GW_KERNEL void change_bool_f64(Global<const bool> in, Global<double> out, int64_
   change<bool, double>(in, out, n);
 }
 
-// By the size of an element.
+// select_N: by the size N of an element.
 GW_KERNEL void select_1(Global<const bool> which, Global<const uint8_t> a, Global<const uint8_t> b,
                         Global<uint8_t> out, int64_t n) {
   select(which, a, b, out, n);

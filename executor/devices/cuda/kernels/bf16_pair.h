@@ -1,8 +1,9 @@
 // Two bf16 in a word, as cards load, round and add them: an instruction for both.
 //
-// Sums, differences and products are rounded once, to nearest, ties to even: what float arithmetic
-// and a rounding give, since floats have more than twice the digits. Below the least normal number
-// a product may differ from that in its last place. A card's NaN is 0x7fff, whatever came in.
+// Sums, differences and products are rounded once, to nearest, ties to even: the same as float
+// arithmetic and a rounding, since floats have more than twice the digits. Below the least normal
+// number a product may differ from that in its last place. A card's NaN is 0x7fff for any NaN
+// operand.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"

@@ -2,7 +2,7 @@
 //
 //   q[batch, 1, heads * head_dim], k and v [batch, seq, heads * head_dim], length i32[] -> out as q
 //
-// The first `length` positions count; without any the result is zero. Scores lie in dynamic shared
+// The first `length` positions count; without any the result is zero. Scores are in dynamic shared
 // memory, one for each position.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/math.h"

@@ -80,7 +80,7 @@ GW_DEVICE To narrow(From x) {
   return Narrow<To>::of(x);
 }
 
-// What a value of type T is computed in.
+// The type in which a value of type T is computed.
 template <class T>
 struct Wide {
   using Type = T;

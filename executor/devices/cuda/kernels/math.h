@@ -6,7 +6,7 @@
 
 namespace gangway::cuda {
 
-// What a bf16 instruction of a chain leaves behind.
+// The value that a bf16 instruction of a chain produces.
 GW_DEVICE float rounded(float x) { return widen(narrow<bf16>(x)); }
 
 GW_DEVICE bool widen(bool x) { return x; }

@@ -1,4 +1,4 @@
-// Routing of tokens to experts, and moving rows there and back (executor/kernels/moe.h says what).
+// Routing of tokens to experts, and moving rows there and back (see executor/kernels/moe.h).
 #include "executor/devices/cuda/kernels/block_reduce.h"
 
 namespace gangway::cuda {

@@ -1,9 +1,9 @@
 // RMS norm and layer norm of rows, and their gradients; `centred` is layer norm. Most rows go to
-// norm_held.cu: here are those of odd lengths, and very long ones.
+// norm_held.cu; this file is for rows of odd lengths, and very long ones.
 //
 // The gradient takes four kernels: norm_rows() keeps mean and 1 / deviation of each row;
 // norm_grad_param() sums over pieces of rows, and join_sum (reduce.cu) over the pieces, once for
-// each parameter; norm_grad() comes last, since its dx may lie on dy.
+// each parameter; norm_grad() comes last, since its dx may be in place of dy.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/row.h"
 

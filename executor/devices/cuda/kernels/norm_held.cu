@@ -1,9 +1,9 @@
 // RMS norm and layer norm of rows that a block holds in registers, a strip for each thread, and
 // their gradients; `kCentred` is layer norm. norm.cu has other rows.
 //
-// A block takes rows one behind another: the next one is loaded while this one is summed, and what
-// is the same for all rows is loaded once. It writes a row after it has read it, so the result may
-// lie on an operand.
+// A block takes rows one behind another: the next one is loaded while this one is summed, and the
+// parameters, the same for all rows, are loaded once. It writes a row after it has read it, so the
+// result may be in place of an operand.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/kernels/row.h"
@@ -42,7 +42,7 @@ struct TwoSums {
   }
 };
 
-// What a thread does not have of a row is zero.
+// Elements beyond the row's end, which a thread does not have, are zero.
 template <class T>
 struct HeldRow {
   static constexpr int kCount = 16 / sizeof(T);

@@ -1,5 +1,5 @@
-// kernel_source.h for a host compiler: a kernel's thread asks the emulated driver for everything,
-// so that every access is seen.
+// kernel_source.h for a host compiler: a kernel's thread calls the emulated driver for everything,
+// so that the driver sees every access.
 //
 // Light on purpose: generated sources are compiled with it while tests run.
 // Threads: a kernel runs on one thread of the host; the fibers of a block take turns on it.
@@ -46,8 +46,8 @@ struct Index3 {
 class RunningBlock {
  public:
   virtual ~RunningBlock() = default;
-  // Where to read or write `bytes` at a device address; what is wrong is reported, and answered
-  // with memory that does no harm.
+  // Address at which to read or write `bytes` for a device address. A wrong access is reported, and
+  // gets memory that does no harm.
   virtual const void* load(const void* address, size_t bytes, size_t alignment) = 0;
   virtual void* store(void* address, size_t bytes, size_t alignment) = 0;
   // Stores 1.
@@ -56,7 +56,7 @@ class RunningBlock {
   virtual void* dynamic_shared() = 0;
   virtual void sync_block() = 0;
   virtual void sync_warp() = 0;
-  // What each lane of the warp hands in; read before the next exchange.
+  // The words that all lanes of the warp pass in; read before the next exchange.
   virtual const uint64_t* exchange(uint64_t bits) = 0;
 
   Index3 thread, block, block_size, grid_size;
@@ -86,8 +86,8 @@ class Element {
   T* address_;
 };
 
-// A pointer whose accesses are seen. As large as a plain one, so that structs of pointers are
-// arguments too.
+// A pointer whose accesses are checked. It has the size of a plain one, so that structs of pointers
+// are arguments too.
 template <class T>
 struct Checked {
   T* address = nullptr;
@@ -109,7 +109,7 @@ Checked<V> as_vectors(Checked<T> data) {
   return {reinterpret_cast<V*>(data.address)};
 }
 
-// As on a card, where these are overloaded for float.
+// A card overloads these for float.
 using std::cos;
 using std::exp;
 using std::expm1;

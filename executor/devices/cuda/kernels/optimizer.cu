@@ -6,7 +6,7 @@
 
 namespace gangway::cuda {
 
-// Of T, the type of weights and moments.
+// T: the type of weights and moments.
 template <class T>
 struct AdamwRates {
   T rate, correction1, correction2, scale;
@@ -76,7 +76,7 @@ GW_KERNEL_TEMPLATE void adamw(AdamwMany<kMax, T, G> tensors, Global<const T> lr,
   }
 }
 
-// Of one tensor, of a few, of many.
+// Kernels for one tensor, for a few, for many.
 static_assert(kFewTensors == 32 && kManyTensors == 400);
 #define GW_OF_TYPES(of, ...)                               \
   GW_INSTANCE("adamw_1_" of, adamw<1, __VA_ARGS__>),       \

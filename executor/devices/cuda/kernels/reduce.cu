@@ -2,8 +2,8 @@
 //
 // An axis is cut into pieces of a length that follows from the shape alone, and grid.y takes turns
 // with them; piece p of line j goes to y[p * lines + j], and a second launch joins the pieces, many
-// threads for each line. Rows (inner is 1) take a block each, columns a thread each. What is added
-// to what follows from shapes alone, and so do the bits.
+// threads for each line. Rows (inner is 1) take a block each, columns a thread each. The order of
+// additions follows from shapes alone, and so do the bits.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/many/many_tensors.h"
 #include "executor/devices/cuda/kernels/math.h"
@@ -241,8 +241,8 @@ GW_DEVICE void argmax_rows(Global<const T> x, Global<int32_t> y, int64_t axis) {
   if (thread_index().x == 0) y[block_index().x] = index == kNowhere ? 0 : index;
 }
 
-// What a running sum is kept in: each element of the result has the digits of a sum of its own,
-// however many were added before it.
+// Type of a running sum: each element of the result has the precision of a sum of its own, however
+// many elements were added before it.
 template <class T>
 struct RunningSum {
   using Type = double;

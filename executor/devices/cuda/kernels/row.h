@@ -1,6 +1,5 @@
-// How the threads of a block go through rows: in strips of 16 bytes where a row is a whole number
-// of strips, else element by element. Which thread reads which element follows from the shape
-// alone.
+// How the threads of a block go through rows: in strips of 16 bytes if a row is a whole number of
+// strips, else element by element. The thread that reads an element follows from the shape alone.
 //
 // Example:
 //   each_strip<T>(columns, [&](int64_t first, auto width) {

@@ -1,10 +1,10 @@
-// out[row] = the sum of all updates[i] with index[i] == row, of rows that have any.
+// out[row] = the sum of all updates[i] with index[i] == row, for rows that have any.
 //
-// Keys, index[i] above i, are sorted: tiles by a block each, then runs merged two by two. Then a
-// block for each kScatterPiece of them sums what follows one another in a row; what lies in more
-// than one piece goes to `parts`, and scatter_join() sums that, a block for each row that goes on
-// from a piece to the next. The order of a row's updates is theirs, and pieces follow from the
-// indices: so do the bits. An index out of range is passed over.
+// Keys, index[i] above i, are sorted: a block sorts each tile, then runs are merged two by two.
+// Then a block for each kScatterPiece of them sums the consecutive updates of a row. Sums of rows
+// in more than one piece go to `parts`, and scatter_join() adds those, with a block for each row
+// that goes on from a piece to the next. A row's updates keep their order, and pieces follow from
+// the indices, and so do the bits. An index out of range is skipped.
 #include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/kernels/row.h"
 
@@ -99,7 +99,7 @@ GW_KERNEL_TEMPLATE void scatter_pieces(Global<const uint64_t> keys, Global<const
     for (int64_t i = begin; i < end; ++i) {
       const uint64_t key = near[i - begin + 1];
       const int64_t row = row_of(key);
-      if (row >= rows) return;  // So are all behind it.
+      if (row >= rows) return;  // All rows behind it are out of range too.
       add_strip(sum, load_strip<width.kCount>(updates + (key & 0xffffffffu) * dim, at));
       const bool goes_on = i + 1 < n && row_at(i + 1) == row;
       if (goes_on && i + 1 < end) continue;

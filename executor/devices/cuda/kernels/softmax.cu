@@ -1,7 +1,7 @@
 // Softmax and cross-entropy of rows, and their gradients: a block for each row.
 //
-// In place where the result has the operand's place: an element is read for the last time by the
-// thread that writes it.
+// The result may be in place of the operand: an element is read for the last time by the thread
+// that writes it.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/row.h"
 #include "executor/devices/cuda/kernels/tiled/async_copy.h"
@@ -54,7 +54,7 @@ GW_DEVICE float largest_of(float top, const Strip<BfPair, kPairs>& strip) {
 
 template <class T>
 struct RowTop {
-  T largest, sum;  // Of exp(x - largest).
+  T largest, sum;  // sum: of exp(x - largest).
 };
 
 // In one pass: when a larger element comes, the sum so far is scaled down to it.
@@ -110,8 +110,8 @@ GW_KERNEL_TEMPLATE void softmax_grad(Global<const T> result, Global<const T> gra
 
 GW_DEVICE bool is_class(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
 
-// loss[row] = log_sum - (logits[row, label] - largest); a label out of range gives NaN. By one
-// thread.
+// loss[row] = log_sum - (logits[row, label] - largest); a label out of range gives NaN. One thread
+// calls it.
 template <class T>
 GW_DEVICE void write_loss(Global<const T> x, WideOf<T> largest, WideOf<T> log_sum, int32_t label,
                           int64_t classes, Global<WideOf<T>> to_loss,
@@ -176,9 +176,10 @@ GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const 
                     labels[row], classes);
 }
 
-// What the two give, with the same bits: threads take the same strips in the same order. A row is
-// copied to shared memory, all of it at once. A thread reads what it has copied there itself; the
-// label's element may be another's, and is read behind the barriers of row_top().
+// Computes the results of both, with the same bits: threads take the same strips in the same order.
+// A row is copied to shared memory, all of it at once. A thread reads the elements that it has
+// copied itself; another thread may have copied the label's element, which is read behind the
+// barriers of row_top().
 template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy_and_grad(Global<const T> logits, Global<const int32_t> labels,
                                                Global<const WideOf<T>> dloss,

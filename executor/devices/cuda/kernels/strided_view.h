@@ -1,5 +1,5 @@
 // The arguments of a strided copy: plain structs that the host and the kernels share. Sizes,
-// strides and steps count what moves as one.
+// strides and steps count units that move as one.
 #pragma once
 
 #ifndef __CUDACC_RTC__
@@ -9,7 +9,7 @@
 namespace gangway::cuda {
 
 inline constexpr int kViewRankMax = 8;
-inline constexpr int kMoveBytesMax = 16;  // Of what moves as one.
+inline constexpr int kMoveBytesMax = 16;  // Limit of a unit that moves as one.
 
 struct StridedView {
   int32_t rank = 0;
@@ -17,7 +17,7 @@ struct StridedView {
   int64_t source[kViewRankMax] = {}, target[kViewRankMax] = {};
 };
 
-// Where the copy begins in the source, and a window that moves by a run-time scalar.
+// Begin of the copy in the source, and a window that moves by a run-time scalar.
 struct MovingWindow {
   int64_t source_begin = 0;
   int32_t moves = 0;

@@ -1,4 +1,4 @@
-// Reads of tensors that do not lie as the elements of a chain do.
+// Reads of tensors whose layout is not that of a chain's elements.
 //
 // (MLX reads strided operands in its element-wise kernels likewise: elem_to_loc.)
 #pragma once

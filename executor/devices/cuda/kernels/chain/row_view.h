@@ -1,5 +1,5 @@
-// Where the elements of a chain lie in a tensor that is larger, transposed or spread: a plain
-// struct that the host and the kernels share. Neighbouring dimensions that lie as one are one; the
+// Layout of a chain's elements in a tensor that is larger, transposed or broadcast: a plain struct
+// that the host and the kernels share. Neighbouring dimensions that are contiguous are joined; the
 // last one counts strips.
 #pragma once
 
@@ -12,13 +12,13 @@ namespace gangway::cuda {
 
 template <int kRank>
 struct RowView {
-  int64_t sizes[kRank] = {};    // Of the chain.
+  int64_t sizes[kRank] = {};    // Sizes of the chain.
   int64_t strides[kRank] = {};  // In the tensor, in elements; 0: all along it are one.
-  // Of sizes: a quotient is a product and a shift (divide(), row_reads.h).
+  // For division by sizes: a quotient is a product and a shift (divide(), row_reads.h).
   uint32_t multipliers[kRank] = {}, shifts[kRank] = {};
 };
 
-// What is divided so must be less than this.
+// Numbers divided in this way must be less than this.
 constexpr int64_t kDividedMax = int64_t{1} << 31;
 
 #ifndef __CUDACC_RTC__

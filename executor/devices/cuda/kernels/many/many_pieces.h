@@ -11,8 +11,8 @@ namespace gangway::cuda {
 
 template <int kMax>
 struct ManyPieces {
-  int32_t count = 0;         // Of tensors.
-  int32_t first[kMax] = {};  // Of each one's pieces among all; it has at least one.
+  int32_t count = 0;         // Number of tensors.
+  int32_t first[kMax] = {};  // First piece of each tensor among all; it has at least one.
   int64_t elements[kMax] = {};
 };
 

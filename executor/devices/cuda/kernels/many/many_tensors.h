@@ -1,6 +1,6 @@
 // A launch over many tensors: each block takes a piece of one.
 //
-// As the multi-tensor kernels of Apex and PyTorch do; those take several launches for a model,
+// The multi-tensor kernels of Apex and PyTorch do the same, but take several launches for a model,
 // since the parameters of a kernel were 4 KiB then.
 #pragma once
 

@@ -1,9 +1,9 @@
-// Copies from a card's memory to the shared memory of a block that go on while the thread computes;
-// from sm_80 on.
+// Copies from a card's memory to the shared memory of a block that overlap with the thread's
+// computation; from sm_80 on.
 //
-// What a thread has added is there after its wait(), for the other threads behind a barrier after
-// that. The emulator writes NaN at once and what is copied in wait() alone: a thread that reads too
-// early finds NaN, one that copies over what others still read is reported as a race.
+// Data that a thread has added is visible after its wait(), to the other threads behind a barrier
+// after that. The emulator writes NaN at once and the data only in wait(): a thread that reads too
+// early finds NaN, and one that copies over data that others still read is reported as a race.
 //
 // Example:
 //   AsyncCopies copies;
@@ -94,7 +94,7 @@ class AsyncCopies {
     }
   };
 
-  static constexpr Eight kNaNs = {{~0u, ~0u, ~0u, ~0u}};  // Of every type of floats.
+  static constexpr Eight kNaNs = {{~0u, ~0u, ~0u, ~0u}};  // NaN in every type of floats.
 
   Copies<Eight> eights_;
   Copies<float> numbers_;

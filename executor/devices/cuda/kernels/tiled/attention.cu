@@ -7,7 +7,7 @@ namespace gangway::cuda {
 template <class W>
 struct QueryTile {
   Tile<W> queries, keys, values, sums, weights;
-  Shared<W> largest, total;  // Of each query, so far.
+  Shared<W> largest, total;  // For each query, so far.
 
   GW_DEVICE QueryTile(SharedSpace<W> space, const AttentionSize& size)
       : queries(space.tile(size.tile, size.head_dim)),

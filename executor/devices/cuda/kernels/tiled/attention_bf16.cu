@@ -2,8 +2,8 @@
 // scores, weights and sums stay in registers (FlashAttention-2). Weights are rounded to bf16 before
 // they are multiplied with values; their totals are not.
 //
-// Values are on their way while queries and keys are multiplied, the next keys while weights and
-// values are. Keys are of kDim elements in shared memory, zeros from size.head_dim on.
+// Values are loaded while queries and keys are multiplied, the next keys while weights and values
+// are. Keys have kDim elements in shared memory, zeros from size.head_dim on.
 #include "executor/devices/cuda/kernels/tiled/attention_panel.h"
 
 namespace gangway::cuda {
@@ -13,7 +13,7 @@ template <int32_t kDim>
 struct Queries {
   PanelRow<kDim> rows;
   HeadSums<kDim> sums = {};
-  // Of rows g and g + 8 so far; totals are of this lane's columns alone.
+  // For rows g and g + 8 so far; totals only have this lane's columns.
   float largest[2] = {-infinity<float>(), -infinity<float>()}, total[2] = {};
 
   // Turns scores into weights, and scales down what has been summed. `scale`: of powers of two.

@@ -1,9 +1,9 @@
-// The gradient of attention in three kernels, none of which adds to what another block writes:
-// attention_delta() keeps sum(out * dout) of each query, then attention_grad_q() takes a block for
-// each tile of queries and attention_grad_kv() one for each tile of keys. Both compute the weights
-// again from lse. Where lse lies far from 0 it has too few digits for that: attention_grad_q() then
-// sums a row's weights, and keeps the logarithm, which is 0 but for the digits that lse lacks, for
-// attention_grad_kv(): the row's shift.
+// The gradient of attention in three kernels, none of which adds to memory that another block
+// writes: attention_delta() keeps sum(out * dout) of each query, then attention_grad_q() takes a
+// block for each tile of queries and attention_grad_kv() one for each tile of keys. Both compute
+// the weights again from lse. If lse is far from 0 it has too few digits for that:
+// attention_grad_q() then sums a row's weights, and keeps the logarithm, which is 0 except for the
+// digits that lse lacks, for attention_grad_kv(): the row's shift.
 #include "executor/devices/cuda/kernels/tiled/attention_tile.h"
 
 namespace gangway::cuda {
@@ -27,8 +27,9 @@ GW_KERNEL_TEMPLATE void attention_delta(Global<const T> out, Global<const T> dou
 GW_DEVICE bool lacks_digits(float lse) { return (lse > 128 || lse < -128) && lse - lse == 0; }
 GW_DEVICE bool lacks_digits(double) { return false; }
 
-// Whether a row's weights, of which `shift` is the logarithm of the sum, are all that its logsumexp
-// speaks of: then they sum up to 1 but for roundings. Of a part of the keys they do not.
+// Whether a row's weights, of which `shift` is the logarithm of the sum, are all weights that its
+// logsumexp covers: then they sum up to 1 except for roundings. Weights of a part of the keys do
+// not.
 template <class W>
 GW_DEVICE bool is_of_all(W shift, W lse) {
   const W most = (lse < 0 ? -lse : lse) / (1 << 22);
@@ -116,7 +117,7 @@ struct GradTile {
     }
     sync_block();
   }
-  // Of the weights of a row.
+  // Sum of a row's weights.
   GW_DEVICE W sum_of_row(int32_t r, int32_t columns) const {
     W sum = 0;
     for (int32_t c = 0; c < columns; ++c) {

@@ -3,8 +3,8 @@
 // dv. Weights and the scores' gradients stay in registers, and are rounded to bf16 before they are
 // multiplied; the scale comes last.
 //
-// What a tile is multiplied with comes in steps, each of which is on its way while the one before
-// it is multiplied.
+// The other operand of a tile comes in steps, each of which is loaded while the one before it is
+// multiplied.
 #include "executor/devices/cuda/kernels/tiled/attention_panel.h"
 
 namespace gangway::cuda {
@@ -46,7 +46,7 @@ struct PanelPair {
   }
 };
 
-// What the mask hides becomes 0.
+// Sets scores that the mask hides to 0.
 template <int32_t kColumns>
 GW_DEVICE void hide(Scores<kColumns>& scores, const Mask& mask) {
   GW_UNROLL for (int32_t j = 0; j < kColumns / 8; ++j) {
@@ -131,7 +131,7 @@ struct QueryStep {
     if (word < 2 * kStep)
       copies.add(lse + word, from + (there ? place.row(size, at + row) : 0), there);
   }
-  // Of the columns 8 j + 2 t and the one behind it.
+  // For the columns 8 j + 2 t and the one behind it.
   GW_DEVICE Strip<float, 2> lse_of(int32_t j) const { return of_columns(lse, j); }
   GW_DEVICE Strip<float, 2> delta_of(int32_t j) const { return of_columns(lse + kStep, j); }
 

@@ -1,5 +1,5 @@
-// What attention's kernels in bf16 on the matrix unit share: panels of a head's rows in shared
-// memory, which scores a mask leaves, how weights become the left side of the next product.
+// Common parts of attention's kernels in bf16 on the matrix unit: panels of a head's rows in shared
+// memory, the mask of scores, and the conversion of weights to the left side of the next product.
 //
 // A block is four warps, each with 16 rows of the block's tile of kMatrixTile; lane 4 g + t of a
 // warp has the rows g and g + 8, of every eight columns those at 2 t and 2 t + 1 (matrix_unit.h).
@@ -66,12 +66,12 @@ struct Panel {
   GW_DEVICE void load_left(Fragments& to, int32_t row, int32_t column) const {
     load_fragments(to, data + of_lane(row, column));
   }
-  // As two right sides of 8 rows each, summed over columns.
+  // Loads two right sides of 8 rows each, summed over columns.
   GW_DEVICE void load_right(Fragments& to, int32_t row, int32_t column) const {
     const auto at = static_cast<int32_t>(lane());
     load_fragments(to, data + ((row + at / 16 * 8 + at % 8) * kPitch + column + at / 8 % 2 * 8));
   }
-  // As two right sides of 8 columns each, summed over rows.
+  // Loads two right sides of 8 columns each, summed over rows.
   GW_DEVICE void load_right_of_columns(Fragments& to, int32_t row, int32_t column) const {
     load_transposed(to, data + of_lane(row, column));
   }
@@ -145,8 +145,8 @@ GW_DEVICE void store_rows(Global<bf16> to, int64_t stride, const HeadSums<kDim>&
   }
 }
 
-// Which scores of a warp's rows count, where not all do. `reach`: the warp's row r sees the columns
-// up to r + reach, or of the transposed scores column c the rows up to c + reach.
+// The scores of a warp's rows that count, if not all do. `reach`: the warp's row r sees the columns
+// up to r + reach, or, if scores are transposed, column c the rows up to c + reach.
 struct Mask {
   int32_t columns, reach;
   bool rows_see;
@@ -162,8 +162,8 @@ GW_DEVICE int32_t reach_of(const AttentionSize& size, int64_t query, int64_t key
   const int64_t reach = size.causal ? query + size.lead - key : kFar;
   return static_cast<int32_t>(reach > kFar ? kFar : reach < -kFar ? -kFar : reach);
 }
-// The block's tile of queries. Where masks are causal the last ones see most keys: they come first,
-// so that none of them is left over when all others are done.
+// The block's tile of queries. With causal masks the last tiles see most keys: they come first, so
+// that none of them is left over when all others are done.
 GW_DEVICE HeadTile query_tile(const AttentionSize& size) {
   HeadTile place(size, size.seq_q);
   if (size.causal) {

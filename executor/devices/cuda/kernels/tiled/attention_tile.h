@@ -19,7 +19,7 @@ struct HeadTile {
     batch = unit / size.heads;
     rows = least(size.tile, seq - first);
   }
-  // Where position `at` of this head begins in a tensor.
+  // Offset in a tensor of position `at` of this head.
   GW_DEVICE int64_t offset(const AttentionSize& size, int64_t seq, int64_t stride,
                            int64_t at) const {
     return (batch * seq + at) * stride + head * size.head_dim;
@@ -34,7 +34,7 @@ GW_DEVICE bool sees(const AttentionSize& size, int64_t query, int64_t key) {
   return !size.causal || key <= query + size.lead;
 }
 
-// As attention to some keys of a sequence: where queries and keys begin is known at run time.
+// Sizes of attention to some keys of a sequence, whose first query and key are known at run time.
 GW_DEVICE AttentionSize with_starts(AttentionSize size, Global<const int32_t> q_start,
                                     Global<const int32_t> k_start) {
   size.lead = int64_t(q_start[0]) - k_start[0];

@@ -5,7 +5,7 @@
 
 namespace gangway::cuda {
 
-constexpr int32_t kGroupedDepth = 16;  // Of what is summed over, lies in shared memory at a time.
+constexpr int32_t kGroupedDepth = 16;  // Depth of the panels in shared memory.
 
 // Element (i, k) of a matrix in memory; one of its two strides is 1.
 template <class T>

@@ -1,12 +1,12 @@
-// What the kernels of grouped products on the matrix unit share, whatever type they multiply; sums
-// are in f32.
+// Common parts of the kernels of grouped products on the matrix unit, for all types that they
+// multiply; sums are in f32.
 //
 // A block sums 128 x 128 elements, 64 bytes of either side deep at a time: while one pair of panels
-// is multiplied the next is on its way from memory, through registers into the other pair. Panels
-// lie in shared memory as their rows lie in memory, further apart than they are long, so that what
-// fragments are read from never meets in a bank.
+// is multiplied the next is loaded from memory, through registers into the other pair. Panels in
+// shared memory have the rows of the memory, at a larger distance than their length, so that reads
+// of fragments have no bank conflicts.
 //
-// `Unit` is what is multiplied:
+// `Unit` is the type's arithmetic:
 //   Element                what memory holds, kInVector of them in 16 bytes
 //   set(vector, i, x)      element i of a vector of zeros becomes x
 //   rounded(vector)        as the unit multiplies it
@@ -20,7 +20,7 @@
 
 namespace gangway::cuda {
 
-// What a thread moves at once.
+// The unit that a thread moves at once.
 struct alignas(16) Vector {
   uint32_t words[4];
 };
@@ -41,14 +41,14 @@ struct Operand {
   static constexpr int32_t kVectors = kSide * kDepth / kInVector;
   static constexpr int32_t kInRow = (kInner ? kDepth : kSide) / kInVector;
   // Rows that ldmatrix reads lie 5 or 17 times 16 bytes apart, and so in 8 different banks of 16
-  // bytes. Those of floats whose columns are read word by word lie 17 times 32 bytes apart: the 8
+  // bytes. Rows of floats whose columns are read word by word lie 17 times 32 bytes apart: the 8
   // columns of 4 rows are 32 different banks of 4 bytes.
   static constexpr int32_t kPitch = kInner ? kDepth + kInVector : kSide + 8;
   static constexpr int32_t kElements = (kInner ? kSide : kDepth) * kPitch;
 
   Global<const Element> data;
   int64_t stride;  // From one row in memory to the next.
-  int32_t outers;  // What there is of a side.
+  int32_t outers;  // Size of a side that exists.
   int64_t inners;  // All that is summed over.
 
   // A vector of the panel that begins at `inner`, with zeros beyond the edges. kWhole: rows are of
@@ -94,7 +94,7 @@ struct BlockProduct {
   using Element = typename Unit::Element;
   static constexpr int32_t kDepth = Left::kDepth, kStep = 2 * Unit::kInVector;
   static constexpr int32_t kVectorsOfThread = Left::kVectors / kGroupedThreads;
-  static constexpr int32_t kWarpRows = 64, kWarpColumns = 32;  // What a warp sums.
+  static constexpr int32_t kWarpRows = 64, kWarpColumns = 32;  // Size of a warp's sums.
   static constexpr int32_t kRowSteps = kWarpRows / 16, kColumnSteps = kWarpColumns / 8;
   static constexpr int32_t kPair = Left::kElements + Right::kElements;
 
@@ -133,7 +133,7 @@ struct BlockProduct {
     };
     if (left.inners <= 0) return;
     fetch_panels(0);
-    sync_block();  // Who still multiplies what came before.
+    sync_block();  // Other threads may still multiply the panels before.
     put(0);
     int32_t pair = 0;
     for (int64_t inner = 0; inner < left.inners; inner += kDepth, pair ^= 1) {
@@ -199,7 +199,7 @@ GW_DEVICE void make_rows(Shared<Vector> panels, Global<const typename Unit::Elem
   block.store(y + (tile.row * outer + tile.column), outer, tall, wide);
 }
 
-// As grouped_rows() in grouped.cu.
+// See grouped_rows() in grouped.cu.
 template <class Unit, class Out>
 GW_KERNEL_TEMPLATE void GW_BLOCKS(kGroupedThreads, 2)
     grouped_rows_on_unit(Global<const typename Unit::Element> x,
@@ -213,7 +213,7 @@ GW_KERNEL_TEMPLATE void GW_BLOCKS(kGroupedThreads, 2)
                   : make_rows<Unit, false>(Shared<Vector>{panels}, x, w, y, size, tile);
 }
 
-// As grouped_weight() in grouped.cu.
+// See grouped_weight() in grouped.cu.
 template <class Unit, class Out>
 GW_KERNEL_TEMPLATE void GW_BLOCKS(kGroupedThreads, 2)
     grouped_weight_on_unit(Global<const typename Unit::Element> x,

@@ -1,4 +1,4 @@
-// Which rows a block of a grouped product works on: known only when it runs, from the sizes.
+// The rows that a block of a grouped product works on: known only when it runs, from the sizes.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
@@ -32,7 +32,7 @@ GW_DEVICE Rows rows_of(Global<const int32_t> sizes, const GroupedSize& size, int
 // do.
 struct RowTile {
   int64_t row, column;  // Its first; rows count over all groups.
-  int64_t tall, wide;   // What lies there, which may be more than a tile.
+  int64_t tall, wide;   // Rows and columns there, which may be more than a tile.
   int64_t expert;
 
   GW_DEVICE RowTile(Global<const int32_t> sizes, const GroupedSize& size) : expert(0) {

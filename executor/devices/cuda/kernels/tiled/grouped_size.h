@@ -12,7 +12,7 @@ inline constexpr int kGroupedThreads = 256;
 inline constexpr int kGroupedSide = 64;
 inline constexpr int kMatrixUnitSide = 128;
 
-// As GroupedMatmulDesc. `transposed`: rows meet w[e]^T (the gradient of the input).
+// See GroupedMatmulDesc. `transposed`: rows meet w[e]^T (the gradient of the input).
 struct GroupedSize {
   int64_t groups = 0, slots = 0, experts = 0, d = 0, h = 0;
   int64_t capacity = 0;  // Above 0 sizes are not read.

@@ -1,4 +1,4 @@
-// Products of experts in f32 on the matrix unit, where a program lets operands be rounded to TF32.
+// Products of experts in f32 on the matrix unit, if a program lets operands be rounded to TF32.
 #include "executor/devices/cuda/kernels/tiled/grouped_block.h"
 
 namespace gangway::cuda {

@@ -2,12 +2,12 @@
 // TF32, by a warp, summed in f32; from sm_80 on.
 //
 // A warp holds a matrix in fragments of 8 rows of 16 bytes: lane 4 g + t has word t of row g, which
-// is element t in TF32, and in bf16 the elements 2 t and 2 t + 1, one after the other. Of sums it
-// has the elements 2 t and 2 t + 1, each in a float of its own. (PTX ISA, mma.m16n8k16, mma.m16n8k8
-// and ldmatrix.)
+// is element t in TF32, and in bf16 the elements 2 t and 2 t + 1, one after the other. Sums have
+// the elements 2 t and 2 t + 1 in a lane, each in a float of its own. (PTX ISA, mma.m16n8k16,
+// mma.m16n8k8 and ldmatrix.)
 //
-// TF32 is a float with 10 bits of mantissa: the unit does not look at the last 13, so that whoever
-// multiplies floats rounds them first.
+// TF32 is a float with 10 bits of mantissa. The unit ignores the last 13, so the caller rounds
+// floats before it multiplies them.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
@@ -20,7 +20,7 @@ using Fragments = uint32_t[4];
 // lanes of the warp call it.
 GW_DEVICE void load_fragments(Fragments& to, Shared<const bf16> row);
 GW_DEVICE void load_fragments(Fragments& to, Shared<const float> row);
-// The same of the transposed matrices: what is pointed to are columns.
+// The same for the transposed matrices: `column` points to columns.
 GW_DEVICE void load_transposed(Fragments& to, Shared<const bf16> column);
 
 // sum[16, 8] += a[16, 16] b[8, 16]^T. Fragments of a: rows 0-7 and 8-15 of columns 0-7, then of
@@ -75,7 +75,7 @@ GW_DEVICE uint32_t round_to_tf32(float x) {
 
 #else
 
-// What every lane of the warp handed in.
+// The words that all lanes of the warp passed in.
 struct WarpWords {
   uint64_t of[kWarpThreads];
   explicit WarpWords(uint64_t mine) { std::memcpy(of, this_block->exchange(mine), sizeof(of)); }

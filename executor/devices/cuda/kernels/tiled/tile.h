@@ -1,10 +1,10 @@
 // Tiles in shared memory, and their products: a thread sums 4 x 4 elements at a time, so that 8
 // reads serve 16 products.
 //
-// A thread's rows lie a quarter of the tile apart, and so do its columns: neighbouring threads then
-// read neighbouring words. Where rows lie an odd number of words apart, the columns of a tile are
-// read without conflicts too. Sums run over `inner` in order, by one thread: bits do not depend on
-// the launch.
+// A thread's rows are a quarter of the tile apart, and so do its columns: neighbouring threads then
+// read neighbouring words. If rows are an odd number of words apart, the columns of a tile are read
+// without conflicts too. Sums run over `inner` in order, by one thread: bits do not depend on the
+// launch.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
