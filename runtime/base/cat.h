@@ -1,5 +1,5 @@
-// cat(a, b, ...): the printed forms of its arguments, joined. The formatting of rooms that link no
-// third party.
+// cat(a, b, ...): joins the printed forms of its arguments. Rooms that link no third party format
+// text with it.
 #pragma once
 
 #include <sstream>

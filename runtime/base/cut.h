@@ -1,4 +1,4 @@
-// Texts of bounded length: what a peer sent, or a user named, before it goes on to others.
+// Bounds the length of a text that a peer sent or a user chose, before it is passed on to others.
 //
 // Threads: pure functions.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace gangway {
 
-// `text` when it has at most `bytes_max` bytes. Otherwise its first `bytes_max` bytes or, so as not
-// to split a UTF-8 character, up to three less, and how long it was: "abc... (cut: 4096
+// Returns `text` when it has at most `bytes_max` bytes. Otherwise returns its first `bytes_max`
+// bytes (up to three fewer, to keep UTF-8 characters whole) and its length: "abc... (cut: 4096
 // bytes)".
 std::string cut(std::string_view text, size_t bytes_max);
 

@@ -48,7 +48,7 @@ void get_errors_for_files_beyond_the_limit() {
   if (sigaction(SIGXFSZ, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
       action.sa_handler != SIG_DFL)
     return;
-  // Not ignored, which the programs that this process starts would inherit.
+  // A handler, since programs that this process starts would inherit an ignored signal.
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;
   sigaction(SIGXFSZ, &action, nullptr);
@@ -116,7 +116,7 @@ void write_durably(const std::filesystem::path& path, std::string_view text) {
 
 void replace_durably(const std::filesystem::path& path, std::string_view text) {
   const std::filesystem::path written = path.string() + ".new";
-  unlink(written.c_str());  // Of a process that ended while it wrote.
+  unlink(written.c_str());  // Left by a process that ended while it wrote.
   write_durably(written, text);
   if (rename(written.c_str(), path.c_str()) != 0) {
     const int number = errno;

@@ -1,9 +1,8 @@
-// Files that are on the disk when the call returns, and errors of files in words.
+// Files whose bytes are on the disk when the call returns, and errors for failed file operations.
 //
-// Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere.
-// Errors: of files, here and wherever they are named: kInvalid for a path that is wrong or
-// forbidden, kOverloaded for a disk, a quota or a file limit that is full, kUnavailable for
-// everything else.
+// Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere. Errors:
+// file operations, here and in other rooms, throw kInvalid for a path that is wrong or forbidden,
+// kOverloaded for a disk, a quota or a file limit that is full, kUnavailable for everything else.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +18,14 @@ namespace gangway {
 [[noreturn]] void fail_file(std::string_view action, const std::filesystem::path& path, int number);
 
 // From now on this process gets EFBIG for a file that would grow beyond the limit of its size
-// (ulimit -f). By itself the system ends the process with SIGXFSZ, without a word. Nothing changes
-// where somebody has said what that signal is to do.
+// (ulimit -f). The system's default is to end the process with SIGXFSZ, without a message. Does
+// nothing if the program has already chosen what that signal does.
 void get_errors_for_files_beyond_the_limit();
 
-// Waits until the names in a folder are on the disk: what was created, renamed or removed in it.
+// Waits until the entries of a folder (files created, renamed or removed in it) are on the disk.
 void sync_folder(const std::filesystem::path& folder);
 
-// A new file. Removed again unless finish() was reached.
+// A new file. The destructor removes it unless finish() was reached.
 class DurableFile {
  public:
   // Creates the file; it must not exist.
@@ -36,7 +35,7 @@ class DurableFile {
   DurableFile& operator=(DurableFile&&) = delete;
 
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // What was written there.
+  // Reads back bytes that were written at `offset`.
   void read_at(uint64_t offset, std::span<std::byte> to) const;
   // Waits until the bytes are on the disk. The name is durable only after sync_folder().
   void finish();
@@ -48,10 +47,10 @@ class DurableFile {
   int descriptor_ = -1;
 };
 
-// The whole of a small file, in one step; it must not exist.
+// Writes a small file in one step; the file must not exist.
 void write_durably(const std::filesystem::path& path, std::string_view text);
-// The same where there may be one: whatever happens meanwhile, the path is the old file or the new
-// one, whole. Uses path + ".new".
+// Like write_durably(), but replaces a file that exists. After a crash at any point, the path names
+// either the whole old file or the whole new one. Uses path + ".new".
 void replace_durably(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace gangway

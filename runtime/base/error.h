@@ -102,7 +102,7 @@ namespace internal {
                                 ::gangway::cat("" __VA_OPT__(, ) __VA_ARGS__));     \
   } while (false)
 
-// As GW_ASSERT, in hot loops: off in release builds.
+// Like GW_ASSERT, for hot loops: off in release builds.
 #ifdef NDEBUG
 #define GW_DASSERT(condition, ...) static_cast<void>(sizeof(!(condition)))
 #else

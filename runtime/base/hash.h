@@ -2,7 +2,7 @@
 // 16-byte digest.
 //
 // Functions, plans and kernel libraries are identified by their content hash, also between users
-// who don't trust each other, so the hash is a cryptographic one.
+// who don't trust each other. The hash is therefore a cryptographic one.
 //
 // Threads: values.
 // Cost: about 1 GB/s.
@@ -32,16 +32,15 @@ struct Hash128 {
 
 std::string to_string(const Hash128& hash);  // 32 hexadecimal digits
 
-// The hash of what is added in turn; every text or block is framed by its length, so "ab","c" and
-// "a","bc" differ.
+// Hashes everything that is added, in order. Every text or block is framed by its length, so
+// "ab","c" and "a","bc" differ.
 class Hasher {
  public:
   Hasher();
   void add(const void* bytes, size_t size);
   void add(std::string_view text) { add(text.data(), text.size()); }
   void add(uint64_t word);
-  // Bytes without a frame: how a stream is cut does not matter, as for a file that is read in
-  // blocks.
+  // Adds bytes without a frame. The hash does not depend on how a stream is cut into blocks.
   void add_unframed(const void* bytes, size_t size);
   // The hash of all that was added; the hasher itself goes on unchanged.
   Hash128 finish() const;
@@ -55,7 +54,7 @@ class Hasher {
   uint64_t total_ = 0;
 };
 
-// Of a whole file, as to_string().
+// Hash of a whole file, printed with to_string().
 std::string content_hash(std::string_view bytes);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// What to do where the system refuses more of something: files, their sizes, memory, processes.
+// Hints for users when the system refuses more files, larger files, more memory or more processes.
 //
 // Threads: a pure function.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace gangway {
 
-// For an errno that says so, which limit to raise; empty for all others.
+// Names the limit to raise, for an errno that means a limit was reached. Empty for other numbers.
 std::string limit_hint(int number);
 
 }  // namespace gangway

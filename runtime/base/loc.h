@@ -19,7 +19,7 @@ struct Loc {
   bool known() const { return line > 0; }
 };
 
-// Until it goes out of scope, everything that this thread traces counts as written at one line. A
+// While a LocScope lives, everything that this thread traces counts as written at one line. A
 // function that builds part of a model (a layer, an optimizer) opens one at its start, so that its
 // nodes and errors name the line of the user who called it, and not its own:
 //
@@ -28,8 +28,8 @@ struct Loc {
 //     return dot(gelu(dot(x, p["up"])), p["down"]);
 //   }
 //
-// Scopes nest: a function called inside takes the outer scope's line, since that is what its
-// defaulted `loc` is. Threads: it holds for the thread that opened it; opened and closed in order.
+// Scopes nest: the defaulted `loc` of a function that is called inside a scope is that scope's
+// line. Threads: a scope applies to the thread that opened it. Scopes close in reverse order.
 class LocScope {
  public:
   explicit LocScope(Loc at);

@@ -37,7 +37,7 @@ std::string own_description() {
 std::string read_holder(int descriptor) {
   std::array<char, kHolderBytesMax> text{};
   const ssize_t count = pread(descriptor, text.data(), text.size(), 0);
-  // Nothing between the moment in which the other process took the lock and that of its first line.
+  // The file is empty between the other process's lock and the write of its line.
   if (count <= 0) return "another process";
   return {text.data(), static_cast<size_t>(count)};
 }
@@ -55,7 +55,7 @@ LockFile::LockFile(const std::filesystem::path& path) {
     return;
   }
   descriptor_ = descriptor;
-  // Who holds it is for people: the lock is good without the line, on a full disk for example.
+  // The line is for people only: the lock holds even if the write fails, as on a full disk.
   const std::string text = own_description();
   [[maybe_unused]] const bool is_written =
       ftruncate(descriptor, 0) == 0 &&

@@ -1,12 +1,11 @@
-// LockFile: a file that one process at a time holds locked, and that says which process that is.
+// LockFile: a file that one process at a time holds locked, and that names the process.
 //
 // The lock ends with the process, however it ends, and is not handed on to the programs that the
-// process starts. The file stays: only its lock says that somebody holds it.
+// process starts. The file stays afterwards: only its lock shows that a process holds it.
 //
 // Threads: any; one object belongs to one thread at a time. Two objects of one process exclude one
-// another as two processes do.
-// Errors: as durable_file.h, for a file that can't be created or locked. That another process holds
-// it is no error: see is_held().
+// another as two processes do. Errors: those of durable_file.h, for a file that can't be created or
+// locked. A lock that another process holds is not an error: see is_held().
 //
 // Example:
 //   const LockFile lock("out/.lock");
@@ -26,7 +25,7 @@ class LockFile {
   LockFile& operator=(LockFile&&) = delete;
 
   bool is_held() const { return descriptor_ >= 0; }
-  // Of a lock that another process holds: "process 4711 on node-3 (gangway train quickstart)".
+  // Names the process that holds the lock: "process 4711 on node-3 (gangway train quickstart)".
   const std::string& holder() const { return holder_; }
 
  private:

@@ -1,4 +1,5 @@
-// Plain names: of owners and islands, which stand in tables, files, metrics and addresses unquoted.
+// Plain names: names of owners and islands, which tables, files, metrics and addresses show
+// unquoted.
 //
 // Threads: pure.
 #pragma once
@@ -11,7 +12,7 @@ namespace gangway {
 
 inline constexpr size_t kPlainNameBytesMax = 64;
 
-// Whether it is 1 to kPlainNameBytesMax letters, digits, '-', '_' and '.'.
+// Whether `name` is 1 to kPlainNameBytesMax letters, digits, '-', '_' and '.'.
 inline bool is_plain_name(std::string_view name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

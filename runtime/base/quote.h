@@ -1,4 +1,4 @@
-// Names and strings as the text form, messages and JSON spell them.
+// Spells names and strings for the text form, messages and JSON.
 //
 // Threads: pure functions.
 #pragma once

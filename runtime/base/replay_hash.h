@@ -1,6 +1,6 @@
 // ReplayHash: one number over the events of a simulation, in their order. Two simulations that
-// differ anywhere differ in it, but for one case in 2^64; so a test compares it to see that a seed
-// repeats a run exactly.
+// differ anywhere have different hashes, but for one case in 2^64. Tests compare hashes to check
+// that a seed repeats a run exactly.
 //
 // What is added must not depend on the process: no addresses, process ids or random tokens.
 // Threads: one at a time.
@@ -20,7 +20,7 @@ class ReplayHash {
   }
   uint64_t value() const { return state_; }
 
-  // A name as an event's `what`.
+  // Turns a name into an event's `what`.
   static uint64_t of(std::string_view name) {
     ReplayHash hash;
     for (char c : name) hash.mix(static_cast<unsigned char>(c));

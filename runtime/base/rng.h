@@ -79,7 +79,7 @@ class Rng {
   double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
   bool chance(double probability) { return uniform() < probability; }
 
-  // A stream of its own for each `id`, whatever was drawn from this one so far.
+  // Returns a stream of its own for each `id`; it does not depend on the draws made from this one.
   Rng fork(uint64_t id) const {
     const PhiloxBlock mixed = philox(seed_, id, ~stream_);
     return Rng(mixed[0] | uint64_t{mixed[1]} << 32, mixed[2] | uint64_t{mixed[3]} << 32);

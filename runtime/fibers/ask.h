@@ -1,13 +1,11 @@
-// ask(): a call from any other thread into a reactor, that waits for the answer; and ReactorThread,
-// a reactor on a thread of its own.
+// ask(): calls into a reactor from another thread and waits for the answer. ReactorThread: a
+// reactor on a thread of its own.
 //
 // Threads: ask() is for threads without a reactor: it blocks the calling thread while `body` runs
-// as a fiber on the reactor's.
-// Errors: what the body threw; kCancelled when the reactor ends first.
-// Ownership: ReactorThread ends its reactor, which cancels its fibers, and joins its thread. What
-// lives on the reactor (connections, futures) must be freed there: by the fibers that own it, or in
-// a last ask().
-// Cost: two wake-ups, 10-60 us.
+// as a fiber on the reactor's. Errors: those that the body throws; kCancelled when the reactor ends
+// first. Ownership: ReactorThread ends its reactor, which cancels its fibers, and joins its thread.
+// Objects that belong to the reactor (connections, futures) must be freed on its thread, either by
+// the fibers that own them or in a last ask(). Cost: two wake-ups, 10-60 us.
 //
 // Example:
 //   ReactorThread thread("client");

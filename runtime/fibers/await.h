@@ -1,11 +1,10 @@
 // Between KJ promises and fibers: await() waits for a promise in a fiber; in_fiber() runs an RPC
 // method as a fiber.
 //
-// For runtime/ and *_rpc.cc files; other code sees Future.
-// Threads: the reactor's thread. await() suspends. Cancelling the waiting fiber cancels the KJ
-// operation.
-// Errors: a KJ exception becomes an Error (runtime/fibers/kj_error.h); when it carries an Error
-// that a server threw, that one.
+// For runtime/ and *_rpc.cc files; other code sees Future. Threads: the reactor's thread. await()
+// suspends. Cancelling the waiting fiber cancels the KJ operation. Errors: a KJ exception becomes
+// an Error (runtime/fibers/kj_error.h). If it carries an Error that a server threw, that Error is
+// thrown.
 //
 // Example:
 //   auto response = await(request.send());
@@ -72,7 +71,7 @@ T await(kj::Promise<T> promise) {
 
 namespace internal {
 
-// A fiber's body that fulfils a promise when it ends.
+// Wraps a fiber's body so that it fulfils a promise when it ends.
 template <class Body>
 auto telling(Body body, kj::Own<kj::PromiseFulfiller<void>> fulfiller) {
   return [body = std::move(body), fulfiller = kj::mv(fulfiller)]() mutable {
@@ -98,8 +97,8 @@ kj::Promise<void> in_fiber(std::string name, Body body) {
   return kj::mv(pair.promise);
 }
 
-// The same, as one of a group: for what must have ended before its service goes. A call that comes
-// when the group has been cancelled is refused.
+// Like in_fiber() above, but the fiber belongs to a group, for calls that must end before their
+// service is destroyed. A call that arrives after the group was cancelled is refused.
 template <class Body>
 kj::Promise<void> in_fiber(FiberGroup& group, std::string name, Body body) {
   auto pair = kj::newPromiseAndFulfiller<void>();
@@ -111,7 +110,7 @@ kj::Promise<void> in_fiber(FiberGroup& group, std::string name, Body body) {
   return kj::mv(pair.promise);
 }
 
-// A Future as seen by KJ.
+// Converts a Future to a KJ promise.
 inline kj::Promise<void> to_kj(const Future<void>& future) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   future.on_ready([fulfiller = kj::mv(pair.fulfiller)](const Result<void>& result) mutable {

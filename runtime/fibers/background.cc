@@ -25,7 +25,7 @@ void Background::add(const std::string& owner, Work work) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw Error(ErrorKind::kCancelled, cat(name_, ": has ended"));
-    // Whoever comes anew has its turn behind those that wait.
+    // A new owner has its turn after the owners that already wait.
     const auto [line, is_new] = lines_.try_emplace(owner);
     if (is_new) line->second.last_turn = turns_;
     line->second.waiting.push_back(std::move(work));
@@ -39,8 +39,8 @@ void Background::add(const std::string& owner, Work work) {
   }
 }
 
-// Of those that wait, the owner with the fewest threads; of several, who has waited longest for a
-// turn. Null: nobody may begin. Under the lock.
+// Picks the waiting owner that has the fewest threads; among equals, the one that has waited
+// longest for a turn. Returns end() if no owner may begin. The caller holds the lock.
 std::map<std::string, Background::Line>::iterator Background::next() {
   auto best = lines_.end();
   const auto rank = [](const Line& line) { return std::tuple(line.under_way, line.last_turn); };
@@ -75,7 +75,7 @@ void Background::serve() {
   }
 }
 
-// Under the lock.
+// The caller holds the lock.
 void Background::end_turn(const std::string& owner) {
   const auto line = lines_.find(owner);
   if (line == lines_.end()) return;  // stop() has emptied it.

@@ -8,12 +8,11 @@
 // deterministic.
 //
 // Threads: used and destroyed on the reactor's; the work runs on others, which are started as they
-// are needed.
-// Ownership: work is copied, and owns what it uses: its fiber may be cancelled, and gone, while it
-// runs. What it returns is destroyed on the reactor's thread.
-// Errors: what the work throws; kCancelled when the fiber is cancelled or the Background stopped.
-// Cost: a wake-up of a thread and one of the reactor, 10-60 us. stop() waits for the work that is
-// under way, which should look now and then whether it is still wanted.
+// are needed. Ownership: work is copied and owns what it uses, since its fiber may be cancelled and
+// destroyed while the work runs. The result is destroyed on the reactor's thread. Errors: those
+// that the work throws; kCancelled when the fiber is cancelled or the Background stopped. Cost: a
+// wake-up of a thread and one of the reactor, 10-60 us. stop() waits for the work that is under
+// way, which should look now and then whether it is still wanted.
 //
 // Example:
 //   Background background(reactor, "controller/compiler", 2);
@@ -54,12 +53,12 @@ class Background {
   ~Background() { stop(); }
   Background(const Background&) = delete;
 
-  // Suspends. Of nobody in particular.
+  // Suspends. The work has no owner.
   template <class Body>
   auto run(Body body) -> std::invoke_result_t<Body&> {
     return run(std::string(), std::move(body));
   }
-  // Suspends. In the owner's turn.
+  // Suspends. The work begins in its owner's turn.
   template <class Body>
   auto run(const std::string& owner, Body body) -> std::invoke_result_t<Body&> {
     if (reactor_.simulated()) return body();
@@ -71,7 +70,7 @@ class Background {
     }
   }
 
-  // The same for who does not wait: ready with what run() would have returned or thrown.
+  // Like run(), but does not wait: the future gets what run() would have returned or thrown.
   template <class Body>
   auto start(Body body) -> Future<std::invoke_result_t<Body&>> {
     return start(std::string(), std::move(body));
@@ -86,7 +85,7 @@ class Background {
     auto work = [&mailbox = reactor_.mailbox(), promise = std::move(promise),
                  body = std::move(body)]() mutable {
       auto result = std::make_shared<Result<R>>(result_of(body));
-      // The promise moves along: the reactor's thread has the last of it.
+      // The promise is moved, so that its last handle is destroyed on the reactor's thread.
       mailbox.post([promise = std::move(promise), result = std::move(result)] {
         promise->finish(std::move(*result));
       });
@@ -95,15 +94,15 @@ class Background {
     return done;
   }
 
-  // Drops what has not begun. No work may be asked for afterwards.
+  // Drops work that has not begun. No work may be asked for afterwards.
   void stop();
 
  private:
   struct Work {
     std::function<void()> run;
-    std::function<void(const Error&)> drop;  // On the reactor's thread.
+    std::function<void(const Error&)> drop;  // Called on the reactor's thread.
   };
-  // Of one owner, while some of it waits or is under way.
+  // Work of one owner. The line exists while some of its work waits or is under way.
   struct Line {
     std::deque<Work> waiting;
     size_t under_way = 0;
@@ -119,10 +118,10 @@ class Background {
   const BackgroundBounds bounds_;
   std::mutex mutex_;
   std::condition_variable added_;
-  std::map<std::string, Line> lines_;  // By owner; guarded by mutex_, as the next four.
+  std::map<std::string, Line> lines_;  // Keyed by owner. mutex_ guards it and the next four.
   size_t waiting_ = 0;                 // Pieces of work, of all owners.
-  uint64_t turns_ = 0;                 // That have begun.
-  size_t idle_ = 0;                    // Threads.
+  uint64_t turns_ = 0;                 // Number of turns that have begun.
+  size_t idle_ = 0;                    // Number of idle threads.
   bool stopping_ = false;
   std::vector<Thread> threads_;
 };

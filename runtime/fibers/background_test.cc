@@ -122,8 +122,8 @@ TEST(Background, WorkThatHasNotBegunIsDroppedAtTheEnd) {
   });
 }
 
-// Of each owner as many pieces as `pieces` says, asked for in its order while the only thread is
-// busy with a first one of ann's: the order in which they were done.
+// Asks for one piece of work for each owner in `pieces`, in that order, while the only thread is
+// busy with a first piece of ann's. Returns the order in which the pieces were done.
 std::vector<std::string> order_of(const std::vector<std::string>& pieces) {
   const auto reactor = Reactor::make_real();
   Background background(*reactor, "work", 1);

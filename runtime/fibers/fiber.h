@@ -38,7 +38,7 @@ class FiberState {
 
   const std::string& name() const { return name_; }
   bool done() const { return done_; }
-  // What it waits for; null when it runs or is ready to.
+  // What the fiber waits for; null when it runs or is ready to.
   const char* waiting() const { return waiter_ != nullptr ? waiter_->what : nullptr; }
 
   virtual void run() = 0;
@@ -75,7 +75,8 @@ class FiberBody final : public FiberState {
   FiberBody(std::string name, Body body) : FiberState(std::move(name)), body_(std::move(body)) {}
   ~FiberBody() noexcept override {}
   void run() override {
-    // Moved out, so that what it captured dies when the body ends and not with the last handle.
+    // The body is moved out, so that its captures are destroyed when it ends and not with the last
+    // handle.
     Body body = std::move(*body_);
     body_.reset();
     body();
@@ -109,7 +110,7 @@ class [[nodiscard]] Fiber {
   void join() {
     if (state_ != nullptr) internal::join(*state_);
   }
-  // Whether the caller runs in it.
+  // Whether the caller runs in this fiber.
   bool is_current() const;
   // Makes the wait that the fiber is in now, or else its next one, throw kCancelled; once.
   void cancel() {

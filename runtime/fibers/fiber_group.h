@@ -1,9 +1,8 @@
 // FiberGroup: fibers that end with their owner.
 //
 // Threads: the reactor's thread. The destructor cancels what still runs and suspends until all have
-// ended.
-// Errors: a fiber's error is reported as a detached fiber's is. spawn() throws kCancelled once the
-// group has been cancelled.
+// ended. Errors: a fiber's error is reported like a detached fiber's. spawn() throws kCancelled
+// once the group has been cancelled.
 //
 // Example:
 //   FiberGroup fibers(reactor);
@@ -34,8 +33,9 @@ class FiberGroup {
     fibers_.push_back(reactor_.spawn(std::move(name), std::move(body)));
   }
 
-  // Suspends until all have ended, also when the calling fiber is itself cancelled meanwhile. One
-  // of the group may call it: it is not waited for.
+  // Suspends until all fibers of the group have ended, also when the calling fiber is itself
+  // cancelled meanwhile. A fiber of the group may call cancel(), which then does not wait for that
+  // fiber.
   void cancel() {
     cancelled_ = true;
     std::vector<Fiber> ending = std::exchange(fibers_, {});
@@ -49,7 +49,7 @@ class FiberGroup {
   static void join_quietly(Fiber& fiber) {
     try {
       fiber.join();
-    } catch (const Error&) {  // The fiber's own end, or that the caller is cancelled too.
+    } catch (const Error&) {  // The fiber's error, or the cancellation of the caller.
     }
   }
   void prune() {

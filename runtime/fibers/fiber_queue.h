@@ -25,7 +25,7 @@ class FiberQueue final : public boost::fibers::algo::algorithm {
   void awakened(boost::fibers::context* context) noexcept override;
   boost::fibers::context* pick_next() noexcept override;
   bool has_ready_fibers() const noexcept override;
-  // Only reached while no reactor pumps this thread (at its end).
+  // Boost.Fiber calls it only while no reactor pumps this thread (at its end).
   void suspend_until(const std::chrono::steady_clock::time_point& time) noexcept override;
   void notify() noexcept override;
 

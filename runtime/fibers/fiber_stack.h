@@ -67,7 +67,7 @@ class PooledStack {
   std::shared_ptr<StackPool> pool_;
 };
 
-// What runs on this thread now, for the overflow report; `name` null when no fiber does.
+// The fiber that runs on this thread, for the overflow report; `name` is null when none does.
 struct RunningFiber {
   const char* name = nullptr;
   StackRange stack;

@@ -29,7 +29,7 @@
 
 namespace gangway {
 
-Error current_error();  // Of kj_error.h, which few of those that include this need.
+Error current_error();  // Declared in kj_error.h, which few users of this header need.
 
 template <class T>
 class Future;
@@ -46,7 +46,7 @@ struct Continuation {
   std::unique_ptr<Continuation> next;
 };
 
-// What does not depend on T.
+// The part of a future's state that does not depend on T.
 class FutureCore {
  public:
   WaitQueue ready;
@@ -135,7 +135,7 @@ class [[nodiscard]] Future {
 
   bool valid() const { return state_ != nullptr; }
   bool ready() const { return state_->result.has_value(); }
-  // Ready ones only: the value or the error.
+  // The value or the error. The future must be ready.
   const Result<T>& result() const { return *state_->result; }
 
   // Suspends until ready; throws the error. The value stays in the future. A stop of `token` throws
@@ -160,8 +160,9 @@ class [[nodiscard]] Future {
     return state->result->value();
   }
 
-  // The future of function(value): called when the value is there, never for an error. The function
-  // may return a value, nothing, or another future; what it throws becomes the error.
+  // Returns the future of function(value). The function is called when the value is ready, never
+  // for an error. It may return a value, nothing, or another future; an exception that it throws
+  // becomes the error.
   template <class Function>
   auto then(Function function) const;
 
@@ -171,7 +172,8 @@ class [[nodiscard]] Future {
     if (ready()) return function(result());
     struct Callback final : internal::Continuation {
       Callback(State* s, Function f) : state(s), body(std::move(f)) {}
-      ~Callback() noexcept override {}  // What KJ owns may throw when it is destroyed: end there.
+      // Captured KJ objects may throw when destroyed: end the process then.
+      ~Callback() noexcept override {}
       void run() override { body(std::as_const(*state->result)); }
       State* state;  // It owns this node.
       Function body;
@@ -205,7 +207,7 @@ class Promise {
     finish(Error(ErrorKind::kBug, "promise: dropped without a value"));
   }
 
-  // Any number of times.
+  // May be called any number of times.
   Future<T> future() const { return Future<T>(state_); }
   bool is_set() const { return state_->result.has_value(); }
 

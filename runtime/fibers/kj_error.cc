@@ -58,7 +58,7 @@ std::optional<Error> unpack(std::string_view description) {
   return error;
 }
 
-// Of a system call that KJ made, the error stands in the text alone.
+// When a system call made by KJ fails, only the exception's text carries the errno.
 std::string hint_of_limit(const std::string& message) {
   for (const int number : {EMFILE, ENFILE, ENOMEM, EFBIG, ENOSPC}) {
     if (message.find(std::strerror(number)) != message.npos) return limit_hint(number);

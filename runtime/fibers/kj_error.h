@@ -1,5 +1,5 @@
-// Errors on their way through Cap'n Proto and back: an Error that a server throws arrives at the
-// caller as the same Error, with its kind, place, hint and context.
+// Carries errors through Cap'n Proto: an Error that a server throws arrives at the caller as the
+// same Error, with its kind, place, hint and context.
 //
 // Threads: functions on values.
 #pragma once
@@ -14,17 +14,18 @@
 
 namespace gangway {
 
-// Says kUnavailable for DISCONNECTED, and so on; unpacks an Error that to_kj() packed.
+// Unpacks an Error that to_kj() packed. For other exceptions it maps the type: DISCONNECTED becomes
+// kUnavailable, and so on.
 Error to_error(const kj::Exception& exception);
 
-// Carries the whole error in the description, where a peer of another language can still read the
+// Packs the whole error into the description, where a peer in another language can still read the
 // text.
 kj::Exception to_kj(const Error& error);
 
 // The exception in flight as an Error, whatever it is. For use in a catch block.
 Error current_error();
 
-// What `body` returned, or threw.
+// Calls `body` and returns its result, or the error that it threw.
 template <class Body>
 auto result_of(Body&& body) -> Result<std::invoke_result_t<Body&>> {
   try {

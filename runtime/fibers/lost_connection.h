@@ -8,7 +8,8 @@
 
 namespace gangway {
 
-// Whether the call failed with its connection: nobody knows whether the peer has done it.
+// Whether the call failed because its connection was lost. The caller can't know whether the peer
+// has executed it.
 bool is_lost_connection(const kj::Exception& exception);
 
 }  // namespace gangway

@@ -8,12 +8,10 @@
 //
 // Threads: post() anywhere; delivery on the reactor's thread, outside any fiber: a delivered
 // function must not suspend (it spawns a fiber or fulfils a promise). Posts by one thread are
-// delivered in order.
-// Ownership: the mailbox is destroyed with its reactor, so every thread that posts must have ended
-// by then (join it first). An intrusive node stays the sender's and may be posted again once it was
-// delivered.
-// Cost: 20-50 ns, and 1-2 us for the post that wakes. post(function) allocates; post(Mail&) does
-// not.
+// delivered in order. Ownership: the mailbox is destroyed with its reactor, so every thread that
+// posts must have ended by then (join it first). The sender owns an intrusive node and may post it
+// again once it was delivered. Cost: 20-50 ns, and 1-2 us for the post that wakes. post(function)
+// allocates; post(Mail&) does not.
 //
 // Example:
 //   reactor.mailbox().post([promise = std::move(promise)]() mutable { promise.set(3); });
@@ -38,7 +36,7 @@ struct Mail {
 
   Deliver deliver;
   Deliver discard;       // Called instead when the reactor ends first.
-  Mail* next = nullptr;  // The mailbox's while posted.
+  Mail* next = nullptr;  // Owned by the mailbox while posted.
 };
 
 class Mailbox {
@@ -65,9 +63,9 @@ class Mailbox {
     post(static_cast<Mail&>(*new Letter(std::move(function))));
   }
 
-  // The reactor's side. deliver_all() says whether there was any.
+  // For the reactor. deliver_all() returns whether there was any mail.
   bool deliver_all();
-  // False, and awake, when mail has arrived.
+  // Returns false, and stays awake, when mail has arrived.
   bool fall_asleep();
   void wake_up();
 

@@ -1,4 +1,5 @@
-// Port: what a reactor's thread waits on: the operating system, or virtual time.
+// Port: the event source that a reactor's thread waits on, either the operating system or virtual
+// time.
 //
 // Internal to runtime/.
 // Threads: the reactor's thread, save wake() and, for the real port, now_ns() and wall_ns().
@@ -26,7 +27,7 @@ class Port {
 
   virtual kj::EventLoop& loop() = 0;
   virtual kj::Timer& timer() = 0;
-  // Sockets; null in a simulation.
+  // Sockets of KJ. Both are null in a simulation.
   virtual kj::LowLevelAsyncIoProvider* sockets() = 0;
   virtual kj::UnixEventPort* unix_port() = 0;
   virtual int64_t now_ns() const = 0;
@@ -35,7 +36,7 @@ class Port {
   // Waits until an event is queued, a timer is due or wake() is called. Throws when that can't
   // happen any more.
   virtual void block() = 0;
-  // The same without waiting, and without moving virtual time.
+  // Like block(), but does not wait and does not move virtual time.
   virtual void poll() = 0;
   // Any thread: ends a block(), the current or the next one.
   virtual void wake() const = 0;

@@ -34,8 +34,8 @@ Reactor*& thread_reactor() {
 }
 
 // The C++ runtime keeps the exceptions being handled per thread, not per fiber. A fiber that
-// suspends inside a catch block or a destructor would mix them up with another fiber's: so each
-// wait takes its own with it. The layout is fixed by the Itanium C++ ABI.
+// suspends inside a catch block or a destructor would mix them up with another fiber's, so each
+// wait saves and restores them. The layout is fixed by the Itanium C++ ABI.
 class ExceptionState {
  public:
   ExceptionState() {
@@ -53,7 +53,8 @@ class ExceptionState {
   Layout saved_;
 };
 
-// Nothing may be thrown through an ExceptionState: its end would undo what the throw has counted.
+// Nothing may be thrown through an ExceptionState: its destructor would undo what the throw has
+// counted.
 template <class Body>
 void isolate_exceptions(const Body& body) {
   std::exception_ptr error;
@@ -165,7 +166,7 @@ void Reactor::finish(internal::FiberState& state) noexcept {
   if (state.next_ != nullptr) state.next_->previous_ = state.previous_;
   --live_count_;
   finished_some_ = true;
-  // Only the list still refers to it: nobody will ever join.
+  // Only the reactor's list still refers to the fiber, so nobody can join it.
   if (state.references_ == 1 && state.error_ && !state.error_seen_ &&
       state.error_->kind() != ErrorKind::kCancelled) {
     if (on_unhandled_error) {
@@ -228,7 +229,7 @@ int64_t Reactor::longest_stretch_ns() const {
   return stretches_ == nullptr ? 0 : stretches_->longest_ns();
 }
 
-// Runs what is ready now; false when there was and is nothing.
+// Runs what is ready now. Returns false if nothing was ready and nothing is.
 bool Reactor::turn() {
   if (stretches_ == nullptr) return run_what_is_ready();
   stretches_->begin(port_->now_ns());
@@ -251,7 +252,7 @@ bool Reactor::run_what_is_ready() {
   }
   if (queue_->ready() > 0 || finished_some_) {
     any = true;
-    // With nothing else to run, let finished fibers be freed before the thread sleeps.
+    // Nothing else can run: lets finished fibers be freed before the thread sleeps.
     if (queue_->ready() == 0) {
       finished_some_ = false;
       queue_->let_dispatcher_run();
@@ -267,7 +268,7 @@ bool Reactor::run_what_is_ready() {
   return any;
 }
 
-// Always true: there may be something to do now.
+// Always returns true: there may be something to do now.
 bool Reactor::block() {
   if (!mailbox_->fall_asleep()) return true;
   struct Wake {
@@ -286,7 +287,7 @@ bool Reactor::block() {
 void Reactor::cancel_all() {
   for (int round = 0; live_ != nullptr && round < kCancelRounds; ++round) {
     for (internal::FiberState* state = live_; state != nullptr; state = state->next_) {
-      state->cancelled_ = false;  // Once a round, however often it looks.
+      state->cancelled_ = false;  // Each fiber is cancelled once a round.
       internal::cancel(*state);
     }
     run_ready();

@@ -12,14 +12,12 @@
 //
 // Threads: created, used and destroyed on one thread, one reactor a thread at a time; any number in
 // a process. Only mailbox() may be used from elsewhere (see runtime/fibers/ask.h for calls that
-// wait for an answer). The thread's own code, outside any fiber, is the pump: it may wait too
+// wait for an answer). Code that the thread runs outside any fiber is the pump. It may wait too
 // (run(), Fiber::join(), Future::await() pump meanwhile). A KJ callback or mail never suspends; it
-// fulfils a promise or spawns a fiber, and returns.
-// Ownership: destroying a reactor first cancels its fibers (each wait throws kCancelled) and runs
-// them to their end.
-// Errors: a wait that never ends is kBug "deadlock" in a simulation; passing the time limit is
-// kCancelled.
-// Cost: switch between fibers 0.1 us, spawn and join 0.3-0.5 us, virtual sleep 0.4 us.
+// fulfils a promise or spawns a fiber, and returns. Ownership: destroying a reactor first cancels
+// its fibers (each wait throws kCancelled) and runs them to their end. Errors: a wait that never
+// ends is kBug "deadlock" in a simulation; passing the time limit is kCancelled. Cost: switch
+// between fibers 0.1 us, spawn and join 0.3-0.5 us, virtual sleep 0.4 us.
 //
 // Example:
 //   auto reactor = Reactor::make_simulated({.seed = 7});
@@ -80,25 +78,25 @@ class Reactor {
   template <class Body>
   auto run(Body&& body) -> std::invoke_result_t<Body&>;
 
-  // Suspends until done() holds; it is asked after every turn. Not for fibers.
+  // Pumps until done() returns true; calls done() after every turn. Fibers must not call it.
   void run_until(const std::function<bool()>& done) { pump(done); }
   // Runs what can run now, without waiting for I/O and without moving virtual time.
   void run_ready();
 
   Clock& clock() { return *clock_; }
-  // Simulated: from the seed. Each component forks a stream of its own.
+  // In a simulation it is seeded with the options' seed. Each component forks a stream of its own.
   Rng& rng() { return rng_; }
   Mailbox& mailbox() { return *mailbox_; }
   bool simulated() const { return simulated_; }
   bool in_fiber() const { return current_ != nullptr; }
   size_t live_fibers() const { return live_count_; }
-  // For how long it was at most held up by what it ran (stretch_watch.h), since it began; 0 in a
-  // simulation.
+  // The longest time, since the reactor began, that code it ran kept it busy in one turn
+  // (stretch_watch.h). 0 in a simulation.
   int64_t longest_stretch_ns() const;
   // One line for each live fiber: its name and what it waits for.
   std::string describe_fibers() const;
 
-  // What to do with the error of a detached fiber; by default it is printed to standard error.
+  // Handles the error of a detached fiber. The default prints it to standard error.
   std::function<void(const std::string& fiber, const Error& error)> on_unhandled_error;
 
   // For the rest of runtime/.
@@ -128,7 +126,7 @@ class Reactor {
   std::unique_ptr<internal::StretchWatch> stretches_;  // Null in a simulation.
   Rng rng_;
   bool simulated_;
-  bool in_callback_ = false;  // KJ or mail runs: no suspension.
+  bool in_callback_ = false;  // A KJ callback or mail runs and must not suspend.
   internal::FiberState* current_ = nullptr;
   internal::FiberState* live_ = nullptr;
   size_t live_count_ = 0;

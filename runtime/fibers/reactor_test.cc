@@ -36,7 +36,7 @@ void work_for_ms(int64_t ms) {
 }
 
 TEST(RealReactorTest, TellsForHowLongSomebodysWorkHeldItUp) {
-  // A slow machine may hold up some of them; were sleeping work, it would hold up all.
+  // A slow machine may delay some of the sleeps; if sleeping counted as work, all would be long.
   int64_t slept_ns = 30'000'000;
   for (int i = 0; i < 100 && slept_ns >= 20'000'000; ++i) {
     const auto sleeps = Reactor::make_real();
@@ -46,7 +46,7 @@ TEST(RealReactorTest, TellsForHowLongSomebodysWorkHeldItUp) {
   EXPECT_LT(slept_ns, 20'000'000) << "sleeping is no work";
   const auto reactor = Reactor::make_real();
   reactor->run([] { work_for_ms(40); });
-  // Others may have had the core meanwhile, and a little before.
+  // Other threads may have had the core meanwhile, and a little before.
   EXPECT_GT(reactor->longest_stretch_ns(), 0);
   EXPECT_LT(reactor->longest_stretch_ns(), 5'000'000'000);
 }

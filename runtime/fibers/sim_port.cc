@@ -28,7 +28,8 @@ class SimPort final : public Port {
         throw Error(ErrorKind::kCancelled, cat("simulation: passed its time limit of ",
                                                format_duration_ns(options_.time_limit_ns)));
       }
-      timer_.advanceTo(kj::max(*next, timer_.now()));  // One may be overdue: set for the past.
+      // A timer set for the past is overdue already.
+      timer_.advanceTo(kj::max(*next, timer_.now()));
     } else {
       throw Error(ErrorKind::kBug, "simulation: deadlock: no fiber can run and no timer is set");
     }

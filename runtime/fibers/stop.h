@@ -1,13 +1,12 @@
-// StopSource and StopToken: asking work to end early, with a reason.
+// StopSource and StopToken ask work to end early, with a reason.
 //
-// A request can't be taken back, and carries an Error, so that whoever stops working can say why
-// (cancelled, past its time limit, ...).
-// Threads: the reactor's thread. Callbacks run inside request_stop(), once, and must not suspend.
-// Ownership: tokens keep the shared state alive, not the source. Destroying a registration removes
-// its callback.
+// A request can't be taken back. It carries an Error, with which the stopped work reports why it
+// ended (cancelled, past its time limit, ...). Threads: the reactor's thread. Callbacks run inside
+// request_stop(), once, and must not suspend. Ownership: tokens keep the shared state alive, not
+// the source. Destroying a registration removes its callback.
 //
 // wait() suspends until the queue is woken, and throws the reason once a stop is requested. A fiber
-// that only waits for something waits so with the token of whoever asked, and ends with that one.
+// that waits on behalf of a request passes that request's token, and so ends with it.
 //
 // Example:
 //   StopRegistration on_stop = token.on_stop([&](const Error& reason) { promise.fail(reason); });
@@ -48,7 +47,7 @@ class [[nodiscard]] StopRegistration {
     return *this;
   }
   ~StopRegistration() {
-    // After a request the list was taken away, and the callback with it.
+    // request_stop() has moved the list away, and the callback with it.
     if (state_ != nullptr && !state_->reason) state_->callbacks.erase(at_);
   }
 
@@ -59,11 +58,11 @@ class [[nodiscard]] StopRegistration {
 
 class StopToken {
  public:
-  StopToken() = default;  // Is never stopped.
+  StopToken() = default;  // A token that is never stopped.
   explicit StopToken(std::shared_ptr<internal::StopState> state) : state_(std::move(state)) {}
 
   bool stop_requested() const { return state_ != nullptr && state_->reason.has_value(); }
-  // Why; null while no stop was requested.
+  // Why the stop was requested; null while none was.
   const Error* reason() const { return stop_requested() ? &*state_->reason : nullptr; }
   void throw_if_stopped() const {
     if (stop_requested()) throw *state_->reason;

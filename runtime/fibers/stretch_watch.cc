@@ -29,7 +29,7 @@ StretchWatch::~StretchWatch() {
   if (schedstat_ >= 0) close(schedstat_);
 }
 
-// "<ns on a core> <ns that it waited for one> <times>".
+// Format: "<ns on a core> <ns that it waited for one> <times>".
 int64_t StretchWatch::read_waited_ns() const {
   char text[96];
   const ssize_t bytes = schedstat_ < 0 ? -1 : pread(schedstat_, text, sizeof text, 0);

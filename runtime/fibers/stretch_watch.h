@@ -1,15 +1,14 @@
-// StretchWatch: for how long a reactor was at most held up by what it ran between two looks at its
-// connections: somebody's work that belongs beside it.
+// StretchWatch: measures the longest time that a reactor's own work kept it from looking at its
+// connections. Longer work belongs on another thread.
 //
-// A stretch is one turn of the reactor. What the system says that its thread waited for a core
-// meanwhile is not counted; of what it waited in the kReadEveryNs before a stretch, some may be
-// taken for that, so that a stretch is told too short by so much at most. Where the system does not
-// say it (/proc/thread-self/schedstat), all is counted.
+// A stretch is one turn of the reactor. The time that its thread waited for a core meanwhile, which
+// the system reports in /proc/thread-self/schedstat, is not counted. That time may include waits of
+// the kReadEveryNs before the stretch, so a stretch may be measured too short by at most that much.
+// Where the system has no schedstat, the whole stretch is counted.
 //
-// Threads: the reactor's.
-// Errors: none. A stretch above the limit, where there is one, ends the process (SIGABRT) and says
-// so: it is for tests, which set GANGWAY_REACTOR_LIMIT_MS.
-// Cost: 50 ns a turn, and 1 us each kReadEveryNs.
+// Threads: the reactor's. Errors: none. With a limit, a longer stretch prints a message and ends
+// the process (SIGABRT). The limit is for tests, which set GANGWAY_REACTOR_LIMIT_MS. Cost: 50 ns a
+// turn, and 1 us each kReadEveryNs.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +30,10 @@ class StretchWatch {
  private:
   int64_t read_waited_ns() const;
 
-  const int64_t limit_ns_;  // 0: none.
+  const int64_t limit_ns_;  // 0: no limit.
   int schedstat_ = -1;
   int64_t begin_ns_ = 0;
-  int64_t waited_ns_ = 0;  // For a core, since the thread began, at read_at_ns_.
+  int64_t waited_ns_ = 0;  // Wait for a core since the thread began, read at read_at_ns_.
   int64_t read_at_ns_ = 0;
   int64_t longest_ns_ = 0;
 };

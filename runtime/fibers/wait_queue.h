@@ -1,5 +1,5 @@
-// WaitQueue: where fibers wait for something to happen; the one primitive under everything here
-// that suspends.
+// WaitQueue: fibers wait in it for something to happen. Everything in this room that suspends is
+// built on it.
 //
 // Why not Boost.Fiber's condition variable: on one thread no lock is needed, and every wait of a
 // reactor's fiber must be known to it, so that it can be cancelled, named in a deadlock report, and
@@ -26,7 +26,7 @@ namespace internal {
 class FiberState;
 
 struct Waiter {
-  const char* what;  // A literal: "for a task".
+  const char* what;  // A string literal: "for a task".
   FiberState* fiber = nullptr;
   bool woken = false;
   bool timed_out = false;
@@ -43,7 +43,7 @@ void cancel(FiberState& state);
 class WaitQueue {
  public:
   WaitQueue() = default;
-  // Nobody may be waiting any more: aborts otherwise.
+  // Aborts if a fiber still waits.
   ~WaitQueue();
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;

@@ -14,7 +14,7 @@ int digit_of(char c) {
   return -1;
 }
 
-// Two lower-case digits a byte. False: it is no such text.
+// Parses two lower-case digits a byte. Returns false for other texts.
 bool parse_hex(std::string_view text, std::span<std::byte> to) {
   if (text.size() != 2 * to.size()) return false;
   for (size_t i = 0; i < to.size(); ++i) {

@@ -1,9 +1,10 @@
-// AccessToken: 256 random bits that show who connects where the network can't tell, as over TCP.
+// AccessToken: 256 random bits with which a peer shows who it is where the network can't tell, as
+// over TCP.
 //
-// A text of one is 64 hexadecimal digits. A server keeps TokenHashes, from which no token is found.
+// Its text form is 64 hexadecimal digits. A server keeps TokenHashes, from which no token can be
+// recovered.
 //
-// Threads: values.
-// Errors: random() as fill_random().
+// Threads: values. Errors: random() throws those of fill_random().
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@
 namespace gangway {
 
 struct AccessToken {
-  std::array<std::byte, 32> bytes{};  // All zero: none.
+  std::array<std::byte, 32> bytes{};  // All zero: no token.
 
   static AccessToken random();
   bool is_none() const;
@@ -31,10 +32,11 @@ using TokenHash = Hash128;
 
 TokenHash hash_of(const AccessToken& token);
 std::optional<TokenHash> parse_token_hash(std::string_view text);
-// In a time that does not depend on where they differ.
+// Compares in a time that does not depend on where the hashes differ.
 bool same_hash(const TokenHash& a, const TokenHash& b);
 
-// What a peer shows when it connects, and for messages where that is from, or was looked for.
+// The token that a peer shows when it connects and, for messages, where the token came from or was
+// looked for.
 struct ShownToken {
   AccessToken token;
   std::string where;

@@ -14,7 +14,7 @@ namespace {
 
 using internal::FramePrefix;
 
-// Of one call of send(): a run and what was let go before it.
+// Frames of one send(): a run, and the releases before it.
 constexpr size_t kTogetherMax = 4;
 
 size_t bytes_of(const Frame& frame) { return sizeof(FramePrefix) + frame->asBytes().size(); }

@@ -28,7 +28,7 @@ Frame note(uint64_t number, size_t text_bytes = 0) {
   return make_frame(message);
 }
 
-// A stream that lends, and its peer, with sockets between them.
+// A stream that lends its connection, and its peer, joined by sockets.
 class DirectSenderTest : public testing::Test {
  protected:
   explicit DirectSenderTest(int send_buffer = 1 << 20)
@@ -131,7 +131,7 @@ TEST_F(SmallSocketTest, FlushWaitsForWhatTheSystemDidNotTake) {
   uint64_t number = 0;
   while (sends(number + 1, 5000)) ++number;
   reactor_->run([this] { stream_->flush(); });
-  reactor_->run_ready();  // Without waiting: the system has all of it.
+  reactor_->run_ready();  // No wait is needed: the system has all of it.
   EXPECT_EQ(arrived_, first(number));
 }
 

@@ -1,5 +1,5 @@
-// What happens where a process runs out of file descriptors. Not built with sanitizers, which open
-// pipes to look at types, and take none for a wrong type.
+// Tests of a process that runs out of file descriptors. Not built with sanitizers: they open pipes
+// to look at types, and report a wrong type when they get no pipe.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 namespace gangway {
 namespace {
 
-// Lets this process open so many more files while it lives.
+// Lets this process open only this many more files while the object lives.
 class FewDescriptors {
  public:
   explicit FewDescriptors(size_t free) {

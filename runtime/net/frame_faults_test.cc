@@ -1,6 +1,6 @@
 // Two peers exchange frames over a network that loses, repeats, swaps and delays single frames and
-// breaks connections, from a seed. Every frame must arrive once and in order, and what is kept of
-// them stays bounded. Bugs that are planted must be found.
+// breaks connections, from a seed. Every frame must arrive once and in order, and the bytes kept
+// for resending must stay bounded. The test must find planted bugs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr uint64_t kFrames = 1500;  // Each way.
 constexpr size_t kKeptBytes = 16 << 10;
 
-// One peer: sends kFrames numbers in its own time, and looks at those that arrive.
+// One peer: sends kFrames numbers in its own time, and checks those that arrive.
 class Talker {
  public:
   Talker(Reactor& reactor, FrameStream& stream, Rng rng)
@@ -46,7 +46,7 @@ class Talker {
   }
 
   bool has_all() const { return received_ == kFrames; }
-  // What is wrong so far; empty: nothing.
+  // The first fault seen so far; empty if there is none.
   std::string wrong() const {
     if (!wrong_.empty()) return wrong_;
     return stream_.has_ended() ? cat("the stream ended after ", received_, " frames") : "";
@@ -72,7 +72,7 @@ FrameFault draw_fault(Rng& rng) {
   return {};
 }
 
-// Both talk to their ends. Says what went wrong; empty: nothing did.
+// Lets both peers talk until they have finished. Returns what went wrong; empty if nothing did.
 std::string converse(Reactor& reactor, SimNetwork& network, FrameStream& one, FrameStream& other,
                      Rng rng) {
   Talker first(reactor, one, rng.fork(1)), second(reactor, other, rng.fork(2));
@@ -113,7 +113,7 @@ TEST(FrameFaultsTest, EveryFrameArrivesOnceAndInOrderWhateverHappensToSingleFram
   for (uint64_t i = 0; i < 40; ++i) EXPECT_EQ(exchange(seed + i, {}), "") << "seed " << seed + i;
 }
 
-// Some seed of a few finds it.
+// Expects that one of a few seeds finds the bug.
 void expect_found(const PlantedFrameBugs& planted) {
   const uint64_t seed = tests::test_seed();
   for (uint64_t i = 0; i < 20; ++i) {

@@ -66,12 +66,13 @@ void FrameLink::cut() {
   if (std::exchange(cut_, true)) return;
   reading_.wake_all();
   writing_.wake_all();
-  // Either may find the connection gone already, or (the first) a write in its middle.
+  // Both may fail because the connection has gone already, the first also because a write is under
+  // way.
   static_cast<void>(result_of([&] { stream_->shutdownWrite(); }));
   static_cast<void>(result_of([&] { stream_->abortRead(); }));
 }
 
-// As await() does, but cut() ends it.
+// Like await(), but cut() ends it.
 size_t FrameLink::until_cut(kj::Promise<size_t> io, WaitQueue& changed) {
   std::optional<Result<size_t>> done;
   const kj::Promise<void> task = io.then(
@@ -103,7 +104,7 @@ void FrameLink::read_some() {
   end_bytes_ += n;
 }
 
-// Null when the next frame is not all there yet.
+// Returns nothing when the next frame has not arrived whole yet.
 std::optional<FrameLink::Arrived> FrameLink::next() {
   if (whole_words() < kPrefixWords) {
     make_room(kPrefixWords + 1);
@@ -131,7 +132,7 @@ std::optional<FrameLink::Arrived> FrameLink::next() {
 
 size_t FrameLink::whole_words() const { return end_bytes_ / kWordBytes - begin_; }
 
-// Room for this many words from `begin_` on.
+// Makes room for this many words from `begin_` on.
 void FrameLink::make_room(size_t words) {
   const size_t held_bytes = end_bytes_ - begin_ * kWordBytes;
   if (begin_ + words <= input_.size()) return;

@@ -1,15 +1,15 @@
-// FrameLink: frames over one connection, each behind a prefix of its own.
+// FrameLink: sends and receives frames over one connection, each after a prefix of its own.
 //
 //   prefix:  u32 words | u16 magic "GW" | u16 kind | u64 epoch | u64 sequence | u64 acknowledgement
 //   frame:   prefix | one Cap'n Proto message in stream framing, of `words` words
 //
-// Only kind 0 has a message. What the kinds and numbers mean is FrameStream's matter (frames.h),
-// which goes on over another link when the connection is lost.
+// Only kind 0 has a message. FrameStream (frames.h) gives the kinds and numbers their meaning, and
+// goes on over another link when the connection is lost.
 //
 // Threads: the reactor's thread; one fiber reads, one writes. read() and write() suspend.
-// Ownership: the bytes that read() returns are valid until the next read(). The counts outlive it.
-// Errors: kUnavailable when the connection has ended or was cut; read() throws kInvalid for bytes
-// that are no frame and for a frame beyond the limit, before anything is allocated for it.
+// Ownership: the bytes that read() returns are valid until the next read(). The counts outlive the
+// link. Errors: kUnavailable when the connection has ended or was cut; read() throws kInvalid for
+// bytes that are no frame and for a frame beyond the limit, before anything is allocated for it.
 #pragma once
 
 #include <capnp/common.h>
@@ -36,16 +36,16 @@ enum class FrameKind : uint16_t {
 inline constexpr uint16_t kFrameMagic = 0x5747;  // "GW"
 
 struct FramePrefix {
-  uint32_t words = 0;  // Of the message that follows.
+  uint32_t words = 0;  // Size of the message that follows.
   uint16_t magic = kFrameMagic;
   uint16_t kind = 0;
-  uint64_t epoch = 0;            // Which stream this is.
-  uint64_t sequence = 0;         // Of this frame; behind another kind: of the sender's last frame.
+  uint64_t epoch = 0;            // Identifies the stream.
+  uint64_t sequence = 0;         // This frame's; for other kinds, the sender's last frame's.
   uint64_t acknowledgement = 0;  // The last frame that the sender has received.
 };
 static_assert(sizeof(FramePrefix) == 4 * sizeof(capnp::word));
 
-// What one write takes.
+// The frames of one write.
 class FrameBatch {
  public:
   void clear();
@@ -53,7 +53,7 @@ class FrameBatch {
   bool full() const { return count_ == kFramesMax; }
   size_t frames() const { return count_; }
   size_t bytes() const { return bytes_; }
-  // A prefix, with its frame unless that is null.
+  // Adds a prefix, and its frame unless that is null.
   void add(const FramePrefix& prefix, Frame frame);
   kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces() const {
     return kj::arrayPtr(pieces_.data(), pieces_.size());
@@ -68,7 +68,7 @@ class FrameBatch {
 };
 
 struct FrameLinkOptions {
-  std::string name;  // Who is at the other end.
+  std::string name;  // The peer's name, for errors.
   size_t frame_bytes_max;
 };
 
@@ -84,9 +84,9 @@ class FrameLink {
   Arrived read();
   // Suspends until the system has taken the bytes.
   void write(const FrameBatch& batch);
-  // The same of bytes that belong behind what was written last.
+  // Like write(), for the bytes that follow what was written last.
   void write_rest(std::vector<std::byte> bytes);
-  // That of the connection; -1: it is none.
+  // The connection's socket; -1 if it has none.
   int socket() const;
   // Ends the connection: the peer sees it, and both calls above end.
   void cut();
@@ -103,10 +103,10 @@ class FrameLink {
   const std::optional<FrameCounts>& counts_;
   bool cut_ = false;
   WaitQueue reading_, writing_;
-  // Received words: those in [begin_, end_bytes_) were not handed out yet; the last may be cut
-  // short.
+  // Received words. Those in [begin_, end_bytes_) were not handed out yet; the last may be
+  // incomplete.
   kj::Array<capnp::word> input_;
-  size_t begin_ = 0;      // In words: frames are aligned.
+  size_t begin_ = 0;      // In words, since frames are aligned.
   size_t end_bytes_ = 0;  // In bytes.
 };
 

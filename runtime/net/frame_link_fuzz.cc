@@ -1,5 +1,5 @@
-// Any bytes on a connection of frames are frames, or end the stream as bad ones: never anything
-// worse.
+// Any bytes on a connection of frames must be taken as frames or end the stream as bad bytes, and
+// do nothing worse.
 #include <chrono>
 
 #include "runtime/fibers/await.h"
@@ -9,13 +9,13 @@ namespace {
 
 using namespace gangway;
 
-// Reads and forgets: nothing waits in the pipe.
+// Reads and drops all bytes, so that no writer waits for the pipe.
 void drain(kj::AsyncIoStream& stream) {
   kj::byte bytes[4096];
   try {
     while (await(stream.tryRead(bytes, 1, sizeof bytes)) > 0) {
     }
-  } catch (const Error&) {  // It ended.
+  } catch (const Error&) {  // The stream ended.
   }
 }
 

@@ -1,5 +1,5 @@
-// FrameOptions: what a frame stream (frames.h) is told when it is created. For headers that pass
-// them on: it pulls in nothing of Cap'n Proto.
+// FrameOptions: options with which a frame stream (frames.h) is created. For headers that pass them
+// on: it pulls in nothing of Cap'n Proto.
 //
 // Threads: a value.
 #pragma once
@@ -20,11 +20,11 @@ struct PlantedFrameBugs {
 };
 
 struct FrameOptions {
-  std::string name = "peer";            // Who is at the other end, for errors.
-  size_t frame_bytes_max = 64u << 20;   // A larger one, either way, is refused.
-  size_t queued_bytes_max = 32u << 20;  // A peer that leaves more unacknowledged is given up.
-  int64_t reconnect_ms = 10'000;        // A connection that was lost is back by then, or given up.
-  Pacer* pacer = nullptr;               // Of a simulated process; null: a real one.
+  std::string name = "peer";            // The peer's name, for errors.
+  size_t frame_bytes_max = 64u << 20;   // Larger frames are refused, sent or received.
+  size_t queued_bytes_max = 32u << 20;  // The stream ends if more stays unacknowledged.
+  int64_t reconnect_ms = 10'000;        // The stream ends if a lost connection is not back by then.
+  Pacer* pacer = nullptr;               // A simulated process's; null in a real one.
   PlantedFrameBugs planted;
 };
 

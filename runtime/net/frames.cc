@@ -12,12 +12,13 @@ namespace {
 using internal::FramePrefix;
 
 constexpr size_t kWord = sizeof(capnp::word);
-// An acknowledgement that no frame carries is sent by itself behind so many frames or bytes, or
-// after one tick, two at most.
+// An acknowledgement that no frame carries is sent by itself after this many frames or bytes, or
+// after one to two ticks.
 constexpr size_t kOwedFramesMax = 64;
 constexpr size_t kOwedBytesMax = 1 << 20;
 constexpr Duration kTick = std::chrono::milliseconds(100);
-// An acknowledgement that does not come is asked for after so many ticks, then twice as many ...
+// A missing acknowledgement is asked for after this many ticks, then after twice as many, and so
+// on.
 constexpr int kQuestionTicksFirst = 4;
 constexpr int kQuestionTicksMax = 600;
 constexpr Duration kPauseFirst = std::chrono::milliseconds(10);
@@ -62,7 +63,7 @@ FrameStream::~FrameStream() {
   try {
     while (link_ != nullptr && said_goodbye_.wait_until_ns("until goodbye is said", deadline_ns)) {
     }
-  } catch (const Error&) {  // Whoever destroys it is cancelled: without a goodbye, then.
+  } catch (const Error&) {  // The destroying fiber is cancelled: end without a goodbye.
   }
   fibers_.cancel();
 }
@@ -125,32 +126,32 @@ void FrameStream::end(Result<void> reason) {
   take_back();
   sent_.clear();
   closed_.finish(std::move(reason));
-  to_write_.wake_all();  // It says goodbye.
+  to_write_.wake_all();  // The writer sends the goodbye.
   to_read_.wake_all();
   to_keep_.wake_all();
   drained_.wake_all();
 }
 
-// What is under way over the link is lost with it.
+// Drops a link. Frames under way over it are lost with it.
 void FrameStream::lose(const std::shared_ptr<Link>& link, const Error& why) {
   if (link == nullptr) return;
   if (link == link_) take_back();
   link->cut();
-  if (link != link_) return;  // There is another one already.
+  if (link != link_) return;  // Another link has replaced it already.
   link_.reset();
   unwritten_.clear();
   why_lost_ = why.message();
   to_keep_.wake_all();
 }
 
-// When this connection is lost, the next one has all the time again.
+// Frames got through: when this connection is lost, the next one has the whole time limit again.
 void FrameStream::count_frames_through() {
   without_ns_ = 0;
   pause_ = Duration(0);
 }
 
-// Called when a connection to the peer is there, and when the peer acknowledges more frames: its
-// silence is counted from now on, and it is asked after the shortest time again.
+// Called when a connection to the peer exists, and when the peer acknowledges more frames: counts
+// its silence from now on, and asks it after the shortest time again.
 void FrameStream::ask_soon_again() {
   silent_ticks_ = 0;
   question_ticks_ = kQuestionTicksFirst;
@@ -197,7 +198,7 @@ void FrameStream::rest() {
   take_back();
 }
 
-// Where nothing waits to be written, and all that the peer must be told of is known.
+// Lends the connection, if nothing waits to be written and it is known what the peer has received.
 void FrameStream::lend() {
   if (direct_ == nullptr || lent_ || closed_.is_set() || link_ == nullptr || !heard_) return;
   if (!writer_rests_ || sent_.waiting() || due_ || !unwritten_.empty()) return;
@@ -206,7 +207,7 @@ void FrameStream::lend() {
   direct_->lend({link_->socket(), epoch_, sent_.last(), received_});
 }
 
-// What was sent meanwhile is as if it had been sent here.
+// Takes over the frames that were sent during the loan as if this stream had sent them.
 void FrameStream::take_back() {
   if (!std::exchange(lent_, false)) return;
   DirectSender::Returned returned = direct_->take_back();
@@ -226,11 +227,11 @@ void FrameStream::take_back() {
   to_write_.wake_one();
 }
 
-// False: nothing may be written now.
+// Returns false if nothing may be written now.
 bool FrameStream::fill_batch() {
   batch_.clear();
   if (link_ == nullptr || epoch_ == 0) return false;
-  // Until the peer has said what it has received, nobody knows which frame is the next.
+  // Until the peer has reported what it has received, it is unknown which frame is the next.
   while (heard_ && sent_.waiting() && !batch_.full()) {
     const internal::SentFrames::Next next = sent_.next();
     FramePrefix prefix = prefix_of(Kind::kFrame, next.sequence);
@@ -240,7 +241,7 @@ bool FrameStream::fill_batch() {
   }
   if (batch_.empty()) {
     if (!due_) return false;
-    // Before the peer has spoken, none was written to this connection.
+    // Before the peer has reported, no frame was written to this connection.
     batch_.add(prefix_of(*due_, heard_ ? sent_.last() : sent_.acknowledged()), nullptr);
   }
   due_.reset();
@@ -299,7 +300,7 @@ void FrameStream::read_loop() {
   } catch (Error& error) {
     if (error.kind() == ErrorKind::kCancelled && !closed_.is_set()) throw;
     end(error.add_context(cat("frames from ", options_.name)));
-  } catch (const std::exception&) {  // Of whoever handles them; the peer must not wait for ever.
+  } catch (const std::exception&) {  // on_frame threw; the peer must not wait for ever.
     end(current_error().add_context(cat("frames from ", options_.name)));
   }
 }
@@ -358,7 +359,7 @@ void FrameStream::take_frame(const std::shared_ptr<Link>& link, const Link::Arri
   if (++owed_frames_ >= kOwedFramesMax || owed_bytes_ >= kOwedBytesMax)
     ask_writer(Kind::kAcknowledgement);
   keep_alert();
-  lend();  // For who is told by the frame, and sends the next.
+  lend();  // The receiver of this frame may send the next one directly.
   deliver(arrived.message);
 }
 
@@ -394,7 +395,8 @@ void FrameStream::keep_up() {
   }
 }
 
-// After a tick that began when the peer was told of so many.
+// Called after a tick. `told_before` is the last frame that had been acknowledged when the tick
+// began.
 void FrameStream::look_after(uint64_t told_before) {
   if (received_ > told_ && told_ == told_before) ask_writer(Kind::kAcknowledgement);
   if (!sent_.empty() && ++silent_ticks_ >= question_ticks_) {
@@ -422,8 +424,8 @@ void FrameStream::give_up() {
                                          : cat(options_.name, ": did not connect within ", time)));
 }
 
-// For one step: when this process stands still, no more than that is over, and a peer that dialled
-// meanwhile is still let in.
+// Waits for one step only. When this process was stopped, at most one step counts as waited, and a
+// peer that dialled meanwhile is still let in.
 void FrameStream::wait_for_peer(Duration left) {
   const int64_t begin_ns = reactor_.clock().now_ns();
   const int64_t step_ns = std::min(left, kWaitStep).count();

@@ -5,27 +5,27 @@
 // a frame is built once, sent as the same bytes to every host, written and read in batches, and
 // answered by other frames.
 //
-// Loss. Each frame has a number, its sequence. It is kept until the peer acknowledges it, with the
-// frames that it sends itself, or after 64 frames, a mebibyte or 200 ms without one with a prefix
-// alone. When the connection is lost, the side that dialled dials again; each side then says first
-// what it has received, and the other goes on behind that. A frame that was received already is
-// dropped. A frame that is not the next one ends the connection, and the next connection brings
-// what was missing. What stays unacknowledged for long is asked for, so that a lost last frame is
-// missed too. A connection that is not back within reconnect_ms ends the stream; so does close(),
-// which says goodbye, so that the peer does not dial again.
+// Loss. Each frame has a number, its sequence. The sender keeps it until the peer acknowledges it.
+// The peer does so in the prefixes of its own frames or, after 64 frames, a mebibyte or 200 ms
+// without one of its own, in a prefix alone. When the connection is lost, the side that dialled
+// dials again. Each side then first reports what it has received, and the other goes on with the
+// frame after that. A duplicate is dropped. A frame that is not the next one ends the connection,
+// and the next connection brings the missing frames. The sender asks about frames that stay
+// unacknowledged for long, so that the loss of the last frame is noticed too. The stream ends if
+// the connection is not back within reconnect_ms. It also ends with close(), which sends a goodbye,
+// so that the peer does not dial again.
 //
 // Invariants: frames arrive in the order in which they were sent, each once, until the stream ends.
-// Threads: the reactor's thread; others send through a DirectSender. send() never suspends: a peer
-// that leaves too much unacknowledged is given up, so that nobody waits for another process inside
-// the event loop. on_frame runs in the stream's reader fiber and may suspend, which holds back the
-// peer. The reader passed to it is valid during the call only.
-// Errors: send() throws kInvalid for a frame beyond the limit. A frame that arrives and breaks the
-// format or the limit ends the stream (nothing is allocated for it), and so does one of another
-// stream (its epoch differs) or an acknowledgement of what was never sent; so do errors thrown by
-// on_frame. closed() then carries the reason: kUnavailable when the peer ended the stream, did not
-// come back or reads nothing, kInvalid for bad bytes.
-// Cost: about 1 us a frame in a batch; one allocation to build one; no write of its own for an
-// acknowledgement while frames go both ways.
+// Threads: the reactor's thread; others send through a DirectSender. send() never suspends: the
+// stream ends if the peer leaves too much unacknowledged, so that nothing waits for another process
+// inside the event loop. on_frame runs in the stream's reader fiber and may suspend, which holds
+// back the peer. The reader passed to it is valid during the call only. Errors: send() throws
+// kInvalid for a frame beyond the limit. The stream ends when a frame arrives that breaks the
+// format or the limit (nothing is allocated for it) or belongs to another stream (its epoch
+// differs), when the peer acknowledges a frame that was never sent, and when on_frame throws.
+// closed() then carries the reason: kUnavailable when the peer ended the stream, did not come back
+// or reads nothing, kInvalid for bad bytes. Cost: about 1 us a frame in a batch; one allocation to
+// build one; no write of its own for an acknowledgement while frames go both ways.
 //
 // Example:
 //   FrameStream frames(reactor, {.name = "executor 3"});
@@ -59,48 +59,49 @@ Frame make_frame(capnp::MessageBuilder& message);
 
 class FrameStream {
  public:
-  // Opens another connection to the peer. Suspends, at most for this long; throws kUnavailable or
-  // kOverloaded to be asked again, another error when there is no hope.
+  // Opens another connection to the peer. Suspends, at most for this long. Throws kUnavailable or
+  // kOverloaded if it is worth trying again, another error if it is not.
   using Dial = std::function<Stream(Duration time_limit)>;
 
-  // The side that is dialled: attach() brings each connection.
+  // For the side that is dialled: attach() brings each connection.
   FrameStream(Reactor& reactor, FrameOptions options);
-  // The side that dials; the first connection is there.
+  // For the side that dials, with its first connection.
   FrameStream(Reactor& reactor, Stream connection, Dial dial, FrameOptions options);
-  // Drops what is still queued (see flush()) and ends the stream. Suspends.
+  // Drops the frames that are still queued (see flush()) and ends the stream. Suspends.
   ~FrameStream();
 
-  // Begins to receive; once.
+  // Begins to receive. Called once.
   void start(std::function<void(capnp::MessageReader&)> on_frame);
-  // Whenever there is nothing to write, lets others send through it; once. They do so only where
-  // connections are sockets.
+  // Lends the connection to `direct` whenever there is nothing to write. Called once. Connections
+  // that are not sockets are never lent.
   void lend_to(std::shared_ptr<DirectSender> direct);
-  // Whether others may send now.
+  // Whether the connection is lent now.
   bool lends() const { return lent_; }
-  // Goes on over this connection, in place of any other.
+  // Goes on over this connection, and drops any other.
   void attach(Stream connection);
-  // Queues a frame; ends the stream where the peer leaves more than queued_bytes_max already. Once
-  // it has ended, frames are dropped.
+  // Queues a frame. Ends the stream if the peer has left more than queued_bytes_max unacknowledged.
+  // Once the stream has ended, frames are dropped.
   void send(Frame frame);
-  // Suspends until all that was queued has been handed to the system.
+  // Suspends until all queued frames have been handed to the system.
   void flush();
-  // Ends the stream from this side, for the peer to see; closed() becomes ready without an error.
+  // Ends the stream and tells the peer so; closed() becomes ready without an error.
   void close();
   // Ready when the stream has ended, with the reason as its error.
   Future<void> closed() const { return closed_.future(); }
   bool has_ended() const { return closed_.is_set(); }
 
-  // Counts there from now on, and no more in metrics of its own.
+  // Counts in these metrics from now on, and no longer in metrics of its own.
   void count_in(Metrics& metrics, const MetricLabels& labels) { counts_.emplace(metrics, labels); }
   const FrameCounts& counts() const { return *counts_; }
-  // Of the frames that the peer has not acknowledged, with those that wait to be written.
+  // Bytes of the frames that the peer has not acknowledged, those that wait to be written included.
   size_t kept_bytes() const { return sent_.bytes(); }
 
  private:
   using Link = internal::FrameLink;
   using Kind = internal::FrameKind;
 
-  // Fibers: one writes, one reads and delivers, one sees to connections and acknowledgements.
+  // Three fibers: one writes, one reads and delivers, one looks after connections and
+  // acknowledgements.
   void write_loop();
   void read_loop();
   void keep_up();
@@ -131,32 +132,33 @@ class FrameStream {
 
   Reactor& reactor_;
   FrameOptions options_;
-  Dial dial_;  // None on the side that is dialled.
+  Dial dial_;  // Empty on the side that is dialled.
   std::function<void(capnp::MessageReader&)> on_frame_;
   Metrics own_metrics_;
   std::optional<FrameCounts> counts_;
 
   std::shared_ptr<Link> link_;  // Null while there is no connection.
   bool connected_once_ = false;
-  bool heard_ = false;  // Over link_: so it is known what the peer has received.
+  bool heard_ = false;  // Whether the peer has reported over link_ what it has received.
   bool peer_left_ = false;
   std::string why_lost_;
-  int64_t without_ns_ = 0;  // How long there was no connection since one was of use.
+  int64_t without_ns_ = 0;  // Time without a connection since frames last got through.
   Duration pause_{0};       // Before the next dial.
 
-  uint64_t epoch_ = 0;  // Chosen by the side that dials; 0: not known yet.
+  uint64_t epoch_ = 0;  // The side that dials chooses it; 0: not known yet.
   internal::SentFrames sent_;
   internal::FrameBatch batch_;
   bool writing_ = false;
   bool writer_rests_ = false;
   std::shared_ptr<DirectSender> direct_;
   bool lent_ = false;
-  std::vector<std::byte> unwritten_;  // What others sent and the system did not take; of link_.
-  std::optional<Kind> due_;           // A prefix to write even if there is no frame to go with it.
-  uint64_t received_ = 0;             // The last frame that arrived,
-  uint64_t told_ = 0;                 // and the last that the peer was told of.
+  // Bytes of direct sends that the system did not take, for link_.
+  std::vector<std::byte> unwritten_;
+  std::optional<Kind> due_;  // A prefix to write even if there is no frame to go with it.
+  uint64_t received_ = 0;    // The last frame that arrived,
+  uint64_t told_ = 0;        // and the last that was acknowledged to the peer.
   size_t owed_frames_ = 0, owed_bytes_ = 0;
-  // Ticks since the peer last acknowledged, and after how many it is asked to.
+  // Ticks since the peer last acknowledged, and the number of them after which it is asked to.
   int silent_ticks_ = 0, question_ticks_;
 
   WaitQueue to_write_, to_read_, to_keep_, drained_, said_goodbye_;

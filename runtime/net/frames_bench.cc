@@ -1,8 +1,7 @@
-// What it measures: a frame of 200 bytes from one stream to another, and what the acknowledgements
-// cost both. Why: every run is a few of them for each host.
-// How to read it: time of one thread that runs both ends, for a batch of 1,000 frames, and for one
-// frame and its answer. Budget: 1 us a frame in a batch at each end; two writes for a frame and its
-// answer.
+// Measures a frame of 200 bytes from one stream to another, and the cost of the acknowledgements at
+// both ends. Why: every run is a few of them for each host. How to read it: time of one thread that
+// runs both ends, for a batch of 1,000 frames, and for one frame and its answer. Budget: 1 us a
+// frame in a batch at each end; two writes for a frame and its answer.
 #include "runtime/net/frames.h"
 
 #include <benchmark/benchmark.h>

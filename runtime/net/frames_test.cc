@@ -26,7 +26,7 @@ Frame note(uint64_t number, size_t text_bytes = 0) {
   return make_frame(message);
 }
 
-// Why a stream ended; empty: it has not, or was closed.
+// Why a stream ended; empty if it has not ended, or was closed.
 std::string reason(const FrameStream& stream) {
   const Future<void> closed = stream.closed();
   if (!closed.ready() || closed.result().ok()) return "";
@@ -182,7 +182,7 @@ TEST_F(FrameStreamTest, APeerWhoseStreamHasEndedMeanwhileIsRefused) {
   pass(1ms);
   network_.partition("client", "server");
   network_.break_connections("client");
-  server_stream_->close();  // Which nobody can be told.
+  server_stream_->close();  // No goodbye can reach the peer.
   network_.heal("client", "server");
   pass(1s);
   EXPECT_THAT(reason(*client_), HasSubstr("unavailable: server: the connection was lost ("));
@@ -205,7 +205,7 @@ TEST_F(FrameStreamTest, FramesOfAnotherStreamEndThisOne) {
   pass(1s);
   network_.partition("client", "server");
   network_.break_connections("client");
-  // With the same token and another epoch, as a process that was given it by an earlier server.
+  // Has the same key and another epoch, like a process that got the key from an earlier server.
   const auto other =
       connect_frames(*reactor_, network_.endpoint("other"), "sim:server", 42, {.name = "server"});
   pass(1ms);
@@ -221,7 +221,7 @@ TEST_F(FrameStreamTest, WhileFramesGoBothWaysAcknowledgementsCostNoWrites) {
     client_->send(note(i));
     pass_until([&] { return at_client_.size() == i; });
   }
-  // What each says first, and what a tick may add: there are ten a second.
+  // One write for the first report, and at most one for each tick: there are ten ticks a second.
   const auto ticks = static_cast<uint64_t>(reactor_->clock().now_ns() / 100'000'000);
   EXPECT_LE(client_->counts().writes.value(), 1000 + 1 + ticks / 10);
   EXPECT_LE(server_stream_->counts().writes.value(), 1000 + 1 + ticks / 10);
@@ -251,7 +251,7 @@ TEST_F(FrameStreamTest, FramesThatGoOneWayAreAcknowledgedByNumberByBytesAndByTim
   EXPECT_EQ(acknowledgements(), 51u) << "an acknowledgement is not acknowledged";
 }
 
-// Once, to the number-th frame or prefix that an endpoint sends from now on.
+// Applies the fault once, to the number-th frame or prefix that an endpoint sends from now on.
 void arrange(SimNetwork& network, const std::string& sender, int number, FrameFault fault) {
   network.set_frame_fault([=](const std::string& from, const std::string&) mutable {
     return from == sender && --number == 0 ? fault : FrameFault{};

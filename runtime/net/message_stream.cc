@@ -26,7 +26,7 @@ class Arriving final : public capnp::MessageReader {
     if (taken_ > 0) budget_->give_back(taken_);
   }
 
-  // False: the stream has ended before it.
+  // Returns false if the stream has ended before the message.
   kj::Promise<bool> read() {
     return in_.tryRead(first_, sizeof first_, sizeof first_)
         .then([this](size_t got) -> kj::Promise<bool> {
@@ -35,7 +35,7 @@ class Arriving final : public capnp::MessageReader {
             kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "the stream ended in a message"));
           if (first_[0] >= kSegmentsMax)
             kj::throwFatalException(KJ_EXCEPTION(FAILED, "a message of too many segments"));
-          // With the first, an odd number of sizes is padded.
+          // The sizes, the first one included, are padded to an even number of words.
           sizes_.resize(first_[0] + first_[0] % 2);
           return in_.read(sizes_.data(), sizes_.size() * sizeof(uint32_t))
               .then([this] { return read_segments(); })
@@ -83,10 +83,10 @@ class Arriving final : public capnp::MessageReader {
   kj::AsyncIoStream& in_;
   const uint64_t words_max_;
   const std::shared_ptr<MessageBudget> budget_;
-  size_t taken_ = 0;              // Of the budget.
+  size_t taken_ = 0;              // Bytes taken from the budget.
   uint32_t first_[2] = {};        // Segments - 1, and the first one's words.
-  std::vector<uint32_t> sizes_;   // Of the others.
-  size_t total_ = 0;              // Words.
+  std::vector<uint32_t> sizes_;   // Words of the other segments.
+  size_t total_ = 0;              // Words of all segments.
   kj::Array<capnp::word> words_;  // What has arrived, and room for as much again.
 };
 

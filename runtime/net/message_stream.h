@@ -1,15 +1,13 @@
 // MessageStream: Cap'n Proto messages over a byte stream, as TwoPartyVatNetwork takes them.
 //
 // Cap'n Proto's own reader allocates what a message's first bytes promise. This one allocates as
-// the message arrives: a peer costs at most three times the bytes that it has sent. What it takes
-// beyond the first 64 KiB of each message comes out of a MessageBudget, until the message is let
-// go.
+// the message arrives: a peer costs at most three times the bytes that it has sent. Memory beyond
+// the first 64 KiB of each message is taken from a MessageBudget until the message is freed.
 //
-// Threads: the reactor's thread.
-// Ownership: the stream outlives it and the promises it gave.
-// Errors: as promises: kj DISCONNECTED when the stream ends within a message, FAILED when a message
-// is malformed or beyond the reader's traversal limit, OVERLOADED when the budget has no more.
-// Cost: two reads for each message of up to 64 KiB, one more for each doubling.
+// Threads: the reactor's thread. Ownership: the byte stream outlives the MessageStream and its
+// promises. Errors, as promises: kj DISCONNECTED when the stream ends within a message, FAILED when
+// a message is malformed or beyond the reader's traversal limit, OVERLOADED when the budget has no
+// more. Cost: two reads for each message of up to 64 KiB, one more for each doubling.
 #pragma once
 
 #include <capnp/serialize-async.h>
@@ -20,11 +18,12 @@
 
 namespace gangway {
 
-// Shared by the messages of a connection, some of which may outlive it.
+// Bytes that messages may take. The messages of a connection share it; some may outlive the
+// connection.
 class MessageBudget {
  public:
   virtual ~MessageBudget() = default;
-  virtual bool take(size_t bytes) = 0;  // False: there are not so many left.
+  virtual bool take(size_t bytes) = 0;  // Returns false if fewer are left.
   virtual void give_back(size_t bytes) = 0;
 };
 
@@ -34,11 +33,11 @@ namespace gangway::internal {
 
 class MessageStream final : public capnp::MessageStream {
  public:
-  // Without a budget: as much as the peer sends.
+  // Without a budget, messages may be as large as the peer sends them.
   explicit MessageStream(kj::AsyncIoStream& stream, std::shared_ptr<MessageBudget> budget = nullptr)
       : in_(stream), out_(stream), budget_(std::move(budget)) {}
 
-  // File descriptors do not come along.
+  // Receives no file descriptors.
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(
       kj::ArrayPtr<kj::AutoCloseFd> fds, capnp::ReaderOptions options,
       kj::ArrayPtr<capnp::word> scratch) override;

@@ -1,6 +1,6 @@
 # A schema for the tests of RPC alone: one interface that echoes.
 @0xd6a1a7a4cbe6f1b2;
-# What the tests of runtime/rpc say to one another.
+# Schema of the tests of runtime/net.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("gangway::test");

@@ -1,6 +1,6 @@
 // SentFrames: the frames of one direction of a stream that the peer has not acknowledged yet.
 //
-// Frames have numbers (sequences) that count from 1. Those after the last acknowledged one are
+// Frames have numbers (sequences) that count from 1. The frames after the last acknowledged one are
 // kept; a new connection begins with the first of them.
 //
 // Threads: one.
@@ -26,7 +26,7 @@ class SentFrames {
   struct Next {
     uint64_t sequence;
     const Frame& frame;
-    bool again;  // It was written to an earlier connection too.
+    bool again;  // Whether it was written to an earlier connection too.
   };
 
   static size_t bytes_of(const Frame& frame) {
@@ -38,17 +38,17 @@ class SentFrames {
     frames_.push_back(std::move(frame));
   }
 
-  // With what belongs to each on the wire.
+  // Bytes of the kept frames, with their prefixes.
   size_t bytes() const { return bytes_; }
   bool empty() const { return frames_.empty(); }
-  // Sequences: of the newest frame, and of the last that the peer has.
+  // Sequences of the newest frame, and of the last one that the peer has acknowledged.
   uint64_t last() const { return acknowledged_ + frames_.size(); }
   uint64_t acknowledged() const { return acknowledged_; }
   bool was_written(uint64_t sequence) const { return sequence <= last_written_; }
 
-  // Whether some are not written to this connection yet.
+  // Whether a frame waits to be written to this connection.
   bool waiting() const { return written_ < frames_.size(); }
-  // The first that is not; now it is.
+  // Returns the first frame that waits, and counts it as written.
   Next next() {
     const uint64_t sequence = acknowledged_ + ++written_;
     const bool again = was_written(sequence);
@@ -56,7 +56,7 @@ class SentFrames {
     return {sequence, frames_[written_ - 1], again};
   }
 
-  // The peer has all frames up to this one. False: this one was never written.
+  // The peer has all frames up to this one. Returns false if this one was never written.
   [[nodiscard]] bool acknowledge(uint64_t sequence) {
     if (!was_written(sequence)) return false;
     for (; acknowledged_ < sequence; ++acknowledged_) {
@@ -67,7 +67,7 @@ class SentFrames {
     return true;
   }
 
-  // None is written to this connection: it is a new one.
+  // Begins a new connection, to which no frame is written yet.
   void rewind() { written_ = 0; }
 
   void clear() {
@@ -79,9 +79,9 @@ class SentFrames {
  private:
   std::deque<Frame> frames_;  // The first has sequence acknowledged_ + 1.
   size_t bytes_ = 0;
-  size_t written_ = 0;  // Of frames_, to this connection.
+  size_t written_ = 0;  // How many of frames_ were written to this connection.
   uint64_t acknowledged_ = 0;
-  uint64_t last_written_ = 0;  // To any connection.
+  uint64_t last_written_ = 0;  // The last sequence written to any connection.
 };
 
 }  // namespace gangway::internal

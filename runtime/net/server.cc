@@ -72,7 +72,7 @@ capnp::ReaderOptions reader_options() {
   return options;
 }
 
-// The whole of `message`, or an error when the peer closes the stream or takes too long.
+// Reads a whole message. Throws when the peer closes the stream or takes too long.
 template <class Message>
 Message read_fixed(Reactor& reactor, kj::AsyncIoStream& stream, int64_t deadline_ns) {
   Message message;
@@ -99,7 +99,7 @@ void write_fixed(kj::AsyncIoStream& stream, const Message& message) {
               "writes, and name it with --token-file or GANGWAY_TOKEN_FILE");
 }
 
-// Throws what an answer other than "fine" means.
+// Throws the error that an answer other than "fine" stands for.
 void require_fine(const Answer& answer, const std::string& address, const ShownToken& shown) {
   GW_REQUIRE(has_magic(answer), "connect: ", address, " is not a Gangway process");
   switch (Status{answer.status}) {
@@ -170,7 +170,7 @@ Server::Server(Reactor& reactor, Network& network, const std::string& address,
                ServerOptions options)
     : reactor_(reactor), options_(std::move(options)), fibers_(reactor) {
   const auto serve_it = [this](Incoming in) {
-    // In the group, so that it ends with the server.
+    // The fiber is in the group, so that it ends with the server.
     fibers_.spawn("serve", [this, i = kj::mv(in)]() mutable { serve(kj::mv(i)); });
   };
   listener_ = network.listen(address, serve_it, options_.on_trouble);
@@ -212,7 +212,7 @@ void Server::serve(Incoming in) {
     half_open.reset();
     if (status != Status::kFine) return refused(in.from, reason(status));
     if (Kind{hello.kind} == Kind::kRpc) return serve_rpc(kj::mv(in));
-    // It may have ended meanwhile.
+    // The stream may have ended meanwhile.
     FrameStream* const frames = stream_of(options_, hello.key, in.user);
     if (frames != nullptr) frames->attach(kj::mv(in.stream));
   } catch (const Error& error) {

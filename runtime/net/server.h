@@ -1,7 +1,7 @@
 // Server and Connection: Cap'n Proto RPC and frames between two processes, through one address.
 //
-// A connection begins with a preamble that says what it is, so that one port serves both kinds and
-// a peer of another wire version is told so instead of being misread:
+// A connection begins with a preamble that names its kind, so that one port serves both kinds and a
+// peer of another wire version gets an answer that says so instead of being misread:
 //
 //   client -> server, 16 bytes: "GWAY" | u8 version | u8 kind (0 RPC, 1 frames) | u16 0 | u64 key
 //                     32 bytes: access token, or zeros
@@ -9,15 +9,13 @@
 //
 // A frame stream outlives its connection (frames.h): its peer connects again with the same key.
 //
-// Trust: a server knows who is at the other end by the network (transport.h), or by the token that
-// a peer shows; without either nothing but a refusal comes back.
-// Threads: the reactor's thread; connecting suspends, bootstrap() is called in a fiber. Destroying
-// suspends briefly.
+// Trust: a server learns the peer's user from the network (transport.h) or from the token that the
+// peer shows. A server that asks for tokens refuses a peer that has neither. Threads: the reactor's
+// thread; connecting suspends, bootstrap() is called in a fiber. Destroying suspends briefly.
 // Ownership: a Server owns its RPC connections; destroying it drops them. A Connection's
-// capabilities outlive it but fail with kUnavailable.
-// Errors: kUnavailable when nobody answers, kInvalid when the peer is not a Gangway of this wire
-// version, or asks for a token that was not shown.
-// Cost: a call 25-40 us between processes, 7 us in memory.
+// capabilities outlive it but fail with kUnavailable. Errors: kUnavailable when nobody answers,
+// kInvalid when the peer is not a Gangway of this wire version, or asks for a token that was not
+// shown. Cost: a call 25-40 us between processes, 7 us in memory.
 //
 // Example:
 //   Server server(reactor, network, "127.0.0.1:0",
@@ -41,38 +39,39 @@
 
 namespace gangway {
 
-// What a message may refer to: 512 MiB. Tensors never travel in a message.
+// Words that a message may refer to: 512 MiB. Tensors never travel in a message.
 inline constexpr uint64_t kRpcWordsMax = 64u << 20;
 inline constexpr uint8_t kConnectionVersion = 3;
-// Connections to one server that have not said yet who they are; each may take 10 s.
+// Limit on connections to one server that have not finished their preamble; each may take 10 s.
 inline constexpr size_t kHalfOpenMax = 256;
 
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
-  std::string user;           // Who is at its other end; empty: not known.
+  std::string user;           // User at the other end; empty: not known.
   std::string from;           // Where it connects from, for messages.
   Future<void> disconnected;  // Ready when the peer has gone.
-  // Closes the connection once what was answered before is on its way. It may be closed already.
+  // Closes the connection once the answers given before have been sent. It may be closed already.
   std::function<void()> hang_up;
 };
 
 struct ServerOptions {
   // Returns the capability that a new RPC peer begins with.
   std::function<capnp::Capability::Client(const Peer&)> bootstrap;
-  // The stream that goes on over a peer's connection; `key` is what the peer passed to
-  // connect_frames(), `user` as in Peer. The peer is refused where this is unset, is null or has
-  // ended.
+  // Returns the stream that goes on over a peer's connection. `key` is the peer's argument to
+  // connect_frames(), `user` is as in Peer. The peer is refused if this is unset, or if it returns
+  // null or a stream that has ended.
   std::function<FrameStream*(uint64_t key, const std::string& user)> frames_of;
   // Whether the user may open one more connection for RPC; null: as many as it likes.
   std::function<bool(const std::string& user)> has_room_for = {};
-  // Who has the token that a peer shows whom the network doesn't know; no value: nobody. Such a
-  // peer is refused then. Where this is unset it is let in, and nothing is known of it.
+  // Returns the user of the token that a peer shows, if the network doesn't know the peer's user.
+  // No value: no user has this token, and the peer is refused. If this is unset, such a peer is let
+  // in without a user.
   std::function<std::optional<std::string>(const AccessToken&)> user_of;
-  // Told of each connection that was refused.
+  // Called for each connection that was refused.
   std::function<void(const std::string& from, const std::string& why)> on_refused;
   OnTrouble on_trouble = {};
-  // The budget that messages of this RPC connection take their bytes from. Null: they may take as
-  // much as the peer sends.
+  // Returns the budget that messages of this RPC connection take their bytes from. Null: they may
+  // be as large as the peer sends them.
   std::function<std::shared_ptr<MessageBudget>(const Peer&)> budget_of = {};
 };
 
@@ -82,11 +81,11 @@ class Server {
   ~Server();
 
   const std::string& address() const { return listener_->address(); }
-  // RPC connections that are open.
+  // Number of open RPC connections.
   size_t connections() const { return open_; }
 
  private:
-  // One that has not said who it is, while this lives.
+  // Counts a connection that has not finished its preamble, while this object lives.
   struct HalfOpen {
     explicit HalfOpen(size_t& of) : count(of) { ++count; }
     ~HalfOpen() { --count; }
@@ -94,7 +93,7 @@ class Server {
     size_t& count;
   };
   void serve(Incoming in);
-  // The user at the other end of `in`, who shows `token`; no value: it is refused.
+  // The user at the other end of `in`, who shows `token`; no value if the peer is to be refused.
   std::optional<std::string> user_of(const Incoming& in, const AccessToken& token) const;
   void serve_rpc(Incoming in);
   void refused(const std::string& from, const std::string& why) const;

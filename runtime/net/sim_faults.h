@@ -13,14 +13,14 @@
 
 namespace gangway {
 
-// What happens to one frame on its way.
+// The fault that one frame suffers on its way.
 struct FrameFault {
   enum class Kind : uint8_t {
     kNothing,
     kDrop,
     kDuplicate,
     kSwap,   // The next one overtakes it.
-    kDelay,  // It and those behind it arrive later, by `delay`.
+    kDelay,  // It and those after it arrive later, by `delay`.
     kBreak,  // Half of it arrives, and the connection ends.
   };
   Kind kind = Kind::kNothing;
@@ -37,7 +37,7 @@ class FaultyFrames {
   };
   struct Outcome {
     std::vector<Piece> pieces;
-    bool broken = false;  // Behind the last piece.
+    bool broken = false;  // Whether the connection breaks after the last piece.
   };
   // `bytes` holds whole frames, as FrameLink writes them; `draw` is asked for each.
   Outcome pass(kj::ArrayPtr<const kj::byte> bytes, const std::function<FrameFault()>& draw);

@@ -20,7 +20,7 @@ using Pair = std::pair<std::string, std::string>;
 
 Pair ordered(const std::string& a, const std::string& b) { return a < b ? Pair{a, b} : Pair{b, a}; }
 
-// A writer waits when this much is under way, as for a full socket.
+// A writer waits when this many bytes are under way, as with a full socket.
 constexpr size_t kInFlightBytesMax = 1 << 20;
 
 class SimStream;
@@ -31,7 +31,7 @@ struct Way {
   bool cut = false;
 };
 
-// A process at an endpoint, as its streams see it.
+// State of the process at an endpoint, which its streams read.
 struct Party {
   bool stopped = false;
   bool vanished = false;
@@ -69,7 +69,7 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
           Duration(static_cast<int64_t>(rng.below(static_cast<uint64_t>(speed.jitter.count()))));
     return delay;
   }
-  // Until the flag, which whoever waits keeps alive, is false.
+  // Ready when the flag is false. The waiter keeps the flag alive.
   kj::Promise<void> until_clear(const bool& flag) {
     if (!flag) return kj::READY_NOW;
     auto waiting = kj::newPromiseAndFulfiller<void>();
@@ -84,7 +84,7 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   }
   void break_if(const std::function<bool(const SimStream&)>& chosen);
 
-  // A write whose peer is gone: the writer learns it from the stream itself.
+  // A write failed because its peer is gone; the stream itself reports that to the writer.
   void taskFailed(kj::Exception&&) override {}
 
   Reactor& reactor;
@@ -96,12 +96,12 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
     std::shared_ptr<bool> open = std::make_shared<bool>(true);
   };
   std::map<std::string, Listening> listeners;
-  WaitQueue changed;  // A listener came, or a partition healed.
+  WaitQueue changed;  // Woken when a listener is added or a partition heals.
   std::map<Pair, Way> ways;
   std::map<std::string, std::shared_ptr<Party>> parties;
-  std::map<std::string, std::string> users;  // By endpoint, where it is not who runs this process.
+  std::map<std::string, std::string> users;  // Keyed by endpoint; only those that set_user() set.
   std::vector<std::shared_ptr<Party>> vanished;
-  std::vector<kj::Own<PipeEnd>> silent;  // Ends of those that vanished: their peers hear nothing.
+  std::vector<kj::Own<PipeEnd>> silent;  // Ends of vanished endpoints, kept open for their peers.
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> cleared;
   std::list<SimStream*> streams;
   kj::TaskSet tasks;
@@ -109,7 +109,7 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
 
 namespace {
 
-// What the two streams of a connection share.
+// State that the two streams of a connection share.
 struct SimConnection {
   bool has_frames = false;
 };
@@ -139,12 +139,12 @@ class SimStream final : public kj::AsyncIoStream {
     broken_ = true;
     try {
       end_->pipe->abortRead();
-    } catch (const kj::Exception&) {  // It was gone already.
+    } catch (const kj::Exception&) {  // The peer was gone already.
     }
   }
 
   kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
-    // It may be stopped while it waits for bytes: then it sees them when it goes on.
+    // The process may be stopped while it waits for bytes; it then reads them when it is resumed.
     return end_->pipe->tryRead(buffer, min_bytes, max_bytes)
         .then([core = core_.get(), party = party_](size_t bytes) -> kj::Promise<size_t> {
           if (!party->stopped) return bytes;
@@ -192,7 +192,7 @@ class SimStream final : public kj::AsyncIoStream {
     return all;
   }
 
-  // The side that dials says first what the connection is for (server.h).
+  // The first bytes of the side that dials name the kind of connection (server.h).
   void look_at_preamble(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
     constexpr std::string_view kMagic = "GWAY";
     constexpr size_t kKind = 5;
@@ -221,7 +221,7 @@ class SimStream final : public kj::AsyncIoStream {
     return KJ_EXCEPTION(DISCONNECTED, "the simulated connection was broken");
   }
 
-  // From now until so many bytes, behind those before, have arrived.
+  // Time until this many bytes, after those written before, have arrived.
   Duration time_for(size_t bytes) {
     const SimSpeed& speed = way_.speed;
     const int64_t now_ns = core_->reactor.clock().now_ns();
@@ -273,7 +273,7 @@ class SimStream final : public kj::AsyncIoStream {
   kj::Own<PipeEnd> end_;
   std::list<SimStream*>::iterator at_;
   bool broken_ = false;
-  bool first_ = true;  // Nothing was written yet.
+  bool first_ = true;  // Whether nothing was written yet.
   internal::FaultyFrames faults_;
   size_t in_flight_ = 0;
   int64_t left_ns_ = 0;  // When the last byte written so far has left, on a way with a speed.
@@ -302,7 +302,7 @@ class Endpoint final : public Network {
   Endpoint(std::shared_ptr<SimNetwork::Core> core, std::string name)
       : core_(std::move(core)), name_(std::move(name)) {}
 
-  // Its connections need no descriptors.
+  // Never calls OnTrouble, since its connections need no descriptors.
   std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
                                    OnTrouble) override {
     GW_REQUIRE(address == "sim:" + name_, "listen: the endpoint \"", name_,

@@ -2,16 +2,15 @@
 //
 // Works on any reactor: on a real one it joins the parts of an in-process cluster. Like TCP, a
 // stream never loses or reorders bytes: a partition holds them until it heals, a broken connection
-// ends both sides, a process that is stopped neither reads nor writes, and one whose machine has
-// vanished never says that it is gone. Single frames of frame streams can be lost, repeated,
+// ends both sides, a process that is stopped neither reads nor writes, and a process whose machine
+// has vanished never closes its connections. Single frames of frame streams can be lost, repeated,
 // swapped and delayed all the same. Addresses are "sim:<name>"; every part of the simulated cluster
-// has an endpoint of its own to connect from, whose user is who runs this process unless said
-// otherwise.
+// has an endpoint of its own to connect from. An endpoint's user is the user who runs this process,
+// unless set_user() names another.
 //
-// Threads: the reactor's thread.
-// Ownership: must outlive its endpoints' listeners and streams.
-// Errors: connect(): kUnavailable when nobody listens there within the time limit, or the two are
-// partitioned.
+// Threads: the reactor's thread. Ownership: the network must outlive its endpoints' listeners and
+// streams. Errors: connect(): kUnavailable when nobody listens there within the time limit, or the
+// two are partitioned.
 //
 // Example:
 //   SimNetwork network(reactor, {.delay = 50us, .jitter = 20us});
@@ -38,16 +37,16 @@ namespace gangway {
 struct SimNetworkOptions {
   Duration delay{0};   // One way, for each write.
   Duration jitter{0};  // Added, uniform in [0, jitter), from the reactor's seed.
-  // Gets every write, by its connection and time of arrival; null: nothing does. It outlives the
-  // network.
+  // Hash to which every write is added, with its connection and time of arrival. Null: none. It
+  // outlives the network.
   ReplayHash* replay = nullptr;
 };
 
-// Between two endpoints.
+// Speed of the connections between two endpoints.
 struct SimSpeed {
-  Duration delay{0};       // As SimNetworkOptions.
-  Duration jitter{0};      // As SimNetworkOptions.
-  double bytes_per_s = 0;  // Of each stream; 0: no limit.
+  Duration delay{0};       // As in SimNetworkOptions.
+  Duration jitter{0};      // As in SimNetworkOptions.
+  double bytes_per_s = 0;  // For each stream; 0: no limit.
 };
 
 class SimNetwork {
@@ -58,14 +57,14 @@ class SimNetwork {
   // The network as seen by the part of the cluster with this name.
   Network& endpoint(const std::string& name);
 
-  // Who connects from the endpoint, from now on. Empty: not known, as over TCP.
+  // Sets the user who connects from the endpoint, from now on. Empty: not known, as over TCP.
   void set_user(const std::string& endpoint, std::string user);
 
-  // How fast the two reach each other from now on; at first as SimNetworkOptions says.
+  // Speed of the connections between the two, from now on. It begins as in SimNetworkOptions.
   SimSpeed speed(const std::string& a, const std::string& b) const;
   void set_speed(const std::string& a, const std::string& b, SimSpeed speed);
 
-  // Bytes between the two wait until heal(); new connections too.
+  // Bytes and new connections between the two wait until heal().
   void partition(const std::string& a, const std::string& b);
   void heal(const std::string& a, const std::string& b);
   // Ends every open connection between the two.
@@ -77,12 +76,12 @@ class SimNetwork {
   // its connections stay, and what is sent to it waits.
   void stop(const std::string& name);
   void resume(const std::string& name);
-  // The machine of an endpoint is gone without a goodbye: for its peers the connections stay open
-  // and silent, whatever its process still does.
+  // The machine of an endpoint disappears: for its peers its connections stay open and silent,
+  // whatever its process still does.
   void vanish(const std::string& name);
 
-  // Asked for each frame that is written from now on, a prefix alone included, what happens to it
-  // on its way from one endpoint to the other. Null: nothing does.
+  // Called for each frame that is written from now on (a prefix alone counts too); returns the
+  // frame's fault on its way from one endpoint to the other. Null: no faults.
   using DrawFrameFault = std::function<FrameFault(const std::string& from, const std::string& to)>;
   void set_frame_fault(DrawFrameFault draw);
 

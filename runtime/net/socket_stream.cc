@@ -16,7 +16,7 @@ using kj::byte;
 using Piece = kj::ArrayPtr<const byte>;
 using Pieces = kj::ArrayPtr<const Piece>;
 
-// Of one call of the system: a full batch of frames with their prefixes.
+// Pieces of one system call: a full batch of frames with their prefixes.
 constexpr size_t kPiecesMax = 128;
 
 kj::AutoCloseFd duplicate(int fd) {
@@ -72,7 +72,7 @@ class SocketStream final : public kj::AsyncIoStream {
  private:
   struct Reading {
     byte* to;
-    size_t min_bytes, max_bytes;  // Still to come.
+    size_t min_bytes, max_bytes;  // Bytes still to be read.
     size_t done;
   };
 
@@ -86,8 +86,8 @@ class SocketStream final : public kj::AsyncIoStream {
         break;
       }
       const auto got = static_cast<size_t>(n);
-      // It is empty now; when more comes, or the peer leaves, that will be an event. This one may
-      // have told already that the peer has left.
+      // The socket is empty now. The arrival of more bytes, or the peer's leaving, will be an
+      // event. The last event may already have reported that the peer has left.
       const bool is_empty = got < reading.max_bytes && !input_.atEndHint().orDefault(true);
       if (is_empty) becomes_readable_ = input_.whenBecomesReadable();
       reading.done += got;
@@ -126,7 +126,8 @@ class SocketStream final : public kj::AsyncIoStream {
     }
   }
 
-  // Watched under another descriptor, for as long as somebody waits: a descriptor is watched once.
+  // Watches a duplicate of the descriptor while a writer waits, since a descriptor can be watched
+  // only once.
   kj::Promise<void> room() {
     struct Watch {
       Watch(kj::UnixEventPort& port, int socket)

@@ -16,7 +16,7 @@
 namespace gangway {
 namespace {
 
-// A stream of ours, and the raw socket of its peer.
+// A socket_stream(), and the raw socket of its peer.
 struct Pair {
   Pair() {
     int ends[2];
@@ -25,7 +25,7 @@ struct Pair {
     peer = kj::AutoCloseFd(ends[1]);
   }
 
-  // As much as there is.
+  // Reads all bytes that have arrived.
   std::string peer_reads() const {
     std::string text(1 << 20, '\0');
     const ssize_t n = ::read(peer, text.data(), text.size());

@@ -56,8 +56,9 @@ const char* path_of(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
 }
 
-// connect() refuses at a file of any kind as it does at a socket without a listener, so the kind is
-// looked at before anything is removed. A link is not followed: what it names is not ours.
+// connect() fails with the same error for a file of any kind as for a socket without a listener, so
+// the kind is checked before anything is removed. Links are not followed, since their targets may
+// belong to others.
 void require_socket(const SocketAddress& address) {
   struct stat status{};
   if (lstat(path_of(address), &status) != 0 || S_ISSOCK(status.st_mode)) return;
@@ -100,12 +101,12 @@ void bind_unix(int fd, const SocketAddress& address) {
     unlink(path_of(address));
     if (bind(fd, address.get(), address.size) != 0) fail_to_listen(address, errno);
   }
-  if (address.is_abstract()) return;  // Its peers are looked at one by one: accept_one().
+  if (address.is_abstract()) return;  // accept_one() checks each peer.
   // Before listen(): nobody can connect until it is private to its user.
   if (chmod(path_of(address), S_IRUSR | S_IWUSR) != 0) fail_to_listen(address, errno);
 }
 
-// As it was when the other end connected.
+// The peer process as it was when it connected.
 ucred process_of(kj::AsyncIoStream& stream) {
   ucred peer{};
   kj::uint size = sizeof peer;
@@ -195,7 +196,7 @@ class SocketListener final : public Listener {
     if (why.kind() == ErrorKind::kCancelled) throw why;
     if (why.kind() == ErrorKind::kOverloaded && !std::exchange(is_in_trouble_, true) && on_trouble_)
       on_trouble_(no_room(why));
-    // Out of descriptors, or the peer gave up: go on listening, without spinning.
+    // The process is out of descriptors, or the peer gave up: go on listening, without spinning.
     reactor.clock().sleep_for(kRetryFirst);
   }
   Error no_room(const Error& why) const {
@@ -207,7 +208,7 @@ class SocketListener final : public Listener {
   }
 
   SocketAddress bound_;
-  FileIdentity file_;  // Of a socket in the file system.
+  FileIdentity file_;  // Set for a socket in the file system.
   std::string address_;
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For fibers that have not begun.
   kj::Own<kj::ConnectionReceiver> receiver_;

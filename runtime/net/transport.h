@@ -7,15 +7,14 @@
 //   "127.0.0.1:7040", "localhost:0", "[::1]:7040"    port 0 picks a free one
 //   "sim:controller"                                 in-memory networks only
 //
-// Who connects: a listener is told the user at the other end of a Unix socket, as the system knows
-// it; of a TCP connection it knows nobody.
-// Trust: listening anywhere but on loopback or a Unix socket is refused, since connections are not
-// encrypted.
-// Threads: the reactor's thread. connect() suspends; on_connection is called in a fiber of its own.
-// Ownership: a listener listens until it is dropped; the streams it handed out live on.
-// Errors: listen(): kInvalid for a bad or non-loopback address and for a port in use; connect():
-// kUnavailable when nobody answered within the time limit. A refused connection is tried again
-// until then, so that processes may start in any order.
+// Users: for a Unix socket, a listener gets from the system the user at the other end. For a TCP
+// connection, the user is not known. Trust: listening anywhere but on loopback or a Unix socket is
+// refused, since connections are not encrypted. Threads: the reactor's thread. connect() suspends;
+// on_connection is called in a fiber of its own. Ownership: a listener listens until it is
+// destroyed; the streams that it handed out live on. Errors: listen(): kInvalid for a bad or
+// non-loopback address and for a port in use; connect(): kUnavailable when nobody answered within
+// the time limit. A refused connection is tried again until then, so that processes may start in
+// any order.
 //
 // Example:
 //   SocketNetwork network(reactor);
@@ -37,28 +36,29 @@ namespace gangway {
 
 using Stream = kj::Own<kj::AsyncIoStream>;
 
-// A connection that somebody else opened.
+// A connection that a peer opened.
 struct Incoming {
   Stream stream;
-  std::string user;  // Who opened it; empty: not known.
+  std::string user;  // User who opened it; empty: not known.
   std::string from;  // Where it comes from, for messages.
 };
 using OnConnection = std::function<void(Incoming)>;
-// Told once when no connection can be taken, since this process has no file descriptor or no memory
-// left for it, and again only after one was taken. Those who wait are taken once there is room.
+// Called once when no connection can be accepted because this process has no file descriptor or
+// memory left for it, and again only after one was accepted. Waiting connections are accepted once
+// there is room.
 using OnTrouble = std::function<void(const Error&)>;
 
 class Listener {
  public:
   virtual ~Listener() = default;
-  // As connect() takes it, with the port that was picked.
+  // The address in the form that connect() takes, with the port that was picked.
   virtual const std::string& address() const = 0;
 };
 
 struct DialOptions {
   Duration time_limit = std::chrono::seconds(10);
-  // What is shown to a server (server.h) that doesn't know its peers by the network; asked when the
-  // connection stands. Null: nothing.
+  // Returns the token to show to a server (server.h) that doesn't know its peers by the network.
+  // Called once the connection is open. Null: no token.
   std::function<ShownToken()> token;
 };
 

@@ -90,7 +90,7 @@ TEST_F(SocketTest, ConnectWaitsForAListenerThatStartsLater) {
 TEST_F(SocketTest, UnixSocketIsPrivateReplacesAStaleFileAndIsRemovedAtTheEnd) {
   const std::string path = (dir_.path() / "s").string();
   {
-    // What a killed process leaves behind: a bound socket that nobody listens on.
+    // A killed process leaves behind a bound socket that nobody listens on.
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     const auto address = internal::parse_socket_address("unix:" + path);
     ASSERT_EQ(bind(fd, address.get(), address.size), 0);
@@ -139,7 +139,7 @@ TEST_F(SocketTest, AListenerThatEndsLeavesAFileThatTookItsPath) {
 class SimNetworkTest : public testing::Test {
  protected:
   ~SimNetworkTest() noexcept override {}
-  // One connection; what the server read so far is in `received_`.
+  // Opens one connection; the bytes that the server has read so far are in `received_`.
   void open(SimNetworkOptions options) {
     network_ = std::make_unique<SimNetwork>(*reactor_, options);
     listener_ = network_->endpoint("b").listen("sim:b", [this](Incoming in) {

@@ -51,7 +51,7 @@ void Logger::write(LogLevel level, std::string_view message, Fields fields) cons
                printable_lines(message));
     const char* gap = "  ";
     for (const LogField& field : fields) {
-      // One line: a name that somebody chose must not write lines of its own.
+      // printable() keeps this on one line: a name that a user chose must not add lines to the log.
       line += cat(gap, field.key, "=", printable(field.value));
       gap = " ";
     }

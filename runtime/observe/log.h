@@ -92,7 +92,7 @@ class Logs {
 
  private:
   struct Rule {
-    std::string module;  // Empty: all others.
+    std::string module;  // Empty: all other modules.
     LogLevel level;
   };
   LogFormat format_;

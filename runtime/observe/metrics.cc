@@ -20,7 +20,7 @@ bool is_name(const std::string& text) {
   });
 }
 
-// `quotes`: these are escaped too, as in labels.
+// `quotes`: whether quotes are escaped too, as in labels.
 std::string escaped(std::string_view text, bool quotes) {
   const bool is_text = internal::is_utf8(text);
   std::string out;
@@ -71,7 +71,7 @@ void MetricsPage::add_text(const MetricLabels& labels, std::string_view value) {
   text_ += cat(name_, label_text(labels), " ", value, "\n");
 }
 
-// Under the lock.
+// The caller holds the lock.
 Metrics::Family& Metrics::family(const std::string& name, const std::string& help,
                                  const MetricLabels& labels) {
   GW_REQUIRE(is_name(name), "metric \"", name, "\": a name has letters, digits and underscores");

@@ -1,12 +1,11 @@
 // Metrics: the counters and gauges of one process, printed in the Prometheus text format.
 //
-// Whoever creates a Metrics owns it (main, a test's cluster); there is no global registry. Asking
-// again for the same name and labels gives the same one.
-// Threads: any; updates are one relaxed atomic.
-// Ownership: a Counter or Gauge is a handle, which may outlive its series and the Metrics: what is
-// counted then is shown nowhere.
-// Errors: kInvalid for a name that Prometheus does not allow, or that is of the other kind already.
-// Cost: update 2-5 ns; asking for one takes a lock: do it once.
+// The creator of a Metrics owns it (main, a test's cluster); there is no global registry. Asking
+// again for the same name and labels gives the same counter or gauge. Threads: any; updates are one
+// relaxed atomic. Ownership: a Counter or Gauge is a handle, which may outlive its series and the
+// Metrics. Counts made after that are shown nowhere. Errors: kInvalid for a name that Prometheus
+// does not allow, or that is already a metric of the other kind. Cost: update 2-5 ns; asking for
+// one takes a lock: do it once.
 //
 // Example:
 //   Counter runs = metrics.counter("gangway_runs_total", "Runs that ended", {{"host", "a"}});
@@ -31,12 +30,12 @@ using MetricLabels = std::map<std::string, std::string>;
 
 enum class MetricKind : uint8_t { kCounter, kGauge };
 
-// A page in the text format, family by family: also of values that nobody keeps.
+// Writes a page in the text format, family by family. The values need not be in a Metrics.
 class MetricsPage {
  public:
-  // The series that follow are of it. A page has a family once.
+  // Begins a family, to which the series that follow belong. A page has each family once.
   void begin(std::string_view name, std::string_view help, MetricKind kind);
-  // Labels are texts of any bytes: what is not UTF-8 is written as "\\xff".
+  // Labels are texts of any bytes: those that are not UTF-8 are written as "\\xff".
   void add(const MetricLabels& labels, double value);
   void add(const MetricLabels& labels, uint64_t value);
   void append(const std::string& page) { text_ += page; }
@@ -48,18 +47,19 @@ class MetricsPage {
   std::string name_, text_;
 };
 
-// Copies count together. One that no Metrics gave is shown nowhere.
+// A value that only grows. Copies share one count. A default-constructed Counter is shown nowhere.
 class Counter {
  public:
   void add(uint64_t n = 1) const { value_->fetch_add(n, std::memory_order_relaxed); }
   uint64_t value() const { return value_->load(std::memory_order_relaxed); }
-  friend bool operator==(const Counter&, const Counter&) = default;  // They count together.
+  // Equal if they share one count.
+  friend bool operator==(const Counter&, const Counter&) = default;
 
  private:
   std::shared_ptr<std::atomic<uint64_t>> value_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-// The same of what may fall, too.
+// Like Counter, for a value that may also fall.
 class Gauge {
  public:
   void set(int64_t value) const { value_->store(value, std::memory_order_relaxed); }
@@ -80,13 +80,14 @@ class Metrics {
   size_t series() const;
 
   using IsShown = std::function<bool(MetricKind, const MetricLabels&)>;
-  // The Prometheus text exposition format, sorted by name. `is_shown`: of which series; null: all.
+  // The Prometheus text exposition format, sorted by name. `is_shown` selects the series; null:
+  // all.
   std::string to_prometheus(const IsShown& is_shown = {}) const;
 
  private:
   struct Family {
     std::string help;
-    // One of the two is empty.
+    // One of the two maps is empty.
     std::map<MetricLabels, Counter> counters;
     std::map<MetricLabels, Gauge> gauges;
   };

@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kJsonBegin = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 constexpr std::string_view kJsonEnd = "\n]}\n";
 
-// Behind the client and the controller, hosts by the number that their names end in.
+// Order of processes in the viewer: the client, the controller, then hosts by the number at the end
+// of their names.
 int64_t place_of(const std::string& process) {
   constexpr int64_t kHosts = 10;
   constexpr size_t kDigitsMax = 9;
@@ -30,7 +31,7 @@ int64_t place_of(const std::string& process) {
   return digits == 0 ? kHosts : kHosts + std::stol(process.substr(process.size() - digits));
 }
 
-// What a process or a row is called, and where it stands.
+// Appends the name of a process or a row, and its position in the viewer.
 void append_name(std::string& out, const char* what, int64_t pid, uint32_t tid,
                  const std::string& name, int64_t place) {
   char text[192];
@@ -46,7 +47,8 @@ void append_name(std::string& out, const char* what, int64_t pid, uint32_t tid,
   out += text;
 }
 
-// So that ids of runs and of nodes meet as seldom as any two numbers of 64 bits.
+// Mixes the bits, so that arrow ids of runs and of nodes collide as seldom as any two numbers of 64
+// bits.
 uint64_t mix(uint64_t word) {
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
   word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
@@ -58,7 +60,7 @@ bool is_arrow(TraceMark mark) {
          mark == TraceMark::kNodeEnqueued || mark == TraceMark::kNodeRuns;
 }
 
-// The id of an arrow, which both ends know.
+// Appends the id of an arrow, which both ends compute.
 void append_arrow(std::string& out, const TraceEvent& event) {
   const bool of_run = event.mark == TraceMark::kRunLeaves || event.mark == TraceMark::kRunArrives;
   const bool leaves = event.mark == TraceMark::kRunLeaves || event.mark == TraceMark::kNodeEnqueued;
@@ -116,7 +118,7 @@ void append_event(std::string& out, int64_t pid, uint32_t tid, const TraceEvent&
   out += "}},\n";
 }
 
-// In the order of their beginnings, what lies in another behind it.
+// Sorts events by their beginnings; an event inside another comes after it.
 std::vector<TraceEvent> in_order(std::vector<TraceEvent> events) {
   std::ranges::stable_sort(events, [](const TraceEvent& a, const TraceEvent& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
@@ -149,7 +151,7 @@ TraceThread TraceBuffer::newest(size_t events) const {
   return thread;
 }
 
-// Those from `from` to `end` that the ring still has.
+// Copies the events from `from` to `end` that the ring still has.
 TraceThread TraceBuffer::copy(uint64_t from, uint64_t end) const {
   TraceThread thread{name_, id_, 0, {}};
   const uint64_t wanted = from;

@@ -8,17 +8,17 @@
 //
 // Threads: a thread records after attach(); without it spans cost a load and a branch. drain() and
 // newest() anywhere, also while others record. Names are literals: they must live as long as the
-// process.
-// Ownership: the tracer outlives the attachments of its threads; main() owns it, there is no global
-// one.
-// Cost: 60-80 ns a span. Memory: 48 bytes an event, kTraceEventsPerThread of them. A span is for
-// code that does not suspend; for what spans a suspension, add_row() takes its times.
+// process. Ownership: the tracer outlives the attachments of its threads; main() owns it, there is
+// no global one. Cost: 60-80 ns a span. Memory: 48 bytes an event, kTraceEventsPerThread of them. A
+// span is for code that does not suspend. For intervals that contain a suspension, add_row() takes
+// the times.
 //
-// What the viewer shows: processes and rows in the order of their numbers ("host-2" before
-// "host-10"); arrows from the span in which the controller hands out a run to those in which hosts
-// take it, and from where a host enqueues a node to where devices run it; counters as curves; parts
-// of one collective with one id, "run/node/step", as the argument "meeting". Arrows cost nothing
-// when they are recorded: to_chrome_json() finds both ends by the run, the node and the mark.
+// The viewer shows processes and rows in the order of their numbers ("host-2" before "host-10"). It
+// shows arrows from the span in which the controller dispatches a run to those in which hosts
+// receive it, and from where a host enqueues a node to where devices run it. It shows counters as
+// curves. All parts of one collective have one id, "run/node/step", as the argument "meeting".
+// Arrows cost nothing when they are recorded: to_chrome_json() finds both ends by the run, the node
+// and the mark.
 //
 // Example:
 //   Tracer tracer(clock, "executor 3");
@@ -46,16 +46,16 @@ namespace gangway {
 
 inline constexpr size_t kTraceEventsPerThread = 1 << 15;
 
-// What an event is besides a span.
+// What the viewer shows for an event besides a span.
 enum class TraceMark : uint8_t {
-  kSpan,          // Nothing else.
+  kSpan,          // A span alone.
   kRunLeaves,     // Arrows of its run begin here,
   kRunArrives,    // and end here.
   kNodeEnqueued,  // Arrows of its node in its run begin here,
   kNodeRuns,      // and end here.
   kMeeting,       // One member's part of a collective: all parts have one run, node and step.
-  kCounter,       // No span: from begin_ns on, what the name says is `run`.
-  kRunBegins,     // An instant: the run is one of the plan that this host calls `node`.
+  kCounter,       // No span: from begin_ns on, the counter's value is `run`.
+  kRunBegins,     // An instant: the run is of the plan whose number on this host is `node`.
 };
 
 struct TraceEvent {
@@ -64,18 +64,18 @@ struct TraceEvent {
   int64_t end_ns = 0;  // Equal to begin_ns: an instant.
   uint64_t run = 0;
   uint64_t node = 0;
-  // Below 2^56. Of a kernel or a collective: in its function, as ir/plan/step_map.h counts. Where
-  // arrows of nodes begin and end: trace_number() of the host, which may run in one process with
-  // others.
+  // Below 2^56. For a kernel or a collective: its step in its function, as ir/plan/step_map.h
+  // counts. For the ends of nodes' arrows: trace_number() of the host, since several hosts may run
+  // in one process.
   uint64_t step = 0;
   TraceMark mark = TraceMark::kSpan;
 };
 
-// What one thread recorded, oldest first.
+// Events that one thread recorded, oldest first.
 struct TraceThread {
   std::string name;
   uint32_t id = 0;
-  uint64_t lost = 0;  // Earlier ones that are not here.
+  uint64_t lost = 0;  // Number of earlier events that are missing.
   std::vector<TraceEvent> events;
 };
 
@@ -87,8 +87,8 @@ struct TraceDump {
 
 namespace internal {
 
-// One thread's ring. One thread writes; drain() copies from any, and drops what was overwritten
-// meanwhile.
+// One thread's ring. Only that thread writes. drain() may run on any thread; it drops events that
+// were overwritten while it copied.
 class TraceBuffer {
  public:
   TraceBuffer(const Clock& clock, std::string name, uint32_t id, size_t events);
@@ -130,7 +130,7 @@ class TraceBuffer {
   std::unique_ptr<Slot[]> slots_;
   std::atomic<uint64_t> writing_{0};
   std::atomic<uint64_t> written_{0};
-  uint64_t drained_ = 0;  // Under the tracer's mutex.
+  uint64_t drained_ = 0;  // The tracer's mutex guards it.
 };
 
 // This thread's ring; null when it records nothing.
@@ -158,9 +158,9 @@ class Tracer {
   // A row of the timeline that is no thread, such as a device: the caller records with one thread
   // at a time.
   internal::TraceBuffer& add_row(std::string name);
-  // What was recorded since the last drain.
+  // Events recorded since the last drain.
   TraceDump drain();
-  // The last so many events of each row, drained or not; they stay.
+  // The last `events_per_row` events of each row, drained or not. The events stay in the rings.
   TraceDump newest(size_t events_per_row);
 
  private:
@@ -195,14 +195,14 @@ class TraceSpan {
 // order of their beginnings.
 std::string to_chrome_json(const std::vector<TraceDump>& dumps);
 
-// One trace of several texts of to_chrome_json(); what is not one, such as the empty text of a
-// process that was killed, is left out.
+// Merges several texts of to_chrome_json() into one trace. Other texts, such as the empty text of a
+// process that was killed, are left out.
 std::string merge_chrome_json(const std::vector<std::string>& texts);
 
-// A number for a name, below 2^56; two names hardly ever have one.
+// A number for a name, below 2^56. Two names hardly ever have the same number.
 uint64_t trace_number(std::string_view name);
 
-// Of names, times and arguments in order: equal for two simulated runs from one seed.
+// Hash of names, times and arguments in order: equal for two simulated runs from one seed.
 Hash128 trace_hash(const TraceDump& dump);
 
 }  // namespace gangway

@@ -1,10 +1,9 @@
 // AnonymousFile: a file without a name that another process can open by path, and that is gone with
 // the last process that holds it, however that one ends.
 //
-// For what a child writes and its parent reads: a log, a trace.
-// Threads: any.
-// Ownership: the path works while the handle lives.
-// Errors: kOverloaded when there is no descriptor left for one.
+// It holds text that a child writes and its parent reads: a log, a trace. Threads: any. Ownership:
+// the path works while the handle lives. Errors: kOverloaded when there is no descriptor left for
+// one.
 //
 // Example:
 //   AnonymousFile log("controller");
@@ -23,9 +22,9 @@ class AnonymousFile {
   AnonymousFile& operator=(AnonymousFile&& other) noexcept;
   ~AnonymousFile();
 
-  // For any process of this user and machine.
+  // A path that any process of this user and machine can open.
   std::string path() const;
-  // All that was written so far.
+  // Everything written so far.
   std::string text() const;
 
  private:

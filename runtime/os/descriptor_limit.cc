@@ -16,7 +16,7 @@ DescriptorLimit raise_descriptor_limit() {
   const DescriptorLimit now = descriptor_limit();
   const rlimit wanted{.rlim_cur = std::max(now.soft, std::min(now.hard, kDescriptorsMax)),
                       .rlim_max = now.hard};
-  setrlimit(RLIMIT_NOFILE, &wanted);  // Refused: it stays as it is.
+  setrlimit(RLIMIT_NOFILE, &wanted);  // If refused, the limit stays as it is.
   return descriptor_limit();
 }
 

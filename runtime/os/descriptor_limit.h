@@ -13,7 +13,8 @@ struct DescriptorLimit {
 };
 
 DescriptorLimit descriptor_limit();
-// As far up as the system lets it, at most kDescriptorsMax; says what holds then. For main().
+// Raises the soft limit as far as the system allows, at most to kDescriptorsMax, and returns the
+// limits that now hold. For main().
 inline constexpr uint64_t kDescriptorsMax = uint64_t{1} << 20;
 DescriptorLimit raise_descriptor_limit();
 

@@ -33,9 +33,9 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 }
 
 constexpr int64_t kYieldAfterNs = 25'000;
-// Who did not get the core back for so long shares it with others, and parks.
+// A waiter that did not get its core back for this long shares it with other threads, and parks.
 constexpr int64_t kTakenNs = 20'000;
-constexpr int kPausesPerLook = 64;  // Between two readings of the clock.
+constexpr int kPausesPerLook = 64;  // Pauses between two readings of the clock.
 
 }  // namespace
 
@@ -54,7 +54,7 @@ Doorbell::Spun Doorbell::spin(uint32_t ticket, int64_t spin_ns) {
   const auto rung = [&] { return rings_.load(std::memory_order_seq_cst) != ticket; };
   const int64_t start_ns = monotonic_ns();
   for (int64_t now_ns = start_ns; now_ns - start_ns < spin_ns;) {
-    // What rings may wait for this core.
+    // The thread that rings may be waiting for this core.
     const bool offers_core = now_ns - start_ns >= kYieldAfterNs;
     if (offers_core) sched_yield();
     int looks = kPausesPerLook;

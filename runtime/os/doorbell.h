@@ -2,8 +2,9 @@
 //
 // A waiter spins first and then parks: a ring that comes while it still spins costs 0.1-0.3 us,
 // waking a parked thread 5-45 us. A named policy says how long to spin: not at all where threads
-// outnumber cores, since the spinner would hold the core that the ringer needs. One that has spun
-// for some microseconds lets others have the core that wait for it, and parks where they take it.
+// outnumber cores, since the spinner would hold the core that the ringer needs. A waiter that has
+// spun for some microseconds yields its core to threads that wait for it, and parks if one takes
+// it.
 //
 // Example (the waiter):
 //   const uint32_t ticket = bell.ticket();
@@ -41,7 +42,7 @@ struct SpinPolicy {
 
 class Doorbell {
  public:
-  // What wait() compares with: take it before looking for work.
+  // The argument for wait(). Take it before looking for work.
   uint32_t ticket() const { return rings_.load(std::memory_order_seq_cst); }
 
   void ring();
@@ -50,8 +51,8 @@ class Doorbell {
   // passed (negative: none).
   bool wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns = -1);
 
-  // Spins without parking, for so long at most, and only while no others want the core. Whether a
-  // ring came, and whether it was worth spinning for.
+  // Spins without parking, for at most `spin_ns`, and only while no other thread wants the core.
+  // Returns whether a ring came, and whether it was worth spinning for.
   struct Spun {
     bool is_rung = false, is_worth_it = false;
   };

@@ -18,7 +18,7 @@ void LandingLog::begins(uint64_t request, uint64_t tenant, const Bytes& at) {
   const int64_t end = at.offset + at.bytes;
   tenants_[{request, {segment, at.offset}}] = tenant;
   auto next = held_.lower_bound({segment, at.offset});
-  if (next != held_.begin()) {  // One that begins earlier keeps what lies around these bytes.
+  if (next != held_.begin()) {  // An earlier range keeps its bytes around these.
     const auto before = std::prev(next);
     if (before->first.first == segment && before->second.end > at.offset) {
       const Held whole = std::exchange(before->second, {at.offset, before->second.tenant});
@@ -38,7 +38,7 @@ void LandingLog::writes(const std::string& device, uint64_t request, const Bytes
   const std::lock_guard lock(mutex_);
   const uint64_t segment = at.segment.token;
   const auto own = tenants_.find({request, {segment, at.offset}});
-  if (own == tenants_.end()) return;  // Of a test that speaks to a host by itself.
+  if (own == tenants_.end()) return;  // A test sent the request to a host without a controller.
   auto held = held_.upper_bound({segment, at.offset});
   if (held != held_.begin()) --held;
   for (; held != held_.end() && held->first < Place{segment, at.offset + at.bytes}; ++held) {

@@ -1,15 +1,15 @@
-// LandingLog: which transfer the bytes of shared segments belong to, so that a simulated cluster
-// finds every write into memory that was handed to another transfer meanwhile.
+// LandingLog: records to which transfer the bytes of shared segments belong, so that a simulated
+// cluster finds every write into memory that has been handed to another transfer meanwhile.
 //
-// The rule that it checks holds for all memory that another process writes: of clients, of
+// The rule that it checks applies to all memory that another process writes: memory of clients, of
 // snapshots, of checkpoints, and between hosts. Such memory is handed out again only when its
-// writer has said itself that it is done. A writer that is lost may have been stopped only, and
-// writes what it has queued when it goes on; nobody else can speak for it. A client gives up such
+// writer itself has reported that it is done. A lost writer may only have been stopped; when it is
+// resumed, it writes what it has queued. No other process can report for it. A client gives up such
 // memory (client/segment_heap.h), checkpoints get a new segment each, and hosts get new memory for
 // each plan that is installed (executor/links/host_link.h).
 //
-// The controller says which transfer has which bytes, and hosts say where they write. Tests check
-// broken() when the cluster ends (tests/support/checked_order.cc).
+// The controller records which transfer has which bytes, and hosts record where they write. Tests
+// check broken() when the cluster ends (tests/support/checked_order.cc).
 //
 // Threads: any.
 // Cost: a lock and a look into two maps for each transfer; without a log, a branch.
@@ -32,12 +32,12 @@ class LandingLog {
     SegmentDescriptor segment;
     int64_t offset = 0, bytes = 0;
   };
-  // The request moves these bytes for `tenant`; several requests may have one tenant, which answers
-  // for their order. Whoever had any of the bytes before may write there no more.
+  // The request moves these bytes for `tenant`. Several requests may have one tenant, which is
+  // responsible for their order. Earlier tenants of any of the bytes may no longer write there.
   void begins(uint64_t request, uint64_t tenant, const Bytes& at);
-  // A device writes there for that request.
+  // A device writes these bytes for that request.
   void writes(const std::string& device, uint64_t request, const Bytes& at);
-  // What broke the rule, a line each; empty: nothing.
+  // The writes that broke the rule, one a line; empty if there were none.
   std::string broken() const;
 
  private:
@@ -48,13 +48,13 @@ class LandingLog {
   };
 
   mutable std::mutex mutex_;
-  std::map<Place, Held> held_;  // By where they begin; they do not overlap.
-  std::map<std::pair<uint64_t, Place>, uint64_t> tenants_;  // Of requests.
+  std::map<Place, Held> held_;  // Keyed by their beginnings; they do not overlap.
+  std::map<std::pair<uint64_t, Place>, uint64_t> tenants_;  // Of each request's bytes.
   std::string broken_;
 };
 
-// A new log, which is checked when its last holder lets it go. Only programs of tests define this
-// (tests/support/checked_order.cc).
+// Returns a new log, which is checked when its last holder releases it. Only test programs define
+// this function (tests/support/checked_order.cc).
 std::shared_ptr<LandingLog> landing_log_of_test() __attribute__((weak));
 
 }  // namespace gangway

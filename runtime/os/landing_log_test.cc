@@ -47,7 +47,7 @@ TEST(LandingLogTest, RequestsOfOneTenantAndOtherSegmentsAreNotInOneAnothersWay) 
   log.begins(3, 8, {kOther, 0, 64});
   for (const uint64_t request : {1, 2}) log.writes("h", request, {kOne, 0, 64});
   log.writes("h", 3, {kOther, 0, 64});
-  log.writes("h", 9, {kOne, 0, 64});  // Nobody has said what it is.
+  log.writes("h", 9, {kOne, 0, 64});  // No begins() came for this request.
   EXPECT_EQ(log.broken(), "");
 }
 

@@ -56,7 +56,7 @@ struct Pipe {
     _exit(127);
   };
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != plan.parent) _exit(127);  // It died before the line above.
+  if (getppid() != plan.parent) _exit(127);  // The parent died before the line above.
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -194,7 +194,7 @@ ExitStatus ChildProcess::wait() {
     if (waitpid(pid_, &status, 0) == pid_) {
       status_ = from_wait_status(status);
     } else if (errno != EINTR) {
-      status_ = ExitStatus{.code = 127};  // Somebody else reaped it.
+      status_ = ExitStatus{.code = 127};  // Other code reaped the child.
     }
   }
   return *status_;
@@ -231,7 +231,8 @@ Future<void> parent_gone(Reactor& reactor) {
                  WaitQueue never;
                  never.wait("for a parent that is none");
                }
-               internal::wait_readable(reactor, fd);  // Nobody writes: it is the end.
+               // Nothing is ever written: readable means end of file.
+               internal::wait_readable(reactor, fd);
                p.set();
              })
       .detach();

@@ -33,14 +33,14 @@ struct ChildOptions {
   std::vector<std::string> arguments;  // The program first; $PATH is searched.
   std::vector<std::pair<std::string, std::string>> environment;  // Added to this process's.
   std::string output_file;  // Standard output and error, appended; empty: this process's.
-  // Of the fiber that starts it: others have their turn until the program has been loaded, which
-  // takes as long as the system wants. Null: the thread waits for that.
+  // Reactor of the fiber that starts the program: other fibers run until the system has loaded the
+  // program, which may take long. Null: the thread waits for that.
   Reactor* reactor = nullptr;
 };
 
 struct ExitStatus {
-  int code = 0;    // Of exit(); meaningless when signalled.
-  int signal = 0;  // That killed it, or 0.
+  int code = 0;    // Exit status; meaningless when signalled.
+  int signal = 0;  // Signal that killed it, or 0.
   bool ok() const { return code == 0 && signal == 0; }
 };
 // "exited with status 3", "was killed by signal 9 (Killed)".
@@ -54,18 +54,18 @@ class ChildProcess {
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
-  // Nothing happens when it has ended already.
+  // Does nothing if the child has ended already.
   void signal(int number);
-  // Blocks the thread until it has ended.
+  // Blocks the thread until the child has ended.
   ExitStatus wait();
-  // Empty while it runs.
+  // Empty while the child runs.
   std::optional<ExitStatus> poll();
-  // Ready when it has ended. The child must outlive the wait.
+  // Ready when the child has ended. The ChildProcess must outlive the wait.
   Future<ExitStatus> exited(Reactor& reactor);
 
  private:
   pid_t pid_ = -1;
-  int pid_fd_ = -1;       // Readable once it has ended.
+  int pid_fd_ = -1;       // Readable once the child has ended.
   int lifeline_fd_ = -1;  // Closing it tells the child that its parent is gone.
   std::optional<ExitStatus> status_;
 };

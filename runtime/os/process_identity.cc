@@ -12,8 +12,8 @@
 namespace gangway {
 namespace {
 
-// The 22nd field of /proc/PID/stat, whose second is a name in parentheses that may hold any
-// character. 0: the system does not say.
+// Start time: the 22nd field of /proc/PID/stat, whose second field is a name in parentheses that
+// may hold any character. 0 if the system does not say.
 uint64_t start_of(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

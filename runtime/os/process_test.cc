@@ -82,7 +82,7 @@ TEST(ChildProcess, DiesWhenItsParentIsKilled) {
   kill(launcher, SIGKILL);
   waitpid(launcher, nullptr, 0);
   int status = 0;
-  EXPECT_EQ(waitpid(grandchild, &status, 0), grandchild);  // Blocks for ever were it alive.
+  EXPECT_EQ(waitpid(grandchild, &status, 0), grandchild);  // Would block for ever if it were alive.
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   close(fds[0]);

@@ -1,9 +1,7 @@
-// Bytes that nobody can guess, from the system: for keys and tokens. All other chance comes from a
-// seed (runtime/base/rng.h).
+// Unpredictable bytes from the system, for keys and tokens. All other randomness comes from a seed
+// (runtime/base/rng.h).
 //
-// Threads: any.
-// Errors: kUnavailable when the system has none.
-// Cost: a system call.
+// Threads: any. Errors: kUnavailable when the system gives none. Cost: a system call.
 #pragma once
 
 #include <cstddef>

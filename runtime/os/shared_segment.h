@@ -23,11 +23,11 @@
 
 namespace gangway {
 
-// What a peer needs to open it; plain numbers for the wire.
+// Identifies a segment for a peer that opens it, in plain numbers for the wire.
 struct SegmentDescriptor {
   int32_t pid = 0;
   int32_t fd = -1;
-  uint64_t bytes = 0;  // Of data().
+  uint64_t bytes = 0;  // Size of data().
   uint64_t token = 0;  // Random: tells it from another file with the same number.
 };
 
@@ -43,9 +43,9 @@ class SharedSegment {
   const SegmentDescriptor& descriptor() const { return descriptor_; }
   std::byte* data() const { return data_; }
   size_t size() const { return descriptor_.bytes; }
-  // Gives the system back the pages that lie wholly in there, for all who map them: they read as
-  // zeros, and cost memory again once somebody writes to them. Where the system can't, nothing
-  // happens.
+  // Returns the pages that lie wholly in the range to the system, for all processes that map them.
+  // They then read as zeros, and take memory again once they are written. Does nothing if the
+  // system can't.
   void drop_pages(int64_t offset, int64_t bytes) const;
 
  private:
@@ -53,7 +53,7 @@ class SharedSegment {
   void map(int fd);
 
   SegmentDescriptor descriptor_;
-  int owned_fd_ = -1;  // The creator's; an opened segment needs none.
+  int owned_fd_ = -1;  // Only the creator has one; an opened segment needs none.
   std::byte* data_ = nullptr;
 };
 

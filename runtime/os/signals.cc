@@ -14,7 +14,7 @@
 namespace gangway {
 namespace {
 
-// Where the handler writes: it has no argument of ours.
+// Descriptor that the handler writes to. A global, since a handler gets no argument of ours.
 std::atomic<int> handler_fd{-1};
 
 void on_signal(int number) {

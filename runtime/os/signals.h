@@ -1,10 +1,9 @@
 // Signals: Ctrl-C and its like as events of a reactor.
 //
 // While it lives, the chosen signals no longer end the process; each arrives through next(). A
-// second one while the first is not yet taken waits in line.
-// Threads: the reactor's thread; at most one Signals in a process at a time (handlers are the
-// process's).
-// Ownership: destroying it gives back the handlers that were there before.
+// second one while the first is not yet taken waits in line. Threads: the reactor's thread; at most
+// one Signals in a process at a time (handlers are the process's). Ownership: destroying it
+// restores the earlier handlers.
 //
 // Example:
 //   Signals signals(reactor, {SIGINT, SIGTERM});
@@ -28,9 +27,9 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // Suspends until one arrives; its number.
+  // Suspends until a signal arrives, and returns its number.
   int next();
-  // Whether this process ignored one of them before, as nohup has it ignore SIGHUP.
+  // Whether this process ignored the signal before, as nohup makes it ignore SIGHUP.
   bool was_ignored(int number) const;
 
  private:

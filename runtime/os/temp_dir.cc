@@ -22,7 +22,7 @@ TempDir::TempDir(const std::string& prefix) {
 }
 
 TempDir::~TempDir() {
-  std::error_code ignored;  // A destructor has nobody to tell.
+  std::error_code ignored;  // A destructor can't report errors.
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -26,7 +26,7 @@ class Thread {
   Thread() = default;
   Thread(std::string name, std::function<void()> body);
   Thread(Thread&&) = default;
-  // Joins what it held, and so throws as join() does.
+  // Joins the thread that this handle held, and so throws like join().
   // NOLINTNEXTLINE(performance-noexcept-move-constructor)
   Thread& operator=(Thread&& other);
   ~Thread();

@@ -62,7 +62,7 @@ void play_ping_pong(SpinPolicy policy, int rounds) {
 TEST(Doorbell, NeverMissesARingWhenParking) { play_ping_pong(SpinPolicy::park(), 5000); }
 TEST(Doorbell, NeverMissesARingWhenSpinning) { play_ping_pong(SpinPolicy::for_threads(2), 5000); }
 
-// The processor time that this process has had.
+// Processor time that this process has used.
 double cpu_us() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

@@ -1,10 +1,10 @@
-// TrustedFiles: folders whose libraries a process may load, and whose files it may read for others,
-// because whoever started it said so.
+// TrustedFiles: folders whose libraries a process may load, and whose files it may read for others.
+// They are named by the user who starts the process.
 //
-// Libraries go by content. What is asked for is a hash, never a path: what is loaded is a file that
-// lay in a trusted folder when the process was started, with the bytes that it had then. So nobody
-// who may only send programs can bring code in, whatever files they can write elsewhere; who can
-// write to a trusted folder is trusted.
+// Libraries are identified by content. A program asks for a hash, never for a path. The process
+// loads only a file that lay in a trusted folder when the process was started, with the bytes that
+// it had then. A user who may only send programs therefore can't bring in code, whatever files they
+// can write elsewhere. Users who can write to a trusted folder are trusted.
 //
 // Threads: immutable; safe from any thread.
 // Errors: the constructor throws kInvalid for a folder that can't be read or holds too much.
@@ -27,8 +27,8 @@ class TrustedFiles {
   // Reads all files below whose name ends in ".so".
   explicit TrustedFiles(const std::vector<std::filesystem::path>& folders);
 
-  // The bytes of the library of this content_hash(); none: there was no such file, or it
-  // has changed.
+  // Bytes of the library with this content_hash(). Empty if there was no such file, or if it has
+  // changed.
   std::optional<std::string> library(const std::string& hash) const;
   // Whether the file or folder lies below a trusted folder once all links are followed.
   bool holds(const std::filesystem::path& path) const;

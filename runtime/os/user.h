@@ -10,10 +10,10 @@
 
 namespace gangway {
 
-// "ada", where the system knows a plain name (runtime/base/plain_name.h) for the number; otherwise
+// "ada" if the system knows a plain name (runtime/base/plain_name.h) for the number, otherwise
 // "uid-1000".
 std::string user_name(uid_t user);
-// Of who runs this process. Looked up once.
+// Name of the user who runs this process. Looked up once.
 const std::string& own_user_name();
 
 }  // namespace gangway
