@@ -1,5 +1,5 @@
-// What an executor is told of a checkpoint that it writes from a shared segment, or reads into one:
-// which tensors lie where there, and the folder of the files.
+// Describes a checkpoint that an executor writes from a shared segment or reads into one: the
+// tensors with their places in the segment, and the folder of the files.
 //
 // Threads: values.
 #pragma once

@@ -156,7 +156,7 @@ struct Cancel {
 }
 
 struct Error {
-  # runtime/base/error.h, part by part. An unknown kind reads as a bug.
+  # The parts of runtime/base/error.h's Error. An unknown kind reads as a bug.
   kind @0 :UInt8;
   message @1 :Text;
   program @2 :Text;

@@ -1,4 +1,5 @@
-// HostTimeline: what devices of a host did last, as its executor told the controller.
+// HostTimeline: the last events of a host's devices, as its executor reported them to the
+// controller.
 //
 // Threads: a value.
 #pragma once

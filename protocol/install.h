@@ -1,5 +1,5 @@
-// What a host answers when a plan is installed on it: what its devices need, and what it offers to
-// its peers.
+// A host's answer when a plan is installed on it: the memory that its devices need, and its offers
+// to its peers.
 //
 // Threads: values.
 #pragma once
@@ -31,7 +31,7 @@ struct DeviceNeed {
 // How the peers of a host reach the memory in which it receives for a plan: for the kind of link
 // that joins them, and for nobody else, to read.
 struct LinkOffer {
-  uint32_t host = 0;  // Of the plan.
+  uint32_t host = 0;  // Index of the host in the plan.
   std::vector<std::byte> bytes;
 };
 
@@ -46,7 +46,7 @@ struct MoveRequest {
 // may not read all files that an executor can, nor take all that its host has for texts.
 struct PlanOwner {
   bool is_operator = true;
-  std::string name = {};  // As protocol/owner.h; empty: not known.
+  std::string name = {};  // Owner as in protocol/owner.h; empty: not known.
   friend bool operator==(const PlanOwner&, const PlanOwner&) = default;
 };
 
@@ -58,13 +58,13 @@ struct SourceText {
   std::string hash;  // As to_string(Hash128).
   friend bool operator==(const SourceText&, const SourceText&) = default;
 };
-inline constexpr size_t kTextsMax = 1024;          // Of a plan.
+inline constexpr size_t kTextsMax = 1024;          // Limit for one plan.
 inline constexpr size_t kTextPathBytesMax = 4096;  // As the system has it.
 
 struct Installed {
   std::vector<DeviceNeed> needs;
   std::vector<LinkOffer> offers;
-  std::vector<SourceText> texts;  // That the host has loaded for it.
+  std::vector<SourceText> texts;  // Texts that the host has loaded for the plan.
 };
 
 }  // namespace gangway

@@ -1,4 +1,5 @@
-// Which machine a process is on, to tell which processes can share memory.
+// Identifies the machine that a process is on, which decides whether two processes can share
+// memory.
 //
 // Threads: any.
 // Cost: reads two small files.

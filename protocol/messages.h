@@ -31,7 +31,7 @@ inline constexpr size_t kInlineBytesMax = 16 << 10;
 // Positions of sources are smaller.
 inline constexpr uint64_t kSourcePositionMax = uint64_t{1} << 62;
 
-// What a session's state names mean: two plans of one scope share the states of equal name.
+// Namespace of state names: two plans of one scope share the states of equal name.
 struct StateScope {
   uint64_t id = 0;
   friend auto operator<=>(const StateScope&, const StateScope&) = default;
@@ -59,7 +59,7 @@ struct ArgumentFrame {
   bool operator==(const ArgumentFrame&) const = default;
 };
 
-// What a client asks for.
+// A client's request for a run.
 struct RunFrame {
   PlanId plan;
   RunId run;
@@ -98,12 +98,12 @@ struct GrantFrame {
   bool operator==(const GrantFrame&) const = default;
 };
 
-// What a host's devices have ended, and how long they were busy with it.
+// Progress of a host's devices in a run, and how long they were busy with it.
 struct SectionTime {
   RunId run;
   uint32_t slice = 0;
   uint32_t position_end = 0;  // All before this one have ended on all devices of the host.
-  int64_t busy_ns = 0;        // Of the device that took longest, since the last report of the run.
+  int64_t busy_ns = 0;        // Of the busiest device, since the last report of the run.
   bool operator==(const SectionTime&) const = default;
 };
 struct ProgressFrame {
@@ -192,7 +192,7 @@ struct WarningFrame {
   bool operator==(const WarningFrame&) const = default;
 };
 
-// Of slices and executables, by the calls that made them.
+// Releases slices and executables, named by the calls that created them.
 struct ReleaseFrame {
   std::vector<uint64_t> calls;
   bool operator==(const ReleaseFrame&) const = default;

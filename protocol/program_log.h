@@ -1,4 +1,4 @@
-// What is logged of a program: lines of its client's, and what its controller knows of it.
+// The log of a program: lines that its client sends, and lines that the controller adds.
 //
 // The controller keeps the newest lines of each program, and of those that have ended for a while.
 // Lines are numbered from 1, dropped ones too: where numbers are missing, lines were dropped.

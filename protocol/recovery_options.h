@@ -1,6 +1,6 @@
-// What a program asks for so that it can go on when a host is lost, or its controller is started
-// again: checkpoints of its states, which the cluster keeps, and the axes along which its meshes
-// may shrink.
+// Options with which a program can go on when a host is lost, or its controller is started again:
+// checkpoints of its states, which the cluster keeps, and the axes along which its meshes may
+// shrink.
 //
 // Threads: a value; pure functions.
 // Errors: require_recovery() throws kInvalid beyond the bounds below.

@@ -43,7 +43,7 @@ inline void write(capnp::List<wire::ReportedNumber>::Builder to, const Reported&
     to[i].setValue(numbers[i].value);
   }
 }
-// Of at most kReportedMax numbers, and one more where there are too many.
+// Reads at most kReportedMax numbers, and one more if there are too many.
 inline Reported read(capnp::List<wire::ReportedNumber>::Reader from) {
   Reported numbers;
   for (auto number : from) {

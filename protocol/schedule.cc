@@ -14,7 +14,7 @@ double value_of(const LinearSchedule& form, int64_t step) {
   return form.first + form.slope * static_cast<double>(step);
 }
 
-// As programs/optim/schedule.h computes it, bit for bit.
+// Computes the same bits as programs/optim/schedule.h.
 double value_of(const WarmupCosine& form, int64_t step) {
   const int64_t at = form.begin + step;
   if (at < form.warmup)

@@ -49,15 +49,15 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-inline constexpr size_t kScheduleValuesMax = size_t{1} << 16;  // Of a list.
+inline constexpr size_t kScheduleValuesMax = size_t{1} << 16;  // Limit on the values of a list.
 
 void require_schedule(const std::string& who, const Schedule& schedule);
-// Of a schedule that is as required.
+// Value in a step. The schedule must satisfy require_schedule().
 double value_at(const Schedule& schedule, int64_t step);
 
 // An input of a repeated program: one scalar after another, or the same bytes in every step.
 struct ScheduledInput {
-  uint32_t input = 0;  // Of the plan.
+  uint32_t input = 0;  // Index into the plan's inputs.
   std::variant<Schedule, std::vector<std::byte>> value;
 };
 

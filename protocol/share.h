@@ -1,4 +1,4 @@
-// Share: what a program asks for where it shares devices with others.
+// Share: a program's claim on devices that it shares with other programs.
 //
 // Threads: a value.
 // Errors: require_share() throws kInvalid, naming `who`.

@@ -1,5 +1,5 @@
-// SliceShape: what a client asks for when it allocates a slice, as clients check it first and the
-// controller, which trusts none, again.
+// SliceShape: a client's request for a slice. Clients check it first; the controller, which trusts
+// no client, checks it again.
 //
 // Threads: a value.
 // Errors: require_possible() throws kInvalid with the numbers.

@@ -10,8 +10,8 @@
 namespace gangway {
 
 inline constexpr size_t kTextBytesMax = 4096;
-inline constexpr size_t kContextLinesMax = 16;  // Of one error.
-inline constexpr size_t kQuotedBytesMax = 256;  // Of a name, as messages quote it.
+inline constexpr size_t kContextLinesMax = 16;  // Lines of one error.
+inline constexpr size_t kQuotedBytesMax = 256;  // Bytes of a name that a message quotes.
 // Of a program's name. It is longer than a name that was cut to kQuotedBytesMax, with the words
 // that say so and a number behind it.
 inline constexpr size_t kProgramNameBytesMax = 512;

@@ -13,7 +13,7 @@
 
 namespace gangway {
 
-// Of a host, whose devices have two rows each.
+// Rows of one host, whose devices have two rows each.
 inline constexpr size_t kTimelineRowsMax = 4096;
 inline constexpr size_t kTimelineEventsMax = size_t{1} << 20;
 

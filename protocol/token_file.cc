@@ -74,7 +74,7 @@ void create_folder(const fs::path& file) {
     fail(file, cat("its folder can't be created: ", std::strerror(errno)));
 }
 
-// False: there is one already. Under its name it is whole from the beginning.
+// Returns false if the file exists. The file appears under its name only once it is whole.
 bool create_if_missing(const fs::path& file, const AccessToken& token) {
   create_folder(file);
   std::string name = file.string() + ".XXXXXX";
