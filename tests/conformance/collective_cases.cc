@@ -23,7 +23,7 @@ void store(std::byte* at, double value) {
   std::memcpy(at, &stored, sizeof(T));
 }
 
-// Row-major.
+// Coordinates of a row-major index.
 std::vector<int64_t> coordinates(const Dims& dims, int64_t at) {
   std::vector<int64_t> index(dims.size());
   for (size_t d = dims.size(); d-- > 0; at /= dims[d]) index[d] = at % dims[d];
@@ -84,7 +84,7 @@ void CollectiveCase::draw_cut(Rng& rng, int64_t elements_max) {
   to_dim_ = static_cast<int>(rng.below(static_cast<uint64_t>(rank)));
   const auto dim = static_cast<size_t>(dim_), to_dim = static_cast<size_t>(to_dim_);
   const int64_t rest = std::max<int64_t>(1, in_.elements() / std::max<int64_t>(1, in_.dims[dim]));
-  // Even, one row too few or too many for it, fewer than members, none, and large.
+  // Sizes that are even, one row less or more than even, fewer than members, zero, and large.
   const int64_t sizes[] = {n, 3 * n, 3 * n - 1, 2 * n + 1, n / 2, 0, elements_max / rest};
   in_.dims[dim] = sizes[rng.below(7)];
   if (kind_ == CollectiveKind::kAllGather) in_.dims[dim] = ceil_div(in_.dims[dim], n);
@@ -166,7 +166,7 @@ CollectiveCase::Data CollectiveCase::data(uint32_t rank) const {
     if (in_.dtype == DType::kBool) {
       *at = static_cast<std::byte>(bits * 2'654'435'761u >> 17 & 1);
     } else {
-      // Of a float, a number that is not NaN.
+      // These bits are no NaN in a float.
       const uint64_t value = bits & (in_.dtype == DType::kBF16 ? 0x3fff : 0x3fff'ffff);
       std::memcpy(at, &value, static_cast<size_t>(size));
     }

@@ -13,8 +13,8 @@
 namespace gangway {
 namespace {
 
-// What member `rank` contributes: sums of these round, so that the order of the members shows in
-// the bits.
+// The contribution of member `rank`. Sums of these values round, so that the order of members shows
+// in the bits.
 std::vector<float> contribution(uint32_t rank, size_t n) {
   Rng rng(17, rank);
   std::vector<float> values(n);
@@ -23,7 +23,7 @@ std::vector<float> contribution(uint32_t rank, size_t n) {
   return values;
 }
 
-// Of members [first, first + size), in the tree of collectives/hosts/rank_tree.h.
+// Sum of members [first, first + size), in the tree of collectives/hosts/rank_tree.h.
 std::vector<float> sum_in_tree(uint32_t first, uint32_t size, size_t n) {
   if (size == 1) return contribution(first, n);
   const uint32_t left = std::bit_floor(size - 1);
@@ -68,7 +68,7 @@ bool agrees(CollectiveMember& member, const void* data, size_t bytes) {
 TEST_P(CollectiveSuite, SumsHaveTheSameBitsOnEveryMemberAndThoseOfTheTreeOverMembers) {
   const bool in_order = GetParam().in_tree_order;
   for (uint32_t size : {1u, 2u, 3u, 4u, 7u}) {
-    if (size > 4 && !in_order) continue;  // The order of seven is not a library's to show.
+    if (size > 4 && !in_order) continue;  // A library's order of seven is not known.
     for (size_t n : {size_t{0}, size_t{1}, size_t{5}, GetParam().elements_max}) {
       EXPECT_TRUE(GetParam().run(size, static_cast<int64_t>(n) * 4 + 64,
                                  [=](CollectiveMember& member) {
@@ -110,7 +110,7 @@ TEST_P(CollectiveSuite, APoisonedMemberTakesPartAndEveryoneLearnsIt) {
       if (sum(member, values, member.rank == bad)) return false;
       WordRange words;
       if (member.exchange(1, member.rank == bad, words)) return false;
-      // What follows is clean again.
+      // The next collective is clean again.
       std::vector<float> next(n, 1);
       if (!sum(member, next) || next[n - 1] != 4) return false;
     }
@@ -118,7 +118,7 @@ TEST_P(CollectiveSuite, APoisonedMemberTakesPartAndEveryoneLearnsIt) {
   }));
 }
 
-// Whole numbers, whose sums every type holds: what comes is the same for every order.
+// Whole numbers whose sums every type holds, so that every order gives the same result.
 double value_of(uint64_t seed, size_t round, size_t tensor, uint32_t rank, size_t i) {
   Rng rng(seed + round * 1009 + tensor * 101, rank * 65'537 + i);
   return static_cast<double>(rng.below(17)) - 8;
@@ -175,7 +175,7 @@ struct RandomRound {
   const size_t round;
   const uint32_t size;
   Reduction reduction = Reduction::kSum;
-  uint32_t poisoned = 0;  // `size`: nobody.
+  uint32_t poisoned = 0;  // `size`: no member.
   std::vector<std::pair<DType, size_t>> tensors;
 };
 
@@ -220,7 +220,7 @@ constexpr CollectiveKind kMoves[] = {CollectiveKind::kAllGather, CollectiveKind:
                                      CollectiveKind::kAllToAll,  CollectiveKind::kRaggedAllToAll,
                                      CollectiveKind::kPermute,   CollectiveKind::kBroadcast};
 
-// Cases that all members draw alike.
+// Draws the same cases on all members.
 std::vector<CollectiveCase> draw_cases(const CollectiveMaker& maker, CollectiveKind kind,
                                        uint32_t size, size_t count) {
   Rng rng(gangway::tests::test_seed(), static_cast<uint64_t>(kind) * 64 + size);
@@ -301,7 +301,7 @@ TEST_P(CollectiveSuite, EveryKindGivesEachMemberWhatItsDescriptionSays) {
   }
 }
 
-// Each member is the root once, also where the others are its host's and where they are not.
+// Each member is the root once, so that the others are on its host or on other hosts.
 TEST_P(CollectiveSuite, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
   if (!GetParam().kinds.has(CollectiveKind::kBroadcast)) GTEST_SKIP() << "it has no broadcast";
   const int64_t elements_max =
@@ -320,7 +320,7 @@ TEST_P(CollectiveSuite, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
   }
 }
 
-// Members that wait for room are woken, in the first collective and in those behind it.
+// Members that wait for room are woken, in the first collective and in later ones.
 TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
   if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
   constexpr uint32_t kSize = 3;
@@ -337,7 +337,7 @@ TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
   }));
 }
 
-// Of parts [outer, 4, inner], two rows of the first.
+// Keeps two rows of the first of the parts [outer, 4, inner].
 TEST_P(CollectiveSuite, AGatherThatDropsMostPartsNeedsNoMoreThanItSays) {
   if (!GetParam().kinds.has(CollectiveKind::kAllGather)) GTEST_SKIP() << "it has no all-gather";
   constexpr size_t kInner = 100;
@@ -410,7 +410,7 @@ TEST_P(CollectiveSuite, EveryKindTellsAllMembersOfAPoisonedOneAndTheNextIsClean)
     for (uint32_t bad = 0; bad < kSize; ++bad) {
       for (const CollectiveCase& one : cases) {
         CollectiveCase::Data data = one.data(member.rank);
-        // Whoever is poisoned may hold anything.
+        // A poisoned member may hold anything.
         if (member.rank == bad) std::ranges::fill(data.sizes, 0x7fff'ffff);
         if (member.run(one.call(data), member.rank == bad)) return false;
       }

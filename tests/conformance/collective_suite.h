@@ -1,8 +1,9 @@
-// What every collective must do (executor/collectives/collective.h): each kind what its description
-// says, the same bits on all members, poison that reaches everyone, exchanges, many in a row.
+// Conformance suite of collectives (executor/collectives/collective.h): the specified results of
+// each kind, equal bits on all members, poison that reaches all members, exchanges, many
+// collectives in a row.
 //
-// An implementation says how to run a body on each member of a group; see
-// group_collective_test.cc and tests/cuda/cuda_collective_test.cc. Bodies know host memory only.
+// An implementation provides a function that runs a body on each member of a group; see
+// group_collective_test.cc and tests/cuda/cuda_collective_test.cc. Bodies use host memory only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,14 +22,14 @@ struct WordRange {
   uint64_t least = 0, most = 0;
 };
 
-// What a member's body uses; calls return when the collective is done.
+// The functions that a member's body uses. Calls return when the collective is done.
 struct CollectiveMember {
   uint32_t rank = 0, size = 0;
-  // Of tensors in host memory. False: a member was poisoned.
+  // Runs a collective on tensors in host memory. Returns false if a member was poisoned.
   std::function<bool(const CollectiveCall&, bool poisoned)> run;
-  // Of all members' words. False: a member was poisoned.
+  // Exchanges words; gets the range of all members' words. Returns false if a member was poisoned.
   std::function<bool(uint64_t word, bool poisoned, WordRange& words)> exchange;
-  // Of what was done last: why this member's own part failed.
+  // Error of this member's own part of the last collective.
   std::function<std::shared_ptr<const Error>()> failure;
 };
 
@@ -40,12 +41,12 @@ struct CollectiveMaker {
   // of them.
   std::function<bool(uint32_t size, int64_t bytes_max, const MemberBody& body)> run;
   CollectiveKinds kinds = CollectiveKinds::all();
-  bool in_tree_order = true;  // rank_tree.h's over all members; else a library orders its sums.
-  bool scatters_as_it_reduces = true;  // With the same bits.
+  bool in_tree_order = true;           // Sums follow rank_tree.h; else a library's order.
+  bool scatters_as_it_reduces = true;  // With equal bits.
   size_t elements_max = 100'003;
   size_t rounds = 300;
-  size_t cases = 12;  // Of each kind.
-  // Why it can't be had here; none: it always can.
+  size_t cases = 12;  // Number of cases of each kind.
+  // Why the implementation is missing on this machine, or empty; null if it is always available.
   std::function<std::string()> why_missing = nullptr;
 };
 

@@ -1,8 +1,8 @@
-// Each collective between processes of one machine, beside OpenMPI's in the same run.
+// Measures each collective between processes of one machine, and OpenMPI's in the same run.
 //
-// Why: a partitioned step is products and collectives; on one machine the latter should cost what
-// the memory does. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where `bytes` are those
-// of the whole tensor (a gather's result, otherwise an operand), in f32. Read
+// Why: a partitioned step is products and collectives; on one machine the collectives should cost
+// as much as their memory traffic. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where
+// `bytes` are those of the whole tensor (a gather's result, otherwise an operand), in f32. Read
 //   us             one collective, mean of a turn; with --table the median of five turns, which
 //                  alternate with OpenMPI's, since a turn in which a core was lent to somebody else
 //                  takes many times as long
@@ -14,8 +14,8 @@
 // times_memcpy at most 2 for the largest. 4 and 8 ranks have none: on fewer cores they wait for one
 // another's turn.
 //
-// All of ours tell every member, the root of a broadcast too, that all others have begun and
-// whether one is poisoned. A root of OpenMPI's only sends.
+// Gangway's collectives report to every member, the root of a broadcast too, that all others have
+// begun and whether one is poisoned. The root of OpenMPI's broadcast only sends.
 //
 //   collectives_bench --table [--benchmark_filter=...]    prints rows for docs/benchmarks.md
 #include <benchmark/benchmark.h>
@@ -52,7 +52,7 @@ struct Case {
   int64_t bytes;
 
   int64_t elements() const { return bytes / 4; }
-  // Enough for a mean, and seconds at most.
+  // Enough rounds for a mean, and at most seconds.
   int64_t rounds() const { return std::clamp<int64_t>((int64_t{256} << 20) / bytes, 10, 5000); }
 };
 
@@ -63,8 +63,8 @@ constexpr int kTableTurns = 5;
   _exit(1);
 }
 
-// The ranks above 0, a process each. None outlives this one, which ends when one of them fails:
-// else rank 0 would wait for it for ever.
+// The ranks above 0, a process each. None outlives this process, which ends when one of them fails;
+// otherwise rank 0 would wait for the failed rank for ever.
 class OtherRanks {
  public:
   void start(const std::function<void()>& body) {
@@ -75,7 +75,7 @@ class OtherRanks {
     body();
     _exit(0);
   }
-  // Once all have started.
+  // Watches the ranks' processes. Call it after all have started.
   void watch() {
     watcher_ = Thread("ranks", [count = count_] {
       for (uint32_t ended = 0; ended < count; ++ended) {
@@ -93,7 +93,7 @@ class OtherRanks {
   Thread watcher_;
 };
 
-// One rank's tensors and its membership; each in a process of its own, but for the set-up.
+// One rank's tensors and its membership. Each member runs in a process of its own after the set-up.
 class Member {
  public:
   Member(const Case& of, GroupHarness& group, uint32_t rank)
@@ -161,7 +161,7 @@ double now_us() {
   return std::chrono::duration<double, std::micro>(since).count();
 }
 
-// The mean of a collective by OpenMPI, or 0 where it is not installed.
+// The mean time of a collective by OpenMPI, or 0 if it is not installed.
 double openmpi_us(const Case& of) {
   const std::string peer = tests::build_folder() + "/tests/conformance/openmpi_peer";
   if (!std::filesystem::exists(peer)) return 0;
@@ -174,7 +174,7 @@ double openmpi_us(const Case& of) {
   return pclose(pipe) == 0 && has_line ? std::strtod(text, nullptr) : 0;
 }
 
-// Of one turn.
+// Times of one turn.
 struct Times {
   double collect_us = 0, copy_us = 0, openmpi_us = 0;
 };

@@ -1,4 +1,4 @@
-// What every device must do (executor/devices/device.h): order, events, errors, copies, memory
+// Conformance suite of devices (executor/devices/device.h): order, events, errors, copies, memory
 // accounting.
 //
 // An implementation instantiates the suite with a maker; see devices_test.cc.
@@ -22,7 +22,7 @@ struct DeviceMaker {
   std::string name;
   std::function<std::unique_ptr<Reactor>()> reactor;
   std::function<std::unique_ptr<Device>(Reactor&, int64_t memory_bytes)> device;
-  // Why there is no such device here; none: there always is.
+  // Why this machine has no such device, or empty; null if every machine has one.
   std::function<std::string()> why_missing = nullptr;
 };
 
@@ -34,13 +34,13 @@ class DeviceSuite : public testing::TestWithParam<DeviceMaker> {
     if (device == nullptr) GTEST_SKIP() << GetParam().why_missing();
   }
 
-  // In one lane.
+  // Enqueues in one lane.
   template <class Body>
   void enqueue(Body body) {
     enqueue_task(*device, std::move(body), [](const std::shared_ptr<const Error>&) {},
                  {.lane = &lane});
   }
-  // Runs the reactor until the device has done what was enqueued in the lane before.
+  // Runs the reactor until the device has done all that was enqueued in the lane before.
   void drain() { drain(&lane); }
   void drain(Lane* in) {
     auto done = std::make_shared<std::atomic<bool>>(false);

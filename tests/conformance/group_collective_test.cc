@@ -1,5 +1,5 @@
-// GroupCollective over groups of many shapes, one thread that advances members in an order drawn
-// from a seed; and the conformance suite over threads and over processes.
+// Tests GroupCollective over groups of many shapes, with one thread that advances members in an
+// order drawn from a seed; and runs the conformance suite over threads and over processes.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +24,8 @@
 namespace gangway {
 namespace {
 
-// The host of each member of `size`, `count` members to a host in turn, the last perhaps fewer.
+// The host of each of `size` members: `count` consecutive members share a host; the last host may
+// have fewer.
 std::vector<uint32_t> in_blocks(uint32_t size, uint32_t count) {
   std::vector<uint32_t> hosts;
   for (uint32_t r = 0; r < size; ++r) hosts.push_back(r / count);
@@ -43,7 +44,7 @@ std::unique_ptr<HostLink> shared_link(uint32_t devices) {
 
 struct Spread {
   std::vector<uint32_t> host_of;
-  // Of each member's turns, so that their timing differs.
+  // Seed of each member's delays, so that their timing differs.
   uint64_t seed = 0;
 };
 
@@ -98,7 +99,7 @@ bool run_threads(const Spread& spread, int64_t bytes_max, const MemberBody& body
   return good;
 }
 
-// A process for each host.
+// Runs the body with a process for each host.
 bool run_processes(const Spread& spread, int64_t bytes_max, const MemberBody& body) {
   GroupHarness group = make_group(spread, bytes_max);
   std::vector<pid_t> children;
@@ -170,10 +171,10 @@ struct Operation {
   bool exchange = false;
   Reduction reduction = Reduction::kSum;
   std::vector<std::pair<DType, int64_t>> tensors;
-  uint32_t poisoned = 0;  // The group's size: nobody.
+  uint32_t poisoned = 0;  // The group's size: no member.
 };
 
-// What members hold, by rank and tensor.
+// The bytes of all members, by rank and tensor.
 using Values = std::vector<std::vector<std::vector<std::byte>>>;
 
 class Stepped {
@@ -193,12 +194,13 @@ class Stepped {
   GroupHarness& group() { return group_; }
   Rng& rng() { return rng_; }
   bool clean(size_t operation, uint32_t rank) const { return clean_[operation][rank]; }
-  // What all members got.
+  // The result, which all members share.
   const std::vector<std::vector<std::byte>>& result(size_t operation) const {
     return end_[operation][0];
   }
 
-  // All members do all operations, each as far ahead as it can, and again when it was rung.
+  // Advances all members through all operations: each as far ahead as it can, and again after it
+  // was rung.
   void run(const std::vector<Operation>& operations) {
     std::vector<size_t> next(size(), 0);
     std::vector<bool> begun(size(), false);
@@ -337,7 +339,7 @@ class Stepped {
   Rng rng_;
   RungMembers rung_;
   GroupHarness group_;
-  std::vector<Values> begin_, end_;  // By operation.
+  std::vector<Values> begin_, end_;  // Values by operation.
   std::vector<std::vector<bool>> clean_;
 };
 
@@ -399,7 +401,7 @@ TEST(GroupTest, ABucketOfManyPiecesIsReducedPieceByPiece) {
 TEST(GroupTest, BitsDoNotDependOnHowManyMembersAHostHasWhereBlocksAreAligned) {
   const Operation sum{.tensors = {{DType::kF32, 5000}, {DType::kBF16, 77}}, .poisoned = 16};
   for (const uint32_t on_a_host : {1u, 2u, 4u, 8u, 16u}) {
-    // Both draw the same values.
+    // Both groups draw the same values.
     Stepped spread({"spread", in_blocks(16, on_a_host)}, 3, kBytesMax);
     ASSERT_NO_FATAL_FAILURE(spread.run({sum}));
     Stepped alone({"alone", in_blocks(16, 16)}, 3, kBytesMax);
@@ -421,7 +423,7 @@ TEST(GroupTest, ABucketLargerThanThePlanSaidPoisonsAllMembers) {
 
 TEST(GroupTest, AnAlarmReachesEveryMemberOfEveryHostAndRingsIt) {
   const auto fabric = std::make_shared<SimFabric>();
-  std::vector<int> rung;  // By device of all hosts.
+  std::vector<int> rung;  // Counts by device of all hosts.
   GroupHarness group({.host_of = {0, 0, 1, 2, 2},
                       .alarms = true,
                       .bell_of = [](HostLink&, uint32_t, uint32_t) { return Bell{}; }},

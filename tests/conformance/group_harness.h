@@ -1,5 +1,5 @@
-// Groups of collectives for tests: members on several hosts of this process, joined as the devices
-// of a plan are.
+// Groups of collectives for tests: members on several hosts of this process, joined like the
+// devices of a plan.
 //
 // Threads: built on one; each member's collective on any one at a time.
 // Ownership: the group owns links, memory and collectives.
@@ -15,8 +15,8 @@
 
 namespace gangway {
 
-// Links between simulated hosts, and who was rung over them: a test that advances only members that
-// were, as their devices' threads do, sees a ring that is missing.
+// Links between simulated hosts that record which members were rung. A test that advances only
+// members that were rung, as their devices' threads do, detects a missing ring.
 class RungMembers {
  public:
   explicit RungMembers(size_t members) : is_rung_(members) {}
@@ -39,26 +39,26 @@ class RungMembers {
   }
 
   bool is_rung(uint32_t rank) const { return *is_rung_[rank]; }
-  // It looks now.
+  // The member looks at its bell now.
   void look(uint32_t rank) { *is_rung_[rank] = false; }
 
  private:
   struct OfLink {
     std::vector<Bell> bells;
-    std::vector<std::shared_ptr<bool>> rung;  // By device, as the bells.
+    std::vector<std::shared_ptr<bool>> rung;  // By device, like the bells.
   };
   const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
   std::map<const HostLink*, OfLink> of_link_;
   std::vector<std::shared_ptr<bool>> is_rung_;  // By rank.
 };
 
-// What a host did to others' memory.
+// Counts a host's writes to other hosts' memory.
 struct PeerWrites {
-  std::set<uint32_t> hosts;  // That it wrote to.
+  std::set<uint32_t> hosts;  // Hosts that it wrote to.
   uint64_t rings = 0;
 };
 
-// A host's memory that remembers what another did to it.
+// A host's memory that counts another host's writes to it.
 class CountedMemory final : public PeerMemory {
  public:
   CountedMemory(std::shared_ptr<PeerMemory> memory, PeerWrites& writes, uint32_t host)
@@ -91,23 +91,24 @@ class CountedMemory final : public PeerMemory {
 
 class GroupHarness {
  public:
-  // A host's members are not all of its devices: `index` of them is this one.
+  // Device of a host's member `index`: not all devices of a host are members.
   static uint32_t device_of(uint32_t index) { return 2 * index + 1; }
-  // `host_of`: the host of each member, by rank. `make_link`: for a host of so many devices.
+  // `host_of`: the host of each member, by rank. `make_link`: makes the link of a host of so many
+  // devices.
   using MakeLink = std::function<std::unique_ptr<HostLink>(uint32_t devices)>;
   struct Options {
     std::vector<uint32_t> host_of;
     int64_t bytes_max = 0;
     CollectiveKinds kinds{};
     bool alarms = false;
-    // Of member `rank`.
+    // Gives the bell of member `rank`.
     std::function<Bell(HostLink& link, uint32_t rank, uint32_t device)> bell_of;
-    bool counted = false;  // writes() is asked for; members then are of one thread.
+    bool counted = false;  // Counts writes(); all members then share a thread.
   };
   GroupHarness(const Options& options, const MakeLink& make_link);
 
   Collective& member(uint32_t rank) { return *members_[rank]; }
-  // What hands a member to whoever owns it.
+  // Moves a member out to a new owner.
   std::unique_ptr<Collective> take(uint32_t rank) { return std::move(members_[rank]); }
   HostLink& link(uint32_t host) { return *hosts_[host].link; }
   const PeerWrites& writes(uint32_t host) const { return hosts_[host].writes; }

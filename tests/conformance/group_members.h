@@ -1,6 +1,6 @@
-// What a body of the conformance suite uses of one member of a group.
+// Makes the functions that a body of the conformance suite uses from one member of a group.
 //
-// Threads: that of the member. Ownership: the collective outlives what is made of it.
+// Threads: that of the member. Ownership: the collective outlives the functions made from it.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace gangway {
 
-// `finish` advances what was begun until it is done, however the member waits meanwhile.
+// `finish` advances the begun collective until it is done, and decides how the member waits.
 inline CollectiveMember member_of(Collective& collective, std::function<void()> finish) {
   return {.rank = collective.rank(),
           .size = collective.size(),

@@ -47,7 +47,7 @@ class Stepped {
                 .counted = true},
                [this](uint32_t devices) { return rung_.link(devices); }) {}
 
-  // Every member does all of them.
+  // Advances every member through all operations.
   void run(const std::vector<Operation>& operations) {
     std::vector<Member> members(size_);
     size_t left = size_ * operations.size();
@@ -80,7 +80,7 @@ class Stepped {
 
   Rng& rng() { return rng_; }
   const GroupHarness& group() const { return group_; }
-  // By all members.
+  // Bytes that all members moved.
   uint64_t moved(LinkClass link) const {
     uint64_t bytes = 0;
     for (uint32_t r = 0; r < size_; ++r) bytes += group_.moved(r, link);
@@ -123,7 +123,7 @@ TEST_P(GroupMovesTest, EveryMemberGetsItsPartOfAnyKindInAnyOrder) {
   }
 }
 
-// Of one message and of several, one behind the other.
+// Broadcasts of one message and of several messages, one after another.
 TEST_P(GroupMovesTest, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
   const uint64_t seed = gangway::tests::test_seed();
   const auto size = static_cast<uint32_t>(GetParam().size());
@@ -161,7 +161,7 @@ TEST(GroupMoves, OfManyMessagesArriveWhole) {
   }
 }
 
-// Whoever waits for room is rung, in the first collective and in those behind it.
+// A member that waits for room is rung, in the first collective and in later ones.
 TEST(GroupMoves, OfManyMessagesInARowGoOnWhenTheyAreRung) {
   const uint64_t seed = gangway::tests::test_seed();
   for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 1)}) {
@@ -186,7 +186,8 @@ TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
       operations.push_back({CollectiveCase(rng, kMoves[o % 2 == 0 ? 0 : 5], size, 500)});
     Stepped group(in_blocks(size, 1), 1, bytes_of(operations), kinds);
     ASSERT_NO_FATAL_FAILURE(group.run(operations));
-    // Of the distances ahead, and of those from behind, which are told what was read.
+    // One host for each distance ahead, and one for each distance behind, which gets the count of
+    // reads.
     for (uint32_t host = 0; host < size; ++host)
       EXPECT_LE(group.group().writes(host).hosts.size(),
                 2 * static_cast<size_t>(std::bit_width(size - 1)));
@@ -206,14 +207,14 @@ TEST(GroupMoves, OfOneMessageEachWayRingTheOtherHostOnce) {
   }
 }
 
-// What two hosts of two members count for one collective: of the hosts, and between them.
+// Bytes of one collective over the links of hosts, and over those between hosts.
 struct Counted {
   uint64_t host, island;
   friend bool operator==(const Counted&, const Counted&) = default;
 };
 void PrintTo(const Counted& c, std::ostream* out) { *out << c.host << " and " << c.island; }
 
-// `rows`: of a ragged one, by sender and receiver.
+// `rows`: numbers of rows of a ragged collective, by sender and receiver.
 Counted counted(const Hosts& hosts, CollectiveCall call,
                 const std::vector<std::vector<int32_t>>& rows = {}) {
   const auto size = static_cast<uint32_t>(hosts.size());
@@ -255,13 +256,14 @@ TEST(GroupMoveBytes, CountEachCopyOfAnotherMembersBytesByTheLinkThatItGoesOver) 
   CollectiveCall call = call_of(CollectiveKind::kAllGather, tensor);
   call.cut = gather_cut(f32({n}), 0, 4 * n);
   EXPECT_EQ(counted(one, call), (Counted{4 * 3 * kB, 0}));
-  // Each reads its neighbour's, and writes what came of two members, half of it, to one other.
+  // Each member reads its neighbour's tensor, and writes half of the rows of two members to one
+  // member of the other host.
   EXPECT_EQ(counted(two, call), (Counted{4 * kB + 4 * kB, 2 * 2 * kB}));
 
   call = call_of(CollectiveKind::kReduceScatter, tensor);
   call.cut = scatter_cut(f32({n}), 0, 4);
   EXPECT_EQ(counted(one, call), (Counted{4 * 3 * kB / 4, 0}));
-  // Each lane reads half of its neighbour's tensor, and writes half of that one's part.
+  // Each lane reads half of its neighbour's tensor, and writes half of the neighbour's part.
   EXPECT_EQ(counted(two, call), (Counted{4 * kB / 2 + 4 * kB / 8, 2 * kB / 2}));
 
   call = call_of(CollectiveKind::kAllToAll, tensor);
@@ -293,10 +295,10 @@ TEST(GroupMoveBytes, CountRaggedRowsThatGoToOtherMembersAndTheirNumbers) {
   for (int32_t from = 0; from < 4; ++from) {
     for (int32_t to = 0; to < 4; ++to) rows[static_cast<size_t>(from)].push_back(from + to + 1);
   }
-  // Of 16 numbers and 64 rows those of the diagonal stay.
+  // The diagonal's 4 of 16 numbers and 16 of 64 rows stay with their members.
   EXPECT_EQ(counted(in_blocks(4, 4), call, rows), (Counted{12 * 4 + 48 * kRow, 0}));
-  // 16 of these 48 rows go to a neighbour and 32 to the other host, where half of each are written
-  // by the neighbour of whom they are for; of single numbers the first writes all.
+  // 16 of these 48 rows go to a neighbour and 32 to the other host, where the receiver's neighbour
+  // writes half of them; the first member writes all single numbers.
   EXPECT_EQ(counted(in_blocks(4, 2), call, rows),
             (Counted{(4 + 4) * 4 + (16 + 32 / 2) * kRow, 8 * 4 + 32 * kRow}));
 }

@@ -1,9 +1,9 @@
-// One collective of OpenMPI, many times: what collectives_bench measures itself beside.
+// Runs one collective of OpenMPI many times, for comparison in collectives_bench.
 //
 //   mpirun -n 2 openmpi_peer all_gather 1048576 100
 //
 // prints the mean in microseconds until all ranks are done. Bytes are those of the whole tensor, as
-// there.
+// in collectives_bench.
 #include <mpi.h>
 
 #include <cstdio>

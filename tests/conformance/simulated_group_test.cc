@@ -1,5 +1,5 @@
-// The conformance suite between simulated hosts: a fiber for each member on one reactor, whose
-// order and delays a seed decides, and links that are calls (executor/links/sim_link.h).
+// The conformance suite between simulated hosts: a fiber for each member on one reactor, in an
+// order and with delays drawn from a seed, and links that are calls (executor/links/sim_link.h).
 #include <deque>
 #include <map>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace gangway {
 namespace {
 
-// How a member's fiber waits: until it was rung since it looked last.
+// The bell of a member's fiber, which waits until it was rung since it last looked.
 class FiberBell {
  public:
   FiberBell() : bell_{.function = std::make_shared<std::function<void()>>([this] { ring(); })} {}

@@ -1,5 +1,5 @@
-// Checkpoints that a cluster of real processes keeps: what a writer leaves that is killed in the
-// middle.
+// Checkpoints that a cluster of real processes keeps: a writer that is killed in the middle leaves
+// nothing that harms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ Program training(int64_t columns) {
   return b.build();
 }
 
-// One that is being written, or that somebody has left so.
+// Whether the folder has a checkpoint that is being written or was left unfinished.
 bool has_partial(const std::filesystem::path& folder) {
   std::error_code gone;
   for (std::filesystem::directory_iterator at(folder, gone), end; at != end; at.increment(gone)) {
@@ -66,7 +66,7 @@ class CheckpointsTest : public testing::Test {
                    {.name = name, .token_file = token_, .on_warning = [](const std::string&) {}});
   }
 
-  // With a token of this file, or the controller's own.
+  // Runs `gangway checkpoint` with the token of this file, or with the controller's own token.
   tool_test::Ended checkpoint(std::vector<std::string> arguments,
                               const std::string& token = {}) const {
     arguments.insert(arguments.begin(), {tests::gangway_tool(), "checkpoint"});
@@ -155,7 +155,7 @@ TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOther
     EXPECT_EQ(refused.status, 2);
     EXPECT_THAT(refused.text, testing::HasSubstr("the program \"small\" of "));
     EXPECT_FALSE(CheckpointDir(folder).steps().empty());
-    // Another owner is not told whether it runs.
+    // Another owner does not see whether the program runs.
     const std::string bob = (temp_.path() / "bob").string();
     EXPECT_TRUE(start({"token", "add", "bob", "--out", bob}, executor_said_).wait().ok());
     EXPECT_THAT(checkpoint({"ls", root}, bob).text, testing::ContainsRegex("small +1 +2 .* -\n"));
@@ -166,7 +166,7 @@ TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOther
     trainer.close();
   }
   EXPECT_THAT(checkpoint({"ls", root}).text, testing::ContainsRegex("small +1 +2 .* ended\n"));
-  // What is no program's folder stays, with all that is named beside it.
+  // If one of the named folders is no program's folder, none is removed.
   EXPECT_EQ(checkpoint({"rm", folder, root}).status, 2);
   const tool_test::Ended removed = checkpoint({"rm", folder});
   EXPECT_EQ(removed.status, 0) << removed.text;
@@ -183,7 +183,7 @@ TEST_F(CheckpointsTest, ADamagedOneIsRemovedAndSoIsWhatAnInterruptedRemovalLeft)
     const Executable step = slice.compile(training(16));
     slice.keep_checkpoints({.every = 2, .keep = 2});
     train(step, 2);
-    // The last that its writer does.
+    // The link is the last thing that the writer makes.
     ASSERT_TRUE(eventually([&] { return fs::is_symlink(fs::path(folder) / "latest"); }));
     trainer.close();
   }

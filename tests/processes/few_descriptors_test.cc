@@ -1,4 +1,4 @@
-// A controller that runs out of file descriptors says so once, with the limit, and goes on.
+// A controller that runs out of file descriptors logs this once, with the limit, and goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ using testing::HasSubstr;
 
 class FewDescriptorsTest : public testing::Test {
  protected:
-  // A controller whose shell has called ulimit so.
+  // Starts a controller in a shell that has set these limits with ulimit.
   ChildProcess start(const std::string& limits, const std::string& listen = "127.0.0.1:0") const {
     return ChildProcess({.arguments = {"/bin/sh", "-c",
                                        cat(limits, "; exec ", tests::gangway_tool(),

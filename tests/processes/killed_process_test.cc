@@ -16,7 +16,7 @@
 namespace gangway {
 namespace {
 
-// A process that runs `body`, says so through a pipe, and waits to be killed.
+// Forks a process that runs `body`, reports that through a pipe, and waits to be killed.
 template <class Body>
 pid_t fork_until_ready(const Body& body) {
   int ready[2];
@@ -85,7 +85,7 @@ TEST_P(KilledLauncherTest, GangwayTrainLeavesNoProcessFileOrMemory) {
                       .output_file = log.path()});
   ASSERT_TRUE(eventually([&] { return children_of(train.pid()).size() == 3; })) << log.text();
   expect_nothing_left(train.pid(), GetParam(), temp.path());
-  EXPECT_EQ(train.wait().ok(), GetParam() == SIGINT) << log.text();  // It stops as it was told to.
+  EXPECT_EQ(train.wait().ok(), GetParam() == SIGINT) << log.text();  // SIGINT stops it well.
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, KilledLauncherTest, testing::Values(SIGKILL, SIGINT),
@@ -114,7 +114,7 @@ TEST(KilledClientTest, WhatItHeldIsFreeForTheNext) {
   const auto hold_most = [&address] {
     const Client client = connect(address);
     std::optional<Executable> held;
-    EXPECT_TRUE(eventually([&] {  // Until the executor is there, or the one before has let go.
+    EXPECT_TRUE(eventually([&] {  // Until devices are free.
       try {
         const Slice slice = client.allocate({.devices = 2});
         held = slice.compile(with_state(slice.mesh({{"data", 2}}), kMemory / 4 * 3));

@@ -22,8 +22,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Ends those of this process to a port of this machine, as a network does that lets them go: how
-// many there were.
+// Ends this process's connections to a port of this machine, as a network that drops them would.
+// Returns their number.
 int end_connections_to(const std::string& address) {
   const int port = std::stoi(address.substr(address.rfind(':') + 1));
   std::vector<int> sockets;
@@ -64,7 +64,7 @@ class LostConnectionTest : public testing::Test {
                       }});
   }
 
-  // Once the executor is there.
+  // Allocates a slice as soon as the executor has registered.
   Slice allocate() {
     std::optional<Slice> slice;
     EXPECT_TRUE(eventually([&] {

@@ -1,4 +1,4 @@
-// An executor that is killed: what used it fails, what survives goes on.
+// An executor is killed: programs that used it fail, others go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps every device busy, then adds over all of them: who is done waits for the others there.
+// Keeps every device busy, and then adds over all of them, where each device waits for the others.
 Program busy_sum(const Mesh& mesh, int64_t microseconds) {
   ProgramBuilder b("busy_sum", mesh);
   Value x = b.input("x", f32({12}), {{"data", shard(0)}});
@@ -22,7 +22,7 @@ Program busy_sum(const Mesh& mesh, int64_t microseconds) {
 
 const HostTensor kOnes = HostTensor::of<float>({12}, std::vector<float>(12, 1.0f));
 
-// The same, and every device gathers the rows of all others.
+// Keeps every device busy; then every device gathers the rows of all others.
 Program busy_gather(const Mesh& mesh, int64_t microseconds) {
   ProgramBuilder b("busy_gather", mesh);
   Value x = b.input("x", f32({12}), {{"data", shard(0)}});
@@ -30,7 +30,7 @@ Program busy_gather(const Mesh& mesh, int64_t microseconds) {
   return b.build();
 }
 
-// What the devices wait for one another in.
+// Parameter: the program in which the devices wait for one another.
 class LostHostMeetingTest
     : public testing::TestWithParam<Program (*)(const Mesh& mesh, int64_t microseconds)> {};
 
@@ -44,9 +44,9 @@ TEST_P(LostHostMeetingTest, RunsUnderWayFailWithinTwoSecondsAndAllSurvivorsRunOt
       if (is_executor(pid, "host-1")) killed = pid;
     }
     ASSERT_NE(killed, 0);
-    kill(killed, SIGSTOP);  // So the others wait for it where they meet.
+    kill(killed, SIGSTOP);  // The others wait for it in their collective.
     std::vector<gangway::Run> runs;
-    // One that took longer would be cancelled.
+    // The time limit cancels a run that takes longer.
     for (int i = 0; i < 4; ++i) runs.push_back(step.run({{"x", kOnes}}, {.time_limit_ms = 2000}));
     ASSERT_FALSE(runs[0].done());
     kill(killed, SIGKILL);

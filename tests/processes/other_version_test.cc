@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 const Version kOther{.protocol = kProtocolVersion + 1, .release = "9.9.9"};
 
-// What a controller of another version answers.
+// A controller of another version.
 class OtherController final : public wire::Controller::Server {
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return in_fiber("register", [context]() mutable {

@@ -1,5 +1,5 @@
-// What would pile up over weeks in the processes of a cluster: descriptors by kind, mapped segments
-// and threads, before and after many lives of clients.
+// Counts resources that would pile up over weeks in the processes of a cluster (descriptors by
+// kind, mapped segments and threads) before and after many lives of clients.
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
@@ -52,8 +52,8 @@ std::string text_of(const Piles& piles) {
   return text;
 }
 
-// Pools of threads begin one when all they have are busy, up to a few: how many they have depends
-// on what came at the same time. A thread of each life would be far more.
+// A pool starts a thread when all its threads are busy, up to a few: their number depends on how
+// many tasks came at the same time. A thread of each life would be far more.
 bool is_no_more(Piles now, Piles before) {
   constexpr size_t kPoolThreadsMax = 3;
   for (const char* threads : {"controller: threads", "executor: threads"}) {
@@ -93,9 +93,9 @@ class PilesTest : public testing::Test {
       for (int i = 0; i < 3; ++i) step.run({{"x", x}}).wait();
       EXPECT_EQ(slice.read_state("w").as<float>()[0], 3.0f);
     }
-    if (number % 2 == 0) client.close();  // Else it ends with its last handle.
+    if (number % 2 == 0) client.close();  // Otherwise its last handle ends it.
   }
-  // How many of them the controller still has.
+  // Number of these programs that the controller still has.
   static int64_t lives(const Client& onlooker) {
     return std::ranges::count_if(onlooker.status().programs, [](const ProgramStatus& program) {
       return program.name.starts_with("life-");
@@ -124,7 +124,7 @@ TEST_F(PilesTest, ProcessesHaveAsManyDescriptorsSegmentsAndThreadsAsBeforeManyCl
   const Client onlooker = connect("onlooker");
   for (int i = 0; i < kWarmUp; ++i) live(i);
   EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0; }));
-  // What ends behind the last client has ended once nothing changes for a while.
+  // Work that goes on after the last client has ended once nothing changes for a while.
   constexpr int kSameLooks = 50;
   Piles before;
   int same = 0;

@@ -1,4 +1,4 @@
-// Processes of a test, looked at as the system shows them: who is whose child, who is gone.
+// Reads from /proc which processes of a test run, and their parents.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace gangway {
 
-// Those that run; one that ended and was not reaped yet is none.
+// The running children; a child that has ended and was not reaped yet is not among them.
 inline std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -38,7 +38,8 @@ inline bool is_executor(pid_t pid, const std::string& name) {
   return line.find("executor") != line.npos && line.find(name) != line.npos;
 }
 
-// Looks until `wanted()`, every 2 ms, for ten seconds at most; what it said last.
+// Calls `wanted` every 2 ms until it returns true, for ten seconds at most. Returns its last
+// result.
 template <class Wanted>
 bool eventually(const Wanted& wanted) {
   const timespec tick{0, 2'000'000};

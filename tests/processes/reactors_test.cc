@@ -1,5 +1,5 @@
-// What takes long is done beside the event loops of processes, which say for how long they were
-// held up.
+// Long work is done outside the event loops of processes, which report for how long they were
+// blocked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ReactorsTest, ATextOfHundredsOfMegabytesHoldsUpNoProcess) {
-  setenv("GANGWAY_REACTOR_LIMIT_MS", "100", 1);  // A process that is held up for longer ends.
+  setenv("GANGWAY_REACTOR_LIMIT_MS", "100", 1);  // Ends a process that is blocked longer.
   const TempDir folder;
   const std::filesystem::path path = folder.path() / "text";
   std::ofstream(path) << "text";

@@ -1,4 +1,4 @@
-// A controller and an executor as users start and end them: in any order, again, by signals.
+// Users start and end a controller and an executor: in any order, repeatedly, by signals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ Repeat repeat(const Slice& slice) {
       kSteps, {{"lr", Schedule::linear(0.5, -1e-5)}, {"step", Schedule::linear(0, 1)}});
 }
 
-// The value that all steps lead to.
+// The loss and the states after all steps.
 struct Walked {
   double loss = 0;
   std::vector<std::byte> states;
@@ -68,7 +68,7 @@ class RestartTest : public testing::Test {
     return start({"controller", "--listen", listen, "--log-level", "info", "--state-dir", state_},
                  said);
   }
-  // Why a controller ends at once that is started with that folder.
+  // Starts a controller that ends at once because of its folder; returns its error.
   std::string refused(const std::string& listen) const {
     const AnonymousFile said("controller");
     ChildProcess controller = start_controller(listen, said);
@@ -79,7 +79,7 @@ class RestartTest : public testing::Test {
     return connect(address_, {.name = name, .on_warning = [](const std::string&) {}});
   }
 
-  // Once the executor is there.
+  // Runs a program as soon as the executor has registered.
   void run_once() const {
     const Client client = connect(address_);
     std::optional<float> sum;
@@ -105,7 +105,7 @@ class RestartTest : public testing::Test {
     return {loss, slice.read_state("w").bytes};
   }
 
-  // Up to where the next controller has something to go on from.
+  // Returns when the next controller has a checkpoint to go on from.
   void detach_a_trainer() const {
     const Client trainer = client("trainer");
     const Slice slice = trainer.allocate({.devices = 2});
@@ -122,7 +122,8 @@ class RestartTest : public testing::Test {
     })) << output_of(controller_said_);
     EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }));
   }
-  // What the next controller goes on from; not one that is being written beside it.
+  // Whether the program's record names a checkpoint, from which the next controller goes on. A
+  // checkpoint that is being written does not count.
   bool has_recorded_a_checkpoint() const {
     std::ifstream in(folder_.path() / "state" / "programs" / (own_user_name() + ".trainer"));
     const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -134,7 +135,7 @@ class RestartTest : public testing::Test {
       try {
         client = attach(address_, "trainer");
       } catch (const Error& error) {
-        // It is not there yet, or its steps do not go on yet.
+        // The controller is not there yet, or the program is not resumed yet.
         if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded)
           throw;
       }

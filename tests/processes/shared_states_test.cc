@@ -1,4 +1,5 @@
-// A program of one owner that follows another owner's, between processes as users start them.
+// A program of one owner follows the states of another owner's program, between processes as users
+// start them.
 #include "client/shared_states.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +39,7 @@ Program training() {
   return b.build();
 }
 
-// Has one of its states.
+// A program that has one of the trainer's states.
 Program evaluating() {
   ProgramBuilder b("evaluating", kMesh);
   const Value w = b.state("w", zeros(f32({kRows, kColumns})), {{"data", shard(0)}});
@@ -71,7 +72,7 @@ class SharedStatesTest : public testing::Test {
                          .output_file = output.path()});
   }
 
-  // The losses of a training, with somebody who follows it or without.
+  // The losses of a training, with or without a follower.
   std::vector<float> train(const Client& client, const std::function<void()>& on_shared,
                            const std::function<void()>& on_run) const {
     const Slice slice = client.allocate({.devices = 2, .wait_ms = 10'000});
@@ -117,7 +118,7 @@ TEST_F(SharedStatesTest, AnEvaluatorOfAnotherOwnerFollowsATrainerThatDoesNotNoti
   const Executable evaluate = slice.compile(evaluating());
   std::vector<Snapshot> snapshots;
   std::vector<float> sums;
-  // What has come is evaluated while the trainer goes on.
+  // Evaluates a snapshot that has come, while the trainer goes on.
   const auto evaluate_next = [&] {
     slice.load(snapshots[sums.size()]);
     sums.push_back(evaluate.run()["sum"].item<float>());
@@ -136,7 +137,7 @@ TEST_F(SharedStatesTest, AnEvaluatorOfAnotherOwnerFollowsATrainerThatDoesNotNoti
   while (sums.size() < snapshots.size()) evaluate_next();
   EXPECT_EQ(losses, alone);
 
-  // The same versions of a program that stops there.
+  // Compares with a program that stops at each of these versions.
   const Slice again = trainer.allocate({.devices = 2});
   const Executable step = again.compile(training());
   const Array x = again.from_host(input());

@@ -1,5 +1,5 @@
-// A program that leaves its device to another one and comes back, between processes as users start
-// them, by the tool.
+// The tool suspends and resumes a program that shares its device with another one, between
+// processes as users start them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

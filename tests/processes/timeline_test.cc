@@ -90,7 +90,7 @@ TEST_P(TimelineTest, ShowsEveryProcessAndTheRunsOfEveryDevice) {
   }
   EXPECT_EQ(devices, 4);
   EXPECT_THAT(processes, IsSupersetOf({"host-0", "host-1"}));
-  EXPECT_EQ(processes.size(), GetParam() ? 3u : 4u);  // In one process they share one reactor.
+  EXPECT_EQ(processes.size(), GetParam() ? 3u : 4u);  // In one process all share one reactor.
 }
 
 // 128 calls of 1 ms that pass a value to and fro between two hosts.
@@ -122,7 +122,7 @@ TEST_P(TimelineTest, ControlRunsAheadTheLastCallIsEnqueuedBeforeADeviceHasDoneTh
   // Between two calls lie a send and a receive.
   constexpr int64_t kTenth = 9 * 3, kLast = 127 * 3;
   std::vector<double> last_enqueued_us;
-  double tenth_done_us = 0;  // Of its last section.
+  double tenth_done_us = 0;  // The end of its last section.
   for (const auto& [row, spans] : read_rows(path)) {
     for (const auto& span : spans) {
       const double end_us = span.at("ts").get<double>() + span.at("dur").get<double>();

@@ -1,4 +1,5 @@
-// Tokens between processes as users start them: who shows none, or another one, is told what to do.
+// Tokens between processes as users start them: a process that shows no token, or a wrong one, gets
+// an error that says what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -20,7 +21,7 @@ using testing::HasSubstr;
 
 class TokenTest : public testing::Test {
  protected:
-  // `gangway ...` of a user whose token file is `token_`.
+  // Starts `gangway ...` as a user whose token file is `token_`.
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
     arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments),
@@ -83,7 +84,7 @@ TEST_F(TokenTest, ASecondOwnerUsesTheControllerUntilItsTokenIsRemoved) {
     ASSERT_EQ(programs.size(), 1u);
     EXPECT_EQ(programs[0].owner, "bob");
     EXPECT_EQ(programs[0].name, "bobs");
-    // Others' programs are as ones that are not there, but to who runs the controller.
+    // Only the user that runs the controller sees that another owner's program exists.
     const Client own = connect(address, {.name = "own", .token_file = token_});
     for (const char* name : {"own", "nothing"}) {
       const std::string asked = cat(own_user_name(), "/", name);

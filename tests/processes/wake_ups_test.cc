@@ -1,4 +1,5 @@
-// How many threads a call wakes, one after another: each wake-up takes longer than all the work.
+// Counts the threads that a call wakes, one after another: each wake-up takes longer than all the
+// work.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -36,9 +37,9 @@ Program add_one(const Mesh& mesh) {
   return b.build();
 }
 
-// The user's thread sends the run itself; the controller hears of it, the executor does it, the
-// controller hears of that, and the client's reactor, which tells the user's thread. That one may
-// spin meanwhile.
+// The user's thread sends the run itself. Five threads wake: the controller for the run, the
+// executor, the controller for the run's end, the client's reactor, and the user's thread unless it
+// spins meanwhile.
 TEST(WakeUpsTest, ABriefCallThatIsWaitedForWakesFiveThreadsAtMost) {
   constexpr int kRounds = 8, kCalls = 100;
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
@@ -53,7 +54,7 @@ TEST(WakeUpsTest, ABriefCallThatIsWaitedForWakesFiveThreadsAtMost) {
     }
     fewest = std::min(fewest, static_cast<double>(sleeps() - before) / kCalls);
   }
-  EXPECT_LE(fewest, 5.3);  // Some more for heartbeats, and for what is let go after the last call.
+  EXPECT_LE(fewest, 5.3);  // A few more for heartbeats, and for frees after the last call.
 }
 
 }  // namespace

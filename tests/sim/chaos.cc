@@ -14,15 +14,15 @@ namespace {
 constexpr int64_t kHostTimeoutMs = 4000;
 constexpr int64_t kHeartbeatMs = 400;
 constexpr int64_t kTimeLimitNs = 600'000 * kMillisecond;
-// Longer than a client is ever kept from coming back by what goes wrong.
+// Longer than any fault keeps a client from coming back.
 constexpr int64_t kLeaseMs = 10 * kHostTimeoutMs;
 
 using Clients = std::vector<std::unique_ptr<ChaosClient>>;
 
 using Faults = std::vector<FaultInjector::Happened>;
 
-// A failure is met within its time, and a fault of a host or link of the client's explains it;
-// nothing else is met.
+// A client gets a failure within its time, and a fault of one of its hosts or links must explain
+// the failure; it must get no other error.
 void look_at_error(const ChaosClient& client, const Faults& all,
                    std::vector<std::string>& problems) {
   const int64_t timeout_ns = kHostTimeoutMs * kMillisecond;
@@ -33,8 +33,8 @@ void look_at_error(const ChaosClient& client, const Faults& all,
       bound_ns += fault.for_ns;
   }
   const std::string text = client.error->what();
-  // A run past its time limit is told who does not answer. Those may wait for one at fault, also in
-  // another client's collective, which holds their devices.
+  // The error of a run past its time limit names the hosts that do not answer. They may wait for a
+  // host at fault, also in another client's collective that blocks their devices.
   const bool is_unanswered = text.find("has not answered") != std::string::npos;
   for (const auto& [fault, at_ns] : all) {
     if (!client.is_hit_by(fault) && !is_unanswered) continue;
@@ -66,7 +66,7 @@ void look_at_leaks(SimCluster& cluster, std::vector<std::string>& problems) {
   }
 }
 
-// An executor gives up when it refuses a frame: nothing but a fault may end one.
+// An executor gives up when it refuses a frame; nothing but a fault may end an executor.
 void look_at_executors(const SimCluster& cluster, const Faults& faults,
                        std::vector<std::string>& problems) {
   for (int host = 0; host < cluster.options().hosts; ++host) {
@@ -85,7 +85,7 @@ void look_at_executors(const SimCluster& cluster, const Faults& faults,
   }
 }
 
-// What is charged for turns is what they took.
+// Programs are charged for turns exactly the time that the turns took.
 void look_at_charges(const ChargeLog& log, std::vector<std::string>& problems) {
   for (const auto& [program, sums] : log.sums()) {
     if (sums.charged_ns == sums.took_ns) continue;
@@ -94,7 +94,7 @@ void look_at_charges(const ChargeLog& log, std::vector<std::string>& problems) {
   }
 }
 
-// Runs that lose a host stop on each device wherever it is.
+// Runs that lose a host stop on each device at whichever point it has reached.
 void look_at_order(const OrderLog& log, const Faults& faults, std::vector<std::string>& problems) {
   const bool is_cut = std::any_of(faults.begin(), faults.end(), [](const auto& happened) {
     return may_fail_runs(happened.fault, kHostTimeoutMs * kMillisecond);
@@ -129,7 +129,7 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
   SimClusterOptions drawn = draw_cluster(rng);
   constexpr const char* kPolicies[] = {"fair", "fifo", "priority"};
   drawn.policy = kPolicies[seed % 3];
-  // Less than what any stream carries in all, so acknowledgements must come.
+  // Less than any stream carries in all, so acknowledgements must come.
   drawn.frames = {.queued_bytes_max = 16 << 10, .planted = planted.frames};
   drawn.order_collectives = !planted.orders_collectives_by_lane;
   drawn.planted_in_controller = planted.controller;
@@ -147,7 +147,7 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
   Clients clients;
   WaitQueue ended;
   int living = count;
-  FiberGroup fibers(reactor);  // They end before the clients, also if this one is cancelled.
+  FiberGroup fibers(reactor);  // They end before the clients, also if this fiber is cancelled.
   for (int i = 0; i < count; ++i) {
     ChaosClient& client = *clients.emplace_back(
         std::make_unique<ChaosClient>(reactor, cluster, rng.fork(static_cast<uint64_t>(i)), i));

@@ -5,11 +5,11 @@
 namespace gangway {
 namespace {
 
-constexpr int kActions = 25;  // Of each client.
+constexpr int kActions = 25;  // Number of actions of each client.
 constexpr int64_t kTimeLimitMs = 1;
 
-// One call: x, whose sum over all devices is 1, is added to the state "count", which is told. What
-// the call before told is the same number, and is mixed in.
+// One call adds x, whose sum over all devices is 1, to the state "count", and outputs the state.
+// The output of the call before is the same number, and is mixed in.
 std::shared_ptr<const Function> counting(const std::string& name, const Mesh& mesh,
                                          int64_t microseconds, bool first) {
   Builder b(name, mesh);
@@ -23,7 +23,7 @@ std::shared_ptr<const Function> counting(const std::string& name, const Mesh& me
   return std::make_shared<Function>(b.build());
 }
 
-// One call: tells what it is given, times the sum of x.
+// One call outputs its input, times the sum of x.
 std::shared_ptr<const Function> passing(const std::string& name, const Mesh& mesh,
                                         int64_t microseconds) {
   Builder b(name, mesh);
@@ -33,7 +33,7 @@ std::shared_ptr<const Function> passing(const std::string& name, const Mesh& mes
   return std::make_shared<Function>(b.build());
 }
 
-// On one slice, or on two, with a transfer from the first to the second.
+// A program on one slice, or on two with a transfer from the first to the second.
 Program chaos_program(int64_t devices, const std::vector<int64_t>& microseconds, bool counts) {
   const Mesh mesh{{{"data", devices}}};
   ProgramBuilder b(counts ? "count" : "pass", mesh);
@@ -119,8 +119,8 @@ void ChaosClient::act(const Executable& program, const Slice& slice) {
   while (waits_for_each_ && !last_.empty()) wait_for_oldest();
 }
 
-// Its input is a tensor, an array that stays, or one that nobody else holds; with a time limit or
-// without.
+// Submits a run, with or without a time limit. Its input is a tensor, an array that stays, or an
+// array that nobody else holds.
 void ChaosClient::submit(const Executable& program, const Slice& slice) {
   const uint64_t draw = rng_.below(100);
   const Array given = draw < 25 ? slice.from_host(x_) : array_;
@@ -135,7 +135,7 @@ void ChaosClient::submit(const Executable& program, const Slice& slice) {
     last_.push_back(
         {program.run(arguments, {.time_limit_ms = is_limited ? kTimeLimitMs : 0}), runs});
   } catch (const Error& why) {
-    // It is told here of one that was cancelled, as it has not waited for any of its chain.
+    // The client learns here of a cancelled run, since it has not waited for any run of its chain.
     if (why.kind() != ErrorKind::kCancelled) throw;
     --runs;
     return;
@@ -148,8 +148,8 @@ void ChaosClient::cancel_last() {
   await_end(last_.back().run);
 }
 
-// Mostly it is told that a run has ended which is to stop before it goes on. What came of that is
-// looked at in the run's turn.
+// Mostly the client waits for the end of a run that it stopped before it goes on. It checks the
+// outcome in the run's turn.
 void ChaosClient::await_end(const Run& run) {
   if (rng_.chance(0.2)) return;
   try {
@@ -159,7 +159,7 @@ void ChaosClient::await_end(const Run& run) {
   }
 }
 
-// As when its process is killed: it does not come back within its lease.
+// Dies as if its process were killed: the client does not come back within its lease.
 void ChaosClient::die() {
   died_ = true;
   cluster_.cut_off_client(name());
@@ -179,7 +179,7 @@ void ChaosClient::wait_for_oldest() {
   }
 }
 
-// Behind all runs so far.
+// Reads the state after all runs so far.
 void ChaosClient::read_state(const Slice& slice) {
   while (!last_.empty()) wait_for_oldest();
   if (error) return;
@@ -195,7 +195,7 @@ void ChaosClient::expect_value(float got, int expected, const std::string& what)
   problems.push_back(cat(name(), ": ", what, ": expected ", expected, ", got ", got));
 }
 
-// All of its runs have ended, so none is counted against its credits.
+// All runs of the client have ended, so none may count against its credits.
 void ChaosClient::expect_no_runs_left() {
   if (error || died_) return;
   for (const ProgramCounts& program : cluster_.controller.controller().programs()) {

@@ -1,9 +1,10 @@
 // ChaosClient: one of the clients of chaos.h: it connects, compiles a program that counts, runs it,
-// cancels runs, reads its state, dies perhaps, and notes what must not be.
+// cancels runs, reads its state, may die, and notes violations.
 //
-// Each run of the program says a number that an undisturbed one would say too: either it adds one
-// to a state on each of its slices, and says how many runs committed; or, without states, so that
-// one run need not wait for the next, it passes a number of its own from slice to slice.
+// Each run of the program outputs a number that an undisturbed run would output too. Either it adds
+// one to a state on each of its slices, and outputs how many runs have committed; or it has no
+// states, so that runs need not wait for one another, and passes a number of its own from slice to
+// slice.
 //
 // Threads: live() in a fiber of the cluster's reactor.
 // Ownership: the cluster outlives it.
@@ -27,26 +28,26 @@ class ChaosClient {
   ChaosClient(Reactor& reactor, SimCluster& cluster, Rng rng, int number)
       : reactor_(reactor), cluster_(cluster), rng_(rng), number_(number) {}
 
-  // Before live(): it has one run at a time. Else its seed says whether it does.
+  // Makes the client have one run at a time; otherwise its seed decides. Call it before live().
   void wait_for_each() { waits_for_each_ = true; }
-  // From connecting to closing. Suspends.
+  // Lives from connecting to closing. Suspends.
   void live();
 
   std::string name() const { return SimCluster::client_name(number_); }
   int runs = 0, done = 0;
-  std::optional<Error> error;  // The first that was not of its own making.
+  std::optional<Error> error;  // The first error that the client did not cause itself.
   int64_t error_at_ns = 0;
   std::vector<std::string> problems;
 
   bool has_program() const { return !hosts_.empty(); }
-  // Whether something of the client's is where the fault happens.
+  // Whether the fault happens to this client, to the controller, or to a host of its program.
   bool is_hit_by(const Fault& fault) const;
 
  private:
-  // A run that the client has not looked at.
+  // A run whose result the client has not looked at.
   struct Open {
     Run run;
-    int number = 0;  // Of this run among all.
+    int number = 0;  // Number of this run among all runs of the client.
   };
 
   void work(const Client& client);
@@ -65,10 +66,10 @@ class ChaosClient {
   SimCluster& cluster_;
   Rng rng_;
   const int number_;
-  std::set<std::string> hosts_;  // Of its program; none: it has none yet.
+  std::set<std::string> hosts_;  // Hosts of its program; empty until it has one.
   int slices_ = 1;
-  bool counts_ = true;           // Its program counts.
-  bool waits_for_each_ = false;  // Run by run.
+  bool counts_ = true;           // Whether its program counts.
+  bool waits_for_each_ = false;  // Whether it waits for each run.
   bool died_ = false;
   HostTensor x_;
   Array array_;

@@ -1,5 +1,5 @@
-// What clients may do, while things go wrong, from a number of seeds (chaos.h); and bugs that are
-// planted one at a time, each of which some seed must find.
+// Plays clients under faults from a number of seeds (chaos.h); then plants bugs one at a time, each
+// of which some seed must find.
 #include "tests/sim/chaos.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
       ADD_FAILURE() << "seed " << seed << ", " << report.scene << problem;
     if (!report.problems.empty()) return;
   }
-  // Most runs must get through, or there is nothing to see.
+  // Most runs must get through, otherwise the test checks nothing.
   EXPECT_GT(done, runs / 5) << runs;
   EXPECT_LT(done, runs);
 }
@@ -43,7 +43,8 @@ TEST(ChaosTest, ASeedRepeatsExactly) {
   EXPECT_NE(chaos(seed).replay_hash, chaos(seed + 1).replay_hash);
 }
 
-// Some seed finds it, as a problem of this kind, which it does not have without the bug.
+// Expects that some seed has a problem of this kind with the bug, and does not have it without the
+// bug.
 void expect_found(const PlantedBugs& planted, const Matcher<const std::string&>& problem,
                   ChaosScene scene = ChaosScene::kAny) {
   constexpr int kSeeds = 300;
@@ -66,13 +67,13 @@ TEST(PlantedBugTest, CollectivesWhoseTicketsAreComparedWithinALaneOnly) {
 TEST(ChaosTest, WhatThisMachineLacksEndsTheTestAndIsNoFaultOfTheCluster) {
   std::vector<SharedSegment> segments;
   const Error error = error_of([&] {
-    while (true) segments.push_back(SharedSegment::create(size_t{1} << 46));  // Of addresses.
+    while (true) segments.push_back(SharedSegment::create(size_t{1} << 46));  // Too much.
   });
   EXPECT_EQ(error_of([&] { require_machine(error.what()); }).kind(), ErrorKind::kOverloaded);
   require_machine("put: no memory for input \"x\"");
 }
 
-// What stood in the frame that was left out is waited for without end, or missed later.
+// The content of the frame that was left out is awaited without end, or missed later.
 TEST(PlantedBugTest, FramesThatAreSentAgainFromOneTooLateWhereNobodySeesGaps) {
   expect_found(
       {.frames = {.resends_one_too_late = true, .ignores_gaps = true}},

@@ -1,5 +1,5 @@
-// Checkpoints that the cluster keeps, on virtual time: what lies in their files is one version of a
-// program that trains on, whatever happens to their writer.
+// Checkpoints that the cluster keeps, on virtual time: their files hold one version of a program
+// that trains on, whatever happens to their writer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ std::vector<float> values_of(const TensorFiles& files, const std::string& name) 
   return values;
 }
 
-// What is wrong with the files of this version; empty: nothing.
+// The first defect in the files of this version; empty if there is none.
 std::string wrong_files(const std::filesystem::path& folder, int64_t version) {
   const TensorFiles files = TensorFiles::open(folder);
   if (files.metadata().at("version") != std::to_string(version)) return "another version";

@@ -32,7 +32,7 @@ Program count_up(const Mesh& mesh) {
 
 HostTensor ones() { return HostTensor::of<float>({16, 8}, std::vector<float>(128, 1.0f)); }
 
-// How often the controller has written to this host.
+// Number of writes of the controller to this host.
 uint64_t writes_to(SimCluster& cluster, const std::string& host) {
   return cluster.controller.controller()
       .metrics()
@@ -40,7 +40,7 @@ uint64_t writes_to(SimCluster& cluster, const std::string& host) {
       .value();
 }
 
-// Five steps; the trace of them, and how long they took in virtual time.
+// Trains five steps; returns the hash of their trace, and their duration in virtual time.
 std::pair<Hash128, int64_t> train(uint64_t seed) {
   auto reactor = Reactor::make_simulated({.seed = seed});
   Tracer tracer(reactor->clock(), "simulation");
@@ -85,8 +85,8 @@ TEST(SimClusterTest, TheMetricsSayWhatARunMovedOverEachClassOfLink) {
   with_client(*reactor, {}, [&](SimCluster&, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     const Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
-    step.run({{"x", slice.from_host(ones())}}).wait();  // Put; by itself it would go with the run.
-    // Hosts tell with their heartbeats, one a second.
+    step.run({{"x", slice.from_host(ones())}}).wait();  // Inline it would go with the run.
+    // Hosts report their counts with their heartbeats, one a second.
     WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
     // Each device takes 128 B of x from the client. In the all-reduce the host's first device reads
     // 32 B of the second, sends as much to the other host, and the second reads the result.
@@ -206,7 +206,7 @@ TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
     Array sum = step.run({{"x", ones()}})["sum"];
     cluster.network.partition("client", "controller");
     internal::Session& session = sum.impl()->client->session();
-    for (uint64_t i = 1; i <= 40; ++i) {  // Of a megabyte each.
+    for (uint64_t i = 1; i <= 40; ++i) {  // A megabyte each.
       const std::vector<uint64_t> positions(size_t{1} << 17);
       session.run({.run = RunId(i), .source_positions = positions}, [](const RunDoneFrame&) {});
     }
@@ -291,7 +291,7 @@ TEST(SimClusterTest, ALongChainFitsOnTheStackOfTheFiberThatCompilesIt) {
     Slice slice = client.allocate({.devices = 4});
     ProgramBuilder b("chain", slice.mesh({{"data", 4}}));
     Value x = b.input("x", f32({8}), {{"data", shard(0)}});
-    // Nothing says how it is cut until its end meets x.
+    // Nothing decides how the chain is cut until its end meets x.
     Value chain = b.builder().constant(f32({8}), 0);
     for (int i = 0; i < 20'000; ++i) chain = chain + 1.0;
     b.output("sum", sum(x + chain));
@@ -301,7 +301,7 @@ TEST(SimClusterTest, ALongChainFitsOnTheStackOfTheFiberThatCompilesIt) {
   });
 }
 
-// What the controller answers to a client that says so of itself.
+// The controller's answer to a client of this version on this machine.
 std::string answer_to(const Version& version, const Machine& machine) {
   auto reactor = Reactor::make_simulated();
   return reactor->run([&]() -> std::string {

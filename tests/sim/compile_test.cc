@@ -1,4 +1,4 @@
-// What others see of a large program that is being compiled, on virtual time.
+// Other clients while a large program is being compiled, on virtual time.
 #include <gtest/gtest.h>
 
 #include "gangway.h"

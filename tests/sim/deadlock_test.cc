@@ -1,5 +1,5 @@
-// Programs that cross one another on two islands of simulated devices, which a collective holds
-// until all members came.
+// Programs that cross one another on two islands of simulated devices, which a collective blocks
+// until all its members have arrived.
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Scene {
 };
 
 struct Seen : Crossed {
-  std::string broken;  // The order, by what the devices wrote down.
+  std::string broken;  // Violation of the order in the devices' logs.
 };
 
 Seen cross_all(const Scene& scene) {
@@ -68,7 +68,7 @@ TEST_P(DeadlockTest, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndTh
   EXPECT_THAT(all.broken, HasSubstr("collectives: run "));
 }
 
-// Of all clusters in tests, also of those whose tests do not ask for it.
+// The order is checked in all clusters of tests, also if the test does not ask for it.
 TEST(OrderTest, WhereDevicesBreakTheOrderTheTestFails) {
   EXPECT_NONFATAL_FAILURE(
       {

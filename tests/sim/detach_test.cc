@@ -52,7 +52,7 @@ TEST(DetachTest, ADetachedProgramRepeatsItsStepsAndIsAttachedToAgain) {
     EXPECT_EQ(status.outputs.at(0).value, programs[0].reported[1].value);
     const std::vector<float> alone = losses_of_a_client(cluster, 102);
     EXPECT_EQ(static_cast<float>(status.outputs[0].value), alone[100]);
-    // It goes on where the steps have led, with runs of its own.
+    // The second client goes on from the last step, with runs of its own.
     EXPECT_EQ(step.run({{"lr", 0.5f}, {"step", 101.0f}})["loss"].item<float>(), alone[101]);
     EXPECT_EQ(second.slices()[0].state_tensors().size(), 1u);
     second.close();
@@ -156,7 +156,7 @@ TEST(RepeatTest, ItEndsBetweenTwoStepsWhenItIsCancelled) {
     const std::vector<float> alone = losses_of_a_client(cluster, static_cast<int>(done));
     EXPECT_EQ(static_cast<float>(status.outputs.at(0).value), alone[done - 1]);
     step.repeat(3, {{"lr", 0.5f}, {"step", Schedule::linear(0, 1)}}).wait();
-    EXPECT_THROW(repeat.status(), Error);  // It is another one's now.
+    EXPECT_THROW(repeat.status(), Error);  // The run belongs to another repetition now.
   });
 }
 

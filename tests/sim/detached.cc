@@ -41,7 +41,7 @@ class Life {
     }
   }
 
-  // Where the last one could not say that it closes.
+  // Closes the program, in case its last client could not.
   void end() {
     pass(reactor_, 62'000 * kMillisecond);
     if (cluster_.controller.controller().counts().clients > 0)

@@ -1,5 +1,5 @@
-// Detached programs of a simulated cluster, whose clients lose their connections at any moment:
-// what must not be is noted.
+// Plays detached programs of a simulated cluster whose clients may lose their connections at any
+// moment, and notes violations.
 //
 // Threads: the calling thread; for detach_under_faults() one that has no reactor.
 #pragma once
@@ -17,18 +17,19 @@ namespace gangway {
 // every step before.
 Program falling();
 
-// What a client is told that enqueues so many steps by itself: with lr 0.5, and step from 0 on.
+// The losses that a client gets if it enqueues so many steps itself, with lr 0.5 and step from 0
+// on.
 std::vector<float> losses_of_a_client(SimCluster& cluster, int steps);
 
 struct DetachReport {
-  std::vector<std::string> problems;  // Empty: all is well.
-  int64_t steps = 0;                  // That were repeated.
+  std::vector<std::string> problems;  // Violations found; empty if there are none.
+  int64_t steps = 0;                  // Number of repeated steps.
   int attached = 0;                   // How often a program was attached to.
 };
 
-// So many programs, of other seeds, one after another: each is repeated, detached from and attached
-// to several times while connections are cut; its last loss is that of a client that enqueued its
-// steps, and when it is closed nothing is left.
+// Plays so many programs, each with its own seed, one after another. Clients repeat each program,
+// detach from it and attach to it several times while connections are cut. Its last loss must be
+// that of a client that enqueued the steps itself, and nothing may be left when it is closed.
 DetachReport detach_under_faults(uint64_t seed, int programs);
 
 }  // namespace gangway

@@ -1,5 +1,5 @@
-// Sequential dispatch on simulated clusters: it computes what parallel dispatch computes, beside
-// other programs too, and what fails meanwhile is named and freed.
+// Sequential dispatch on simulated clusters: it computes the results of parallel dispatch, also
+// while other programs run, and failures meanwhile are named and freed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 
 const auto kQuiet = [](const std::string&) {};
 
-// Adds x, which is cut over the devices, to a count, and what the slice before counted to what is
-// told.
+// Adds x, which is cut over the devices, to a count. Outputs the count plus the output of the slice
+// before.
 std::shared_ptr<const Function> count_on(uint32_t slice, const Mesh& mesh) {
   Builder b(cat("count", slice), mesh);
   const Value count = b.parameter("count", f32({2}));
@@ -38,7 +38,7 @@ std::shared_ptr<const Function> count_on(uint32_t slice, const Mesh& mesh) {
   return std::make_shared<const Function>(b.build());
 }
 
-// From slice to slice, and on the first one once more.
+// Counts on one slice after another, and on the first one once more.
 Program counting(uint32_t slices) {
   const Mesh mesh{{{"data", 2}}};
   ProgramBuilder b("counting", mesh);
@@ -66,7 +66,7 @@ std::vector<Slice> three_slices(const Client& client) {
   return slices;
 }
 
-// What each of so many runs tells, with inline arguments and arrays in turn.
+// The outputs of so many runs, with inline arguments and arrays in turn.
 std::vector<float> told_by(const std::vector<Slice>& slices, Dispatch dispatch, int runs) {
   const Executable program = slices[0].compile(counting(3), {slices[1], slices[2]},
                                                {.runs_in_flight_max = 3, .dispatch = dispatch});
@@ -104,7 +104,7 @@ TEST(DispatchTest, ASequentialProgramSharesDevicesWithOthersInTheOrderOfTickets)
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2, .order_log = order});
     std::vector<Client> clients;
-    std::vector<std::vector<Slice>> slices;  // Each client's on all three hosts.
+    std::vector<std::vector<Slice>> slices;  // The slices of each client, on all three hosts.
     for (int c = 0; c < 3; ++c) {
       clients.push_back(cluster.connect(cat("client-", c), {.on_warning = kQuiet}));
       slices.push_back(three_slices(clients.back()));
@@ -177,7 +177,7 @@ TEST(DispatchTest, ACancelledRunEndsAndThoseBehindItSayWhy) {
   });
 }
 
-// Of each seed's faults: hosts that vanish, hang, are slow or lose memory, links that break.
+// Each seed draws faults: hosts that vanish, hang, are slow or lose memory, and links that break.
 TEST(DispatchTest, WhateverGoesWrongNothingIsLeft) {
   int failed = 0;
   std::ptrdiff_t named = 0;

@@ -1,5 +1,5 @@
 // Faults drawn from a seed, in small simulated clusters: whatever goes wrong, every run ends once,
-// nothing is left behind, and who fails is named in time.
+// nothing is left behind, and errors name the failed host in time.
 #include "sim/faults.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using ::testing::Not;
 constexpr int64_t kHostTimeoutMs = 4000;
 constexpr int64_t kHeartbeatMs = 400;
 
-// A step that computes for so long, reduces over all devices and updates a state.
+// A step that computes for `microseconds`, reduces over all devices and updates a state.
 Program step_of(const std::string& name, int64_t devices, int64_t microseconds) {
   ProgramBuilder b(name, Mesh{{{"data", devices}}});
   Value w = b.state("w", zeros(f32({8})));
@@ -52,7 +52,7 @@ StudyOptions faulty(uint64_t seed) {
   return options;
 }
 
-// Integers alone: the same on every machine.
+// Faults are drawn with integers alone, and so are the same on every machine.
 TEST(Faults, OfASeedAreTheSameEverywhere) {
   EXPECT_EQ(
       to_string(draw_faults(7, {})),
@@ -65,7 +65,7 @@ TEST(Faults, OfASeedAreTheSameEverywhere) {
       "of the frames between host-2 and the controller are lost for 660 ms\n");
 }
 
-// How long after a fault a program that it ends has been told, at the latest.
+// The longest time from a fault to the error of a program that it ends.
 int64_t bound_ns(const StudyReport& report) {
   int64_t ns = (kHostTimeoutMs + kHostTimeoutMs / 4 + kHeartbeatMs) * kMillisecond;
   for (const FaultReport& fault : report.faults) {
@@ -74,7 +74,7 @@ int64_t bound_ns(const StudyReport& report) {
   return ns + 50 * kMillisecond;
 }
 
-// The program of client `number`.
+// Expects that a fault explains the error of the program of client `number`, and is named in time.
 void expect_named(const StudyReport& report, size_t number) {
   const ProgramReport& program = report.programs[number];
   const int64_t timeout_ns = kHostTimeoutMs * kMillisecond;
@@ -129,7 +129,7 @@ TEST(FaultsTest, EveryRunEndsOnceNothingIsLeftAndLostHostsAreNamedInTime) {
   try_seeds(tests::test_seed(), 200);
 }
 
-// While programs run that take six seconds together.
+// The report of a fault that happens while programs run that take six seconds together.
 constexpr int kLongRuns = 200;
 StudyReport after(const Fault& fault) {
   StudyOptions options = faulty(2);
@@ -141,7 +141,7 @@ StudyReport after(const Fault& fault) {
   return study(options);
 }
 
-// When the programs were told, after the fault; they were told of host-1.
+// Time from the fault to the programs' errors, which must name host-1.
 int64_t named_after_ns(const StudyReport& report) {
   EXPECT_EQ(report.faults.size(), 1u);
   for (const ProgramReport& program : report.programs) {
@@ -184,7 +184,8 @@ TEST(FaultsTest, WhatIsOnlySlowForAWhileFailsNothing) {
                                       .factor = kind <= FaultKind::kSwapFrames ? 0.1 : 10});
     for (const ProgramReport& program : report.programs)
       EXPECT_EQ(program.done, kLongRuns) << to_string(kind) << ": " << program.error;
-    // What stops a device is felt: undisturbed, they take little more than six seconds.
+    // Faults that stop a device delay the programs, which undisturbed take little more than six
+    // seconds.
     const bool stops = kind == FaultKind::kHang || kind == FaultKind::kSlow;
     EXPECT_GT(report.makespan_ns, (stops ? 6'800 : 6'000) * kMillisecond) << to_string(kind);
   }
@@ -202,7 +203,7 @@ TEST(FaultsTest, AClientThatIsNotReachedForAWhileOrStandsStillLosesNothing) {
     ASSERT_EQ(report.programs.size(), 2u);
     for (const ProgramReport& program : report.programs)
       EXPECT_EQ(program.done, kLongRuns) << to_string(kind) << ": " << program.error;
-    // Who hears nothing for so long ends no sooner; undisturbed it takes six seconds.
+    // Programs that get no frames for that long end later; undisturbed they take six seconds.
     const bool stands = kind == FaultKind::kHang || kind == FaultKind::kPartition;
     EXPECT_GT(report.makespan_ns, (stands ? 8'000 : 6'000) * kMillisecond) << to_string(kind);
   }

@@ -13,9 +13,9 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kLeaseDevices = 4;
-constexpr int64_t kLeaseColumns = 2048;  // Too many bytes to travel with a run, or with its end.
+constexpr int64_t kLeaseColumns = 2048;  // Too many bytes to go with a run or its end.
 
-// Adds one to a state, and says eight times its value.
+// Adds one to a state, and outputs eight times its value.
 Program counting() {
   const Mesh mesh{{{"data", kLeaseDevices}}};
   ProgramBuilder b("counting", mesh);
@@ -41,7 +41,7 @@ HostTensor filled(int64_t columns, float value) {
       std::vector<float>(static_cast<size_t>(kLeaseDevices * columns), value));
 }
 
-// A client that does all that a client does, and compares what it is told with what must be.
+// A client that makes all calls of a client, and compares the results with the expected ones.
 class Worker {
  public:
   Worker(SimCluster& cluster, Rng rng, int number, LeaseReport& report)
@@ -93,7 +93,8 @@ class Worker {
     expect(slice.read_state("w").as<float>()[3], static_cast<float>(sent_), "state w");
   }
 
-  // Of a slice and a plan of its own, which go again at once; nobody waits for the last run.
+  // Compiles on a slice of its own; slice and plan are freed again at once, and nobody waits for
+  // the last run.
   void compile_another() {
     const Slice slice = client_.allocate({.devices = kLeaseDevices});
     const Executable step = slice.compile(counting());
@@ -102,7 +103,7 @@ class Worker {
            "another sum");
   }
 
-  // To the devices and back, through the shared segment.
+  // Moves a large tensor to the devices and back, through the shared segment.
   void move_much(const Slice& slice) {
     const auto value = static_cast<float>(rng_.below(1000));
     const Executable twice = slice.compile(doubling());
@@ -169,7 +170,7 @@ void run_and_cut(Reactor& reactor, uint64_t seed, int cuts, LeaseReport& report)
   bool is_over = false;
   int working = kClients;
   WaitQueue ended;
-  FiberGroup fibers(reactor);  // They end before what they use.
+  FiberGroup fibers(reactor);  // They end before the data they use.
   for (const auto& worker : workers) {
     fibers.spawn("worker", [&] {
       worker->work(is_over);

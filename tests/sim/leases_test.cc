@@ -82,7 +82,7 @@ Program ticking() {
   return b.build();
 }
 
-// A client that waits for the end of a repetition, and for devices that its own program has.
+// The client waits for the end of a repetition, and for devices that its own program has.
 TEST(LeaseTest, WaitsThatWereAskedForOverLostConnectionsDoNotStay) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
@@ -110,7 +110,7 @@ TEST(LeaseTest, WaitsThatWereAskedForOverLostConnectionsDoNotStay) {
       cluster.network.break_connections("client");
       pass(*reactor, 3 * kSecond);
     }
-    // Names are told of fifty of them.
+    // The text names at most fifty fibers.
     EXPECT_LE(reactor->live_fibers(), fibers_before + 5) << fibers;
     EXPECT_LE(count("\"repetition\" waits"), 1) << fibers;
     EXPECT_LE(count("\"allocate\" waits"), 2) << "the first, and who asked last; " << fibers;
@@ -144,8 +144,8 @@ TEST(LeaseTest, AfterTheLeaseEveryWaitFailsAndSaysSo) {
   });
 }
 
-// Whenever the connection breaks: before the controller has heard of the call, while it is at it,
-// and after its answer has left.
+// Whenever the connection breaks: before the controller has received the call, while it serves the
+// call, and after it has sent the answer.
 TEST(LeaseTest, CallsThatAreUnderWayWhenTheConnectionBreaksAreDoneOnce) {
   for (int64_t at = 0; at < 2000; at += 50) {
     auto reactor = Reactor::make_simulated({.seed = 3});

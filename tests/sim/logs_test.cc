@@ -1,5 +1,5 @@
-// Logs of programs on virtual time: of one that is detached, whose connection is cut, and that
-// fails.
+// Logs of programs on virtual time: of a detached one, of one whose connection is cut, and of one
+// that fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -169,7 +169,8 @@ TEST(LogsTest, CheckpointsAreThereAndThatAHostIsLostAndTheProgramGoesOn) {
   });
 }
 
-// Loses its connection so many times while it follows a log. Returns how many fibers that leaves.
+// Cuts a client's connection so many times while it follows a log. Returns how many fibers are
+// left.
 int64_t fibers_left_by_cuts(int cuts) {
   int64_t left = 0;
   auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});

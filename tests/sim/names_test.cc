@@ -48,8 +48,8 @@ TEST(NamesTest, NamesThatNobodyChoseNeverClash) {
   });
 }
 
-// Whenever the connection breaks: a client that asks again, not having heard that it was let in,
-// does not find its own name taken.
+// Whenever the connection breaks: a client that did not get the answer to its greeting, and greets
+// again, does not find its own name taken.
 TEST(NamesTest, AClientWhoseConnectionBreaksWhileItConnectsIsOneProgram) {
   int connected = 0;
   for (int64_t at_us = 0; at_us < 1000; at_us += 20) {
@@ -70,7 +70,7 @@ TEST(NamesTest, AClientWhoseConnectionBreaksWhileItConnectsIsOneProgram) {
         EXPECT_THAT(error.what(), HasSubstr("is it a Gangway process?")) << at_us;
       }
       breaks.join();
-      pass(*reactor, 62'000'000'000);  // Where it could not say that it closes.
+      pass(*reactor, 62'000'000'000);  // In case the client could not close.
       EXPECT_EQ(cluster.controller.controller().counts().total(), 0u) << at_us;
     });
   }

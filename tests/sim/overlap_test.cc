@@ -1,12 +1,13 @@
-// What parallel dispatch saves, in virtual time: a chain of S calls, each on the next host.
+// The virtual time that parallel dispatch saves in a chain of S calls, each on the next host.
 //
 //   parallel     w + L + S T      hosts do their work for all calls at once, ahead of the data
 //   sequential   S (w + L + T)    each call waits for messages and for its host's work
 //
 // w: the host-side work of one call (ProcessRates::call_ns). T: its kernel. L: from the controller
-// to a host and back, with what both processes do for the frames: what a chain of one call takes
-// beside w and T, however it is dispatched. Between two calls nothing but dispatch takes time: the
-// devices' links have no latency and no limit, and neither has the client's way to the controller.
+// to a host and back, with both processes' work on the frames: the time that a chain of one call
+// takes in addition to w and T, however it is dispatched. Between two calls only dispatch takes
+// time: neither the devices' links nor the client's link to the controller have a latency or a
+// limit.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,7 +25,7 @@ constexpr uint32_t kStagesMax = 128;
 
 struct Mix {
   int64_t host_us = 0;    // w
-  int64_t delay_us = 0;   // Half of L, but for the processes' part.
+  int64_t delay_us = 0;   // Half of L, without the processes' part.
   int64_t kernel_us = 0;  // T
 };
 

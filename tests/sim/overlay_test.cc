@@ -19,10 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kHosts = 3, kDevicesPerHost = 2, kSteps = 6;
-constexpr int64_t kDevices = 4;  // Of each program, of six.
+constexpr int64_t kDevices = 4;  // Devices of each program; there are six.
 
-// Layers of which each is sections of its own, with an all-reduce at the end and an update; rows of
-// several layers are temporaries all through a step.
+// Each layer is several sections; an all-reduce and an update follow the last layer. Rows of
+// several layers are temporaries throughout a step.
 Program trainer(const std::string& name, int64_t width, int layers) {
   const Mesh mesh{{{"data", kDevices}}};
   const int64_t rows = 8 * kDevices;
@@ -32,7 +32,7 @@ Program trainer(const std::string& name, int64_t width, int layers) {
   Value h = x, kept = x;
   for (int layer = 0; layer < layers; ++layer) {
     h = timed(tanh(dot(h, w)), 300);
-    kept = kept + h;  // Of every layer.
+    kept = kept + h;  // Every layer's.
   }
   const Value update = dot(transpose(kept), h) * (1.0 / static_cast<double>(rows));
   b.update(w, w - update * 0.05);
@@ -43,7 +43,7 @@ Program trainer(const std::string& name, int64_t width, int layers) {
 struct Trained {
   std::vector<float> losses;
   std::string error;
-  int64_t temporaries = 0;  // On each device.
+  int64_t temporaries = 0;  // Bytes on each device.
 };
 
 HostTensor batch(int64_t width, int step) {
@@ -83,9 +83,9 @@ void train(const Client& client, const What& what, Trained& trained, Start& star
 
 struct Seen {
   std::vector<Trained> programs;
-  std::vector<int64_t> reserved;  // Of each device, by the controller, while all are there.
-  std::vector<int64_t> in_use;    // By the executors.
-  std::string broken;             // The order, by what the devices wrote down.
+  std::vector<int64_t> reserved;  // By the controller, while all programs run.
+  std::vector<int64_t> in_use;    // By the executors, on each device.
+  std::string broken;             // Violation of the order in the devices' logs.
 };
 
 Seen train_together(uint64_t seed, const std::vector<What>& programs, SimClusterOptions options) {
@@ -159,12 +159,12 @@ TEST(OverlayTest, DevicesGiveOutTheLargestOfTheTemporariesAndNotTheirSum) {
     EXPECT_GE(saved, 0);
     saved_most = std::max(saved_most, saved);
   }
-  // Where two lie, the smaller one's temporaries are saved.
+  // A device of two programs saves the smaller one's temporaries.
   std::vector<int64_t> temporaries;
   for (const Trained& program : overlaid.programs) temporaries.push_back(program.temporaries);
   std::sort(temporaries.begin(), temporaries.end());
   EXPECT_GE(saved_most, temporaries[0]);
-  // The controller reserves what the fullest device of each host gives out.
+  // The controller reserves the bytes that the fullest device of each host has given out.
   for (const Seen* seen : {&own, &overlaid}) {
     for (size_t host = 0; host < kHosts; ++host) {
       EXPECT_EQ(seen->reserved[host], std::max(seen->in_use[2 * host], seen->in_use[2 * host + 1]));
@@ -172,8 +172,8 @@ TEST(OverlayTest, DevicesGiveOutTheLargestOfTheTemporariesAndNotTheirSum) {
   }
 }
 
-// The devices refuse what comes in the middle of another run, so the program fails instead of
-// computing with what another one left there.
+// The devices refuse a run that comes in the middle of another one, so the program fails instead of
+// computing with another program's values.
 TEST(OverlayTest, WereRunsGrantedInPartsItWouldBeSeen) {
   const uint64_t first = tests::test_seed();
   std::vector<std::string> errors;

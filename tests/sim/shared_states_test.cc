@@ -1,5 +1,5 @@
-// A program that reads the states of another while that one trains, on virtual time: every snapshot
-// is one version, whatever goes wrong, and the trainer notices nothing.
+// A program reads the states of another one that trains, on virtual time: every snapshot is one
+// version, whatever goes wrong, and the trainer notices nothing.
 #include "client/shared_states.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ float trace_of(uint64_t version) {
   return trace;
 }
 
-// What is wrong with the bits of a snapshot; empty: nothing.
+// The first wrong value of a snapshot; empty if there is none.
 std::string wrong_bits(const Snapshot& snapshot) {
   const auto count = static_cast<float>(snapshot.version());
   const float trace = trace_of(snapshot.version());
@@ -67,11 +67,11 @@ std::string wrong_bits(const Snapshot& snapshot) {
 }
 
 struct Report {
-  std::vector<std::string> problems, errors;  // `errors`: that clients were told of.
+  std::vector<std::string> problems, errors;  // `errors`: those that clients got.
   int runs = 0, committed = 0, snapshots = 0, past = 0;
 };
 
-// A trainer and two readers on a cluster on which things go wrong, from a seed.
+// A trainer and two readers on a cluster with faults that are drawn from a seed.
 class Scene {
  public:
   Scene(Reactor& reactor, uint64_t seed, bool faults, Report& report)
@@ -122,7 +122,7 @@ class Scene {
  private:
   void problem(const std::string& what) { report_.problems.push_back(what); }
 
-  // As when a client's process is killed, whatever it is at.
+  // Cuts a client off at any moment, as if its process were killed.
   void kill_one() {
     const auto number = static_cast<int>(rng_.below(3));
     pass(reactor_, static_cast<int64_t>(rng_.below(50 * kMillisecond)));
@@ -130,7 +130,7 @@ class Scene {
     cluster_.cut_off_client(SimCluster::client_name(number));
   }
 
-  // Whatever it meets was done to it, or to what it uses.
+  // Every error of a client must come from a fault that hit it or its hosts.
   void live(int number, Rng rng) {
     std::optional<Client> client;
     try {
@@ -170,7 +170,7 @@ class Scene {
     for (int i = 0; i < 60; ++i) {
       try {
         open.push_back(step.run({{"x", x}}));
-      } catch (const Error& error) {  // It is told here of one that was cancelled.
+      } catch (const Error& error) {  // The error of an earlier, cancelled run.
         if (error.kind() != ErrorKind::kCancelled) throw;
         continue;
       }
@@ -263,7 +263,7 @@ TEST(SharedStatesTest, ASnapshotIsOneVersionWhateverGoesWrong) {
   EXPECT_GT(all.committed, 400);
 }
 
-// Of the trainer's states an evaluator needs one, in parts of other devices.
+// An evaluator needs one of the trainer's states, cut differently.
 Program evaluating() {
   ProgramBuilder b("evaluating", Mesh{{{"data", 2}}});
   const Value count = b.state("count", zeros(f32({kRows, kColumns})), {{"data", shard(1)}});
@@ -303,7 +303,8 @@ TEST(SharedStatesTest, WhatIsReadIsLoadedIntoStatesOfEqualNames) {
   });
 }
 
-// The connection breaks while it waits, while hosts copy, and while the answer is on its way.
+// The connection breaks while the reader waits, while hosts copy, and while the answer is on its
+// way.
 TEST(SharedStatesTest, AVersionThatIsWaitedForComesOverALaterConnection) {
   for (int64_t at_us = 0; at_us < 1000; at_us += 50) {
     auto reactor = Reactor::make_simulated({.seed = 3});

@@ -18,16 +18,16 @@ namespace gangway::shares_test {
 namespace {
 
 constexpr int64_t kDevices = 4;
-constexpr int64_t kQuantumNs = 2 * kMillisecond;  // Of grants that cost the controller nothing.
+constexpr int64_t kQuantumNs = 2 * kMillisecond;  // If grants cost the controller no time.
 
-// One step of a program: so many pieces of so long each, and an all-reduce.
+// The steps of a program: each is `pieces` of `piece_us` and an all-reduce.
 struct Steps {
   double weight = 1;
   int pieces = 1;
   int64_t piece_us = 200;
-  size_t ahead = 4;  // Steps that it has enqueued; 1: it waits for each.
+  size_t ahead = 4;  // Steps enqueued at once; 1: it waits for each.
   int32_t priority = 0;
-  int64_t from_ns = 0;  // The program connects so long after the cluster was started.
+  int64_t from_ns = 0;  // When the program connects, after the cluster's start.
 };
 
 Program program_of(const std::string& name, const Steps& steps) {
@@ -42,7 +42,7 @@ Program program_of(const std::string& name, const Steps& steps) {
   return b.build();
 }
 
-// Steps one after another, until the time has come.
+// Runs steps one after another until `until_ns`.
 void train(SimCluster& cluster, const std::string& name, const Steps& steps, Reactor& reactor,
            int64_t until_ns) {
   Client client = cluster.connect(name);
@@ -66,14 +66,14 @@ void train(SimCluster& cluster, const std::string& name, const Steps& steps, Rea
 
 struct SharingOptions {
   int64_t for_ns = 6 * kSecond;
-  double model = 1;  // The cost model says so many times of what a piece takes.
+  double model = 1;  // The cost model's time of a piece, over its real time.
   std::string policy = "fair";
 };
 
 struct Shared {
-  // By program: the part of its devices' time that it had in the last second, as it is told.
+  // Each program's reported part of its devices' time in the last second.
   std::map<std::string, double> used;
-  std::vector<BusySpan> busy;  // What the devices did.
+  std::vector<BusySpan> busy;  // Spans of all devices.
   int64_t end_ns = 0;
 };
 
@@ -111,7 +111,7 @@ Shared share_devices(const std::vector<Steps>& programs, const SharingOptions& o
   return shared;
 }
 
-// What one device did of one program.
+// The spans in which one device was busy with one program.
 class BusyTime {
  public:
   BusyTime(const Shared& shared, const std::string& device, const std::string& program) {
@@ -142,7 +142,7 @@ class BusyTime {
 
 constexpr const char* kDeviceNames[] = {"host-0/0", "host-0/1", "host-1/0", "host-1/1"};
 
-// On each device: over the last second within half a point.
+// Expects the program's part of each device's last second to be within half a percentage point.
 void expect_share_of_last_second(const Shared& shared, const std::string& program, double part) {
   for (const char* device : kDeviceNames) {
     const int64_t busy_ns = BusyTime(shared, device, program).in(shared.end_ns - kSecond, kSecond);
@@ -150,8 +150,9 @@ void expect_share_of_last_second(const Shared& shared, const std::string& progra
   }
 }
 
-// On each device: in any 50 ms from the first second on within one quantum and one section, as fair
-// queueing promises it to programs that always have something to run.
+// Expects the program's part of each device's time in any 50 ms after the first second to be within
+// one quantum and one section, which fair queueing promises to programs that always have something
+// to run.
 void expect_share_in_every_window(const Shared& shared, const std::string& program, double part) {
   constexpr int64_t kWindowNs = 50 * kMillisecond, kSectionNs = kMillisecond;
   for (const char* device : kDeviceNames) {
@@ -181,7 +182,7 @@ void expect_shares(const std::vector<Steps>& programs, double model = 1) {
   EXPECT_GT(all, 0.99) << "the devices stand idle";
 }
 
-// Of 1 ms, 10 ms, 200 ms and 2 s.
+// Four programs with steps of 1 ms, 10 ms, 200 ms and 2 s.
 std::vector<Steps> steps_of(const std::vector<double>& weights) {
   return {{weights[0], 5, 200},
           {weights[1], 50, 200},
@@ -193,8 +194,8 @@ TEST(SharesTest, ProgramsOfEqualWeightGetEqualDeviceTimeWhateverTheirStepsTake) 
   expect_shares(steps_of({1, 1, 1, 1}));
 }
 
-// The least part of the last second that a device was busy, with so many clients of 0.33 ms kernels
-// that wait for each result.
+// The smallest busy part of the last second of any device, with so many clients that run kernels of
+// 0.33 ms and wait for each result.
 double busy_with(size_t clients) {
   const Shared shared =
       share_devices(std::vector<Steps>(clients, {.pieces = 1, .piece_us = 330, .ahead = 1}),
@@ -214,7 +215,7 @@ TEST(SharesTest, ClientsThatWaitForEachResultKeepTheDevicesBusyTogether) {
   for (const size_t clients : {4, 8, 16}) EXPECT_GE(busy_with(clients), 0.99) << clients;
 }
 
-// Runs of a millisecond, one at a time; when each was submitted.
+// Makes runs of a millisecond, one at a time, and returns when each was submitted.
 std::vector<int64_t> run_urgently(SimCluster& cluster, Reactor& reactor) {
   std::vector<int64_t> submitted_ns;
   Client client = cluster.connect("urgent");
@@ -223,7 +224,7 @@ std::vector<int64_t> run_urgently(SimCluster& cluster, Reactor& reactor) {
     const Slice slice = client.allocate({.devices = kDevices});
     const Executable program = slice.compile(program_of("urgent", {.pieces = 5, .piece_us = 200}));
     const Array x = slice.from_host(HostTensor(f32({kDevices, 8})));
-    program.run({{"x", x}}).wait();  // Its sections are measured.
+    program.run({{"x", x}}).wait();  // Measures its sections.
     for (int i = 0; i < 100; ++i) {
       WaitQueue().wait_until_ns("between runs", reactor.clock().now_ns() + 17'300'000);
       submitted_ns.push_back(reactor.clock().now_ns());
@@ -234,8 +235,8 @@ std::vector<int64_t> run_urgently(SimCluster& cluster, Reactor& reactor) {
   return submitted_ns;
 }
 
-// From its submission until it has begun on all devices, its messages on the way included; beside
-// programs whose steps take 100 ms and more.
+// Measures from a run's submission until it has begun on all devices, including messages, while
+// programs run whose steps take 100 ms and more.
 TEST(SharesTest, AnUrgentRunOfAMillisecondWaitsAtMostThreeBehindLongOnes) {
   const auto reactor =
       Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
@@ -258,7 +259,7 @@ TEST(SharesTest, AnUrgentRunOfAMillisecondWaitsAtMostThreeBehindLongOnes) {
     EXPECT_LT(reactor->clock().now_ns(), end_ns) << "nothing ran beside it";
     for (Fiber& fiber : fibers) fiber.join();
   });
-  std::map<std::string, std::vector<int64_t>> begins_ns;  // By device, of its steps.
+  std::map<std::string, std::vector<int64_t>> begins_ns;  // Begins of steps, by device.
   for (const BusySpan& span : busy) {
     if (span.program == "urgent") begins_ns[span.device].push_back(span.begin_ns);
   }
@@ -283,13 +284,13 @@ TEST(SharesTest, UnderPriorityNobodyStarves) {
 }
 
 TEST(SharesTest, ProgramsGetDeviceTimeByTheirWeights) {
-  // Where the model is four times off, what is measured corrects it.
+  // The cost model is wrong by a factor of four; measured times correct it.
   expect_shares(steps_of({1, 2, 4, 8}), 0.25);
   expect_shares(steps_of({8, 4, 2, 1}), 4);
 }
 
 TEST(SharesTest, ANewcomerStartsWithoutCreditAndWithoutDebt) {
-  // The last second begins behind what was granted while the first program was alone.
+  // The last second begins after all that was granted while the first program was alone.
   const Shared shared = share_devices({{.pieces = 100}, {.pieces = 150, .from_ns = kSecond}},
                                       {.for_ns = 2200 * kMillisecond});
   for (const char* program : {"program 0", "program 1"})

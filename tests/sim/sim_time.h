@@ -1,4 +1,4 @@
-// The time of a simulation, as its tests count it: nanoseconds.
+// Lets the time of a simulation pass, in nanoseconds.
 //
 // Threads: the reactor's, in a fiber.
 #pragma once
@@ -12,7 +12,7 @@ namespace gangway {
 
 inline constexpr int64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
-// Suspends for so long.
+// Suspends for `ns` of the reactor's time.
 inline void pass(Reactor& reactor, int64_t ns) {
   WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
 }

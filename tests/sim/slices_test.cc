@@ -1,4 +1,4 @@
-// Slices of several clients, who wait for them or do not, on a simulated cluster.
+// Slices of several clients, some of which wait for devices, on a simulated cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +97,7 @@ TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
   });
 }
 
-// Clients that take slices of any size for any time: everybody gets what it waits for.
+// Clients take slices of any size for any time, and each one gets the slice that it waits for.
 TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
   auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   with_client(
@@ -112,7 +112,7 @@ TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
           for (uint64_t i = 0; i < clients.size(); ++i) {
             fibers.spawn("client", [&, i, rng = reactor->rng().fork(100 + i)]() mutable {
               for (int k = 0; k < 20; ++k) {
-                // The first asks for all of the cluster, again and again.
+                // The first client asks for the whole cluster, again and again.
                 const int64_t devices = i == 0 ? 16 : 1 + static_cast<int64_t>(rng.below(6));
                 const Slice slice =
                     clients[i].allocate({.devices = devices, .exclusive = true, .wait_ms = 60'000});
@@ -146,7 +146,7 @@ TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
       ASSERT_THAT(hosts, SizeIs(2));
       EXPECT_EQ(hosts[1].name, "host-1");
       EXPECT_EQ(hosts[1].runs_done, 0u);
-      // The old slice is not the new host's, which serves new ones.
+      // The old slice does not move to the new host, which serves new slices.
       const Error error = error_of([&] { broken.run({{"x", 1.0f}}).wait(); });
       EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
       EXPECT_THAT(error.what(), HasSubstr("host-1"));
@@ -198,7 +198,7 @@ TEST(SimSlicesTest, ADrainedHostKeepsItsProgramsAndGetsNoOthersAlsoWhenItComesBa
     cluster.kill(1);
     cluster.start_again(1);
     EXPECT_TRUE(host_status(client, "host-1").is_drained) << "as nobody has undrained it";
-    // Who waits for it is served as soon as it is undrained.
+    // A client that waits for the host is served as soon as it is undrained.
     bool got = false;
     Fiber waits = reactor->spawn("wait", [&] {
       const Slice slice = client.allocate({.devices = 4, .wait_ms = 60'000});
@@ -257,7 +257,7 @@ TEST(SimSlicesTest, WhoWaitsIsToldWhatForAndMayStop) {
     EXPECT_THAT(told[0], StartsWith("2 devices, for "));
     EXPECT_THAT(told[1], HasSubstr(cat(": client 1 of ", own_user_name(), " holds 3 devices")));
     EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
-    // One that is closed meanwhile leaves nothing.
+    // A client that is closed while it waits leaves nothing behind.
     const Client third = cluster.connect("third");
     Fiber waits = reactor->spawn("wait", [&] {
       EXPECT_EQ(

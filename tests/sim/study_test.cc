@@ -14,7 +14,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Busy for so long, then an all-reduce of `floats` numbers over all devices.
+// A step that keeps devices busy for `microseconds`, and then all-reduces `floats` numbers over all
+// devices.
 Program busy_step(const std::string& name, int64_t devices, int64_t microseconds,
                   int64_t floats = 1) {
   ProgramBuilder b(name, Mesh{{{"data", devices}}});
@@ -188,7 +189,7 @@ TEST(StudyTest, DevicesWithoutValuesShareNoMemoryForThem) {
     });
     return bytes;
   };
-  EXPECT_GT(needed(false) - needed(true), 1 << 20);  // What an all-reduce of 4 MiB writes there.
+  EXPECT_GT(needed(false) - needed(true), 1 << 20);  // The result of an all-reduce of 4 MiB.
 }
 
 TEST(StudyTest, AMeshIsResizedByTheNamesOfItsAxes) {

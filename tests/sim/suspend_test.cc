@@ -65,7 +65,7 @@ ConnectOptions named(const std::string& name) {
   return {.name = name, .on_warning = [](const std::string&) {}};
 }
 
-// So many steps of a program that nothing happens to.
+// Losses of so many steps of an undisturbed program.
 std::vector<float> losses_alone(int64_t width, int steps) {
   const auto reactor = Reactor::make_simulated({.seed = 1});
   return reactor->run([&] {
@@ -163,7 +163,7 @@ TEST(SuspendTest, WhatDoesNotFitBesideAProgramFitsWhileItIsSuspendedAndItsLosses
       pass(*reactor, kSecond);
       EXPECT_EQ(reserved(cluster, "first"), before);
       EXPECT_EQ(bytes_in_use(cluster), in_use);
-      first.resume_program("first");  // It goes on already.
+      first.resume_program("first");  // It runs already.
     }
     first.close();
     EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
@@ -328,7 +328,7 @@ TEST(SuspendTest, WhatLiesOnAHostThatIsLostMeanwhileFailsAndTheRestComesBack) {
   });
 }
 
-// What it has reserved again is given back although the host is gone by then.
+// Memory that the program has reserved again is given back although the host is gone by then.
 TEST(SuspendTest, AProgramThatEndsWhileItIsResumedOnAHostThatIsLostLeavesNothingBehind) {
   const auto reactor = Reactor::make_simulated({.seed = 3, .time_limit_ns = 200 * kSecond});
   reactor->run([&] {
@@ -387,7 +387,7 @@ TEST(SuspendTest, WhatIsNotThereAndWhatIsAnothersIsSaidToBeSo) {
   });
 }
 
-// Two programs on the same devices, one of which, or both, leave them at any moment.
+// Two programs share devices; one of them or both are suspended at any moment.
 void suspend_at_random(uint64_t seed, bool overlay, const std::vector<float>& narrow,
                        const std::vector<float>& wide) {
   const auto reactor = Reactor::make_simulated({.seed = seed, .time_limit_ns = 600 * kSecond});
@@ -437,7 +437,7 @@ void suspend_at_random(uint64_t seed, bool overlay, const std::vector<float>& na
         if (rng.chance(0.2)) looker.suspend_program(name == "wide" ? "narrow" : "wide");
         looker.resume_program(name);
         looker.resume_program(name == "wide" ? "narrow" : "wide");
-      } catch (const Error& error) {  // It has ended, or not begun.
+      } catch (const Error& error) {  // The program has ended, or not begun.
         for (const char* each : {"narrow", "wide"}) {
           try {
             looker.resume_program(each);

@@ -14,7 +14,7 @@
 namespace gangway {
 namespace {
 
-// What one simulated training leaves behind: plain bytes, so that it passes through a pipe.
+// Results of one simulated training, as plain bytes that can pass through a pipe.
 struct Outcome {
   Hash128 trace;
   int64_t virtual_ns = 0;
@@ -34,7 +34,7 @@ class SimTrainingTest : public FolderTest {
     config_.model.moe = {.experts = 4, .top_k = 2, .groups = 4};
   }
 
-  // Three steps on two hosts of two devices; `seed` is of the simulation, not of the model.
+  // Trains three steps on two hosts of two devices; `seed` seeds the simulation, not the model.
   Outcome train(uint64_t seed) const {
     Outcome outcome;
     auto reactor = Reactor::make_simulated({.seed = seed});

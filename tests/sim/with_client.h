@@ -1,4 +1,4 @@
-// A small simulated cluster and one client, for a test.
+// Runs a test's body with a small simulated cluster and one client.
 //
 // Threads: the reactor's.
 // Ownership: the reactor and the tracer outlive it.

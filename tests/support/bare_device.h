@@ -1,5 +1,5 @@
 // A device that has memory and does nothing by itself: for tests that advance what runs on it. A
-// test that needs more of a device overrides that.
+// test overrides the functions that it needs to do more.
 //
 // Threads: the test's.
 #pragma once
@@ -27,7 +27,7 @@ class BareDevice : public Device {
   void check_finite(DType, const void*, int64_t, uint32_t*) override {}
 };
 
-// One whose clock the test sets.
+// A bare device whose clock the test sets.
 class ClockedDevice final : public BareDevice {
  public:
   int64_t now_ns() const override { return clock_ns; }

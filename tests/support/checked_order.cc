@@ -1,6 +1,6 @@
-// What is checked of every cluster that a test has in its process, when it ends, as a failure of
-// the test that runs then: the order of tickets on its devices, and, of a simulated one, that no
-// host wrote into memory that had gone to another transfer.
+// Checks at the end of every cluster in a test's process that its devices followed the order of
+// tickets and, if it is simulated, that no host wrote into memory that had been given to another
+// transfer. A violation fails the test that runs at that moment.
 #include <gtest/gtest.h>
 
 #include "runtime/os/landing_log.h"

@@ -11,7 +11,7 @@
 namespace gangway {
 namespace {
 
-// The sum over all rows of x, mixed with what the hop before told.
+// Sums all rows of x, and mixes in the output of the hop before.
 std::shared_ptr<const Function> hop(const Mesh& mesh, int64_t microseconds, bool first) {
   const int64_t devices = mesh.devices();
   Builder b(first ? "first" : "later", mesh);
@@ -22,7 +22,7 @@ std::shared_ptr<const Function> hop(const Mesh& mesh, int64_t microseconds, bool
   return std::make_shared<Function>(b.build());
 }
 
-// Over two slices in turn.
+// A program whose hops alternate between two slices.
 Program crossing(int64_t devices, int64_t microseconds) {
   const Mesh mesh{{{"data", devices}}};
   ProgramBuilder b("crossing", mesh);
@@ -40,8 +40,8 @@ Program crossing(int64_t devices, int64_t microseconds) {
   return b.build();
 }
 
-// Where a device is stuck is said within seconds, on a busy machine later than its run's time limit
-// has passed. Nothing tells the client of it, so it asks, 20 times a second.
+// The controller reports within seconds where a device is stuck, on a busy machine later than the
+// run's time limit. It does not notify the client, so the client polls 20 times a second.
 void wait_for_stuck(const Client& client, std::vector<std::string>& stuck) {
   const Clock& clock = Reactor::current().clock();
   const int64_t until_ns = clock.now_ns() + int64_t{20} * 1'000'000'000;

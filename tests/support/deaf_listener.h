@@ -1,4 +1,4 @@
-// Hears of runs on devices, and does nothing: for tests that look at the run itself.
+// A listener of runs on devices that ignores all reports, for tests that look at the run itself.
 //
 // Threads: any.
 #pragma once

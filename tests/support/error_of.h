@@ -1,5 +1,5 @@
-// What a call throws, for tests that look at its kind and its words. Where it throws none, the test
-// fails.
+// The error that a call throws, for tests that look at its kind and its words. The test fails if
+// the call throws no error.
 //
 // Threads: pure.
 //
@@ -27,7 +27,7 @@ Error error_of(const Call& call) {
   return {ErrorKind::kBug, "nothing was thrown"};
 }
 
-// With its kind: "lost: device died".
+// The error's text with its kind: "lost: device died".
 template <class Call>
 std::string error_text_of(const Call& call) {
   const Error error = error_of(call);

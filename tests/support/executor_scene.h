@@ -1,5 +1,5 @@
-// An executor on the network of a simulation, and a controller that says to it whatever a test
-// wants.
+// An executor on a simulated network, and a fake controller that sends it the frames that a test
+// chooses.
 //
 // Threads: the reactor's, in a fiber.
 // Ownership: the reactor outlives them.
@@ -28,7 +28,7 @@
 
 namespace gangway {
 
-// Takes one executor, and sends it what a test wants.
+// Accepts one executor, and sends it the frames that a test chooses.
 class FakeController {
  public:
   FakeController(Reactor& reactor, SimNetwork& network)
@@ -74,10 +74,10 @@ enum class Stage : uint8_t {
   kReady,
   kPrepared,
   kGrantedInPart,
-  kRunning,  // It has all its tickets.
+  kRunning,  // The run has all its tickets.
   kEnded,
-  kCancelled,    // It has no tickets yet, so it has not ended.
-  kUninstalled,  // After its end.
+  kCancelled,    // The run has no tickets yet, and so has not ended.
+  kUninstalled,  // The run ended before.
   kBroken        // Prepared, and the connection breaks with the next frame.
 };
 inline constexpr size_t kStages = 11;
@@ -149,7 +149,7 @@ class ExecutorScene {
   bool has_ended() const { return executor_->disconnected().ready(); }
   Error why_ended() const { return executor_->disconnected().result().error(); }
 
-  // Brings a run to its end that was prepared and may lack tickets.
+  // Grants a prepared run the tickets that it lacks, and brings it to its end.
   void finish(Stage stage) {
     const bool has_none =
         stage == Stage::kPrepared || stage == Stage::kBroken || stage == Stage::kCancelled;
@@ -165,11 +165,11 @@ class ExecutorScene {
     }
     return nullptr;
   }
-  // What comes late or twice.
+  // Reports of ends, which may come late or twice.
   size_t ends() const { return all_of<RunDoneFrame>(controller_.received).size(); }
   std::vector<CopyDoneFrame> copies() const { return all_of<CopyDoneFrame>(controller_.received); }
 
-  // What a new plan computes in its first step: 8.
+  // The loss that a new plan computes in its first step: 8.
   float loss_of_another_plan() {
     link(kOther, install(kOther, {9}));
     make_ready(kOther);
@@ -186,7 +186,7 @@ class ExecutorScene {
     return loss;
   }
 
-  // Once all is freed.
+  // Bytes that are still allocated after everything was freed.
   int64_t bytes_left() {
     for (const PlanId plan : {kPlan, kOther}) send(UninstallFrame{plan});
     for (const uint64_t scope : {1, 9}) send(FreeScopeFrame{{scope}});
@@ -223,7 +223,7 @@ class ExecutorScene {
     request.setEventsMax(events_max);
     return read(await(request.send()).getTimeline());
   }
-  // Allocated, with the input of its runs in array 100.
+  // Commits the plan's install, and puts the input of its runs into array 100.
   void make_ready(PlanId plan) {
     commit_install(plan);
     const std::vector<float> x(16, 3.0f);

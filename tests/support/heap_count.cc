@@ -11,7 +11,7 @@ namespace {
 std::atomic<int64_t> held{0}, peak{0}, allocated{0};
 thread_local int64_t blocks = 0;
 
-// Null where there is no memory.
+// Returns null if there is no memory.
 void* counted(std::size_t bytes) noexcept {
   void* block = std::malloc(bytes > 0 ? bytes : 1);
   if (block == nullptr) return block;
@@ -30,7 +30,7 @@ void* counted_or_abort(std::size_t bytes) {
   std::abort();
 }
 
-// Not inline: the compiler would see free() where it expects what belongs to operator new.
+// Not inline: the compiler would see free() where it expects the counterpart of operator new.
 [[gnu::noinline]] void freed(void* block) noexcept {
   if (block != nullptr)
     held.fetch_sub(static_cast<int64_t>(malloc_usable_size(block)), std::memory_order_relaxed);

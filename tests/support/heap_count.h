@@ -1,6 +1,7 @@
-// What this program asks and holds of the heap: counted by an operator new and delete of its own,
-// which a program gets that links gw_heap_count. Blocks of malloc() and those of a larger alignment
-// are not counted. Cap'n Proto's segments are among them; no table of the controller keeps one.
+// Counts the heap blocks that this program allocates and holds. A program that links gw_heap_count
+// gets an operator new and delete that count. Blocks of malloc() and blocks of a larger alignment
+// are not counted. Cap'n Proto's segments are among the uncounted blocks; no table of the
+// controller keeps one.
 //
 // Threads: any. Cost: a few nanoseconds a block.
 #pragma once
@@ -9,14 +10,14 @@
 
 namespace gangway {
 
-// Bytes of all blocks that were allocated and not freed, as large as the system made them.
+// Bytes of all blocks that are allocated and not freed, at the sizes that the allocator gave them.
 int64_t heap_bytes();
-// The most that it was since the last restart.
+// The largest heap_bytes() since restart_heap_peak() was last called.
 int64_t heap_peak_bytes();
 void restart_heap_peak();
-// Bytes of all blocks so far, those that were freed too.
+// Bytes of all blocks allocated so far, including freed ones.
 int64_t heap_bytes_allocated();
-// Blocks that the calling thread allocated so far.
+// Number of blocks that the calling thread has allocated so far.
 int64_t heap_blocks_of_thread();
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// What a fake peer was sent, by its kind: for tests.
+// Picks the messages of one kind from all that a fake peer was sent, for tests.
 //
 // Threads: pure.
 #pragma once

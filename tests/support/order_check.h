@@ -1,15 +1,16 @@
-// Whether devices followed the order of tickets, by what they wrote down (executor/replay/
-// order_log.h):
-//  - the runs of each rank of a plan on a device go by ascending tickets, and so does all that
-//    shares a state, what clients read and write of it included;
-//  - of runs that lie over one another in a device's memory, none begins before the last has ended;
-//  - so do collectives, on a device that begins them by ticket, but for ranks that share one;
+// Checks in the devices' logs (executor/replay/order_log.h) that they followed the order of
+// tickets:
+//  - the runs of each rank of a plan on a device go by ascending tickets, and so do all steps that
+//    share a state, including reads and writes of the state by clients;
+//  - if runs use one region of a device's memory, none begins before the last has ended;
+//  - the collectives of a device that orders them go by ascending tickets; ranks of one plan that
+//    share the device may have the same ticket;
 //  - all devices do a node of a run, section by section, with the same tickets;
-//  - what is received was sent with a lower ticket, and an array that is read was filled with
-//    lower ones: nothing waited on a higher one.
+//  - a receive has a higher ticket than its send, and a reader of an array has a higher one than
+//    the steps that filled the array: no step waits for a higher ticket.
 //
-// A run that loses a host is given up wherever each device is: of its last node a device may have
-// done the first sections alone, or none.
+// When a run loses a host, each device gives the run up at whichever point it has reached: the
+// device may have done none or only the first sections of its last node.
 //
 // Threads: pure.
 #pragma once
@@ -32,7 +33,7 @@ namespace gangway {
 
 enum class RunsAre : uint8_t {
   kWhole,       // Each device has done all of its part.
-  kPerhapsCut,  // Some lost a host.
+  kPerhapsCut,  // Some runs lost a host.
 };
 
 namespace internal {
@@ -44,7 +45,7 @@ inline std::string step_text(const OrderedStep& step) {
 
 class OrderCheck {
  public:
-  // What the step breaks.
+  // Returns which rule the step breaks; empty if none.
   std::string add(const OrderedStep& step) {
     const bool is_client = step.plan == PlanId();
     std::string broken;
@@ -67,10 +68,10 @@ class OrderCheck {
     return broken;
   }
 
-  // Once all steps are known.
+  // Checks the rules that need all steps; call it after the last add().
   std::string end(RunsAre runs) const {
     for (const auto& [node, devices] : by_device_) {
-      // Who did most of it.
+      // The device that did most sections of the node.
       const auto most = std::max_element(
           devices.begin(), devices.end(),
           [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
@@ -86,7 +87,7 @@ class OrderCheck {
     }
     for (const OrderedStep& step : received_) {
       const auto sent = by_device_.find({step.plan, step.run, step.sender});
-      if (sent == by_device_.end()) continue;  // On a host without this log, or given up.
+      if (sent == by_device_.end()) continue;  // The sender's host has no log here, or gave up.
       const uint64_t ticket = *sent->second.begin()->second.begin();
       if (ticket >= step.ticket)
         return cat(step.device, ": ", step_text(step), " waited for a send with ticket ", ticket);
@@ -104,7 +105,7 @@ class OrderCheck {
                   : std::string();
   }
 
-  // A run that another one has followed into a region does not come back.
+  // A run must not use a region again after another run has used it.
   std::string after_region(const OrderedStep& step) {
     if (step.region == nullptr) return {};
     Region& region = regions_[{step.device, step.region}];
@@ -136,7 +137,7 @@ class OrderCheck {
   };
   std::map<std::pair<std::string, const void*>, Region> regions_;
   std::map<std::pair<std::string, const void*>, OrderedStep> filled_;
-  // By node of a run, then by device: the tickets of its sections.
+  // The tickets of a node's sections, by node of a run, then by device.
   using NodeOfRun = std::tuple<PlanId, RunId, uint32_t>;
   std::map<NodeOfRun, std::map<std::string, std::set<uint64_t>>> by_device_;
   std::vector<OrderedStep> received_;
@@ -144,7 +145,7 @@ class OrderCheck {
 
 }  // namespace internal
 
-// Empty, or what broke the order first.
+// The first violation of the order; empty if there is none.
 inline std::string broken_order(const OrderLog& log, RunsAre runs = RunsAre::kWhole) {
   internal::OrderCheck check;
   for (const OrderedStep& step : log.steps()) {

@@ -1,9 +1,10 @@
-// Where a test program finds what it reads and starts: the build tree that it lies in, and the tree
-// of sources that this was configured from. Both are found when the program runs. Paths among its
-// definitions would make the compiler cache miss in every other clone.
+// Locates the files that a test program reads and starts: in the build tree that contains the
+// program, and in the source tree that the build tree was configured from. Both are found when the
+// program runs. If they were compiled in as definitions, the compiler cache would miss in every
+// other clone.
 //
-// Threads: any.
-// Errors: kInvalid where the program lies in no build tree, or CMake has no such variable.
+// Threads: any. Errors: kInvalid if the program lies in no build tree, or CMake has no such
+// variable.
 #pragma once
 
 #include <string>
@@ -14,9 +15,9 @@ namespace gangway::tests {
 // The nearest folder above the running program that CMake configured.
 std::string build_folder();
 std::string source_folder();
-// `gangway`, as the build tree has it.
+// Path of the build tree's `gangway`.
 std::string gangway_tool();
-// A kernel in C that a user could have built (tests/custom_call).
+// Path of a kernel in C that stands for one that a user has built (tests/custom_call).
 std::string user_kernel();
 // A value of the build tree's CMakeCache.txt, such as a program that find_program() found.
 std::string cmake_variable(std::string_view name);

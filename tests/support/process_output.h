@@ -1,5 +1,5 @@
-// What a child process wrote, as it is without sanitizers: AddressSanitizer says of every process
-// with fibers, once and unasked, that it may misread them.
+// The output of a child process, without a sanitizer's warning: AddressSanitizer warns once in
+// every process with fibers that it may misread them.
 #pragma once
 
 #include <regex>
@@ -14,7 +14,7 @@ inline std::string output_of(const AnonymousFile& file) {
   return std::regex_replace(file.text(), notice, "");
 }
 
-// The first line, or nothing while it is not all there.
+// The first line; empty until it is complete.
 inline std::string first_line_of(const AnonymousFile& file) {
   const std::string text = output_of(file);
   const size_t end = text.find('\n');

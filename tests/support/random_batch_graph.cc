@@ -55,7 +55,7 @@ class BatchGraph {
  private:
   struct Made {
     Value value;
-    bool is_exact = false;  // No sum over what may be cut lies behind it.
+    bool is_exact = false;  // It depends on no sum over a dimension that may be cut.
   };
 
   size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
@@ -75,11 +75,11 @@ class BatchGraph {
     }
     values_.push_back({value, is_exact});
   }
-  // What sums over another dimension than the batch.
+  // Keeps a sum over a dimension other than the batch.
   void keep_sum(Value value, bool is_exact) { keep(value, is_exact && cuts_ != Cuts::kRandom); }
 
   const Made& any() { return values_[below(values_.size())]; }
-  // One that has the shape of x, or z for rank 3; they are cut by rows.
+  // A value of the shape of x, or of z if the rank is 3; both are cut by rows.
   Made rows(int rank) {
     std::vector<Made> fitting;
     for (const Made& made : values_) {

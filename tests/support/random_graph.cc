@@ -25,7 +25,7 @@ std::string random_name(Random& random) {
   return cat(kNames[below(random, std::size(kNames))], random() % 1000);
 }
 
-// One that elements of the type can be.
+// A number that an element of the type can have.
 double random_real(Random& random, DType of = DType::kF64) {
   static const double kReals[] = {0.0,
                                   -0.0,
@@ -48,7 +48,7 @@ Type random_type(Random& random) {
   return {kFloats[below(random, 3)], dims};
 }
 
-// Placements that cut the type over some of the mesh.
+// Placements that cut the type over some axes of the mesh.
 AxisPlacements random_placements(Random& random, const Mesh& mesh, const Type& type) {
   AxisPlacements placements;
   for (const MeshAxis& axis : mesh.axes) {
@@ -67,7 +67,7 @@ Value any(Random& random, const std::vector<Value>& values) {
   return values[below(random, values.size())];
 }
 
-// One op on what is there; empty where the draw did not fit.
+// One op on the given values; empty if the drawn op does not fit them.
 std::vector<Value> random_op(Random& random, const std::vector<Value>& values) {
   Value x = any(random, values);
   Loc loc{"model/graph.cc", static_cast<int>(1 + below(random, 500))};
@@ -111,7 +111,7 @@ std::shared_ptr<const Function> random_body(Random& random, const Mesh& mesh, co
 
 void trace(Random& random, Builder& builder, std::vector<Value>& values, int depth);
 
-// A scan whose body is as random, or two calls of one function.
+// A scan with a random body, or two calls of one function.
 std::vector<Value> random_bodies(Random& random, Builder& builder, const std::vector<Value>& values,
                                  int depth) {
   const Loc loc{"model/bodies.cc", static_cast<int>(1 + below(random, 500))};

@@ -17,10 +17,10 @@ using Random = std::mt19937_64;
 Function random_function(Random& random, const Mesh& mesh);
 Program random_program(Random& random);
 
-// One change that makes another graph, still valid or not: a name, an attribute, an operand, a
-// region, a type.
+// Makes one change that gives a different graph, valid or not: to a name, an attribute, an operand,
+// a region or a type.
 void change(Function& function, Random& random);
-// Locations, scopes, origins: what is no part of the graph.
+// Changes only what is no part of the graph: locations, scopes, origins.
 void change_side_tables(Function& function, Random& random);
 
 }  // namespace gangway::tests

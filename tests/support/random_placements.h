@@ -15,7 +15,8 @@ namespace gangway::tests {
 // One to three axes "a", "b" and "c" of 1 to 4 devices, at most 12 devices in all.
 Mesh random_mesh(std::mt19937_64& random);
 
-// kEqual: as parameters and results need it. kAny: as annotations may leave them, padded or empty.
+// kEqual: equal parts, which parameters and results need. kAny: parts may also be padded or empty,
+// as annotations allow.
 enum class Parts { kEqual, kAny };
 AxisPlacements random_placements(std::mt19937_64& random, const Mesh& mesh, const Type& type,
                                  Parts parts);

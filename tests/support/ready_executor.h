@@ -1,5 +1,5 @@
-// A host of a controller that is ready at once with whatever it is asked to install, and drops what
-// it is sent: for tests that look at the controller. A test that wants the frames overrides send().
+// A host that has installed every plan at once, and drops the frames that it is sent: for tests
+// that look at the controller. A test that wants the frames overrides send().
 //
 // Threads: the reactor's.
 #pragma once
@@ -13,7 +13,7 @@ namespace gangway {
 
 class ReadyExecutor : public ExecutorPeer {
  public:
-  // A plan needs so much of each of its devices.
+  // `need`: the need of each plan on each of its devices.
   explicit ReadyExecutor(uint32_t devices, const DeviceNeed& need = {})
       : devices_(devices), need_(need) {}
   Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,

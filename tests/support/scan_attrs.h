@@ -7,7 +7,7 @@
 
 namespace gangway::tests {
 
-// ScanLayout (ir/graph/bodies.h) says what each means.
+// ScanLayout (ir/graph/bodies.h) defines each of them.
 struct ScanOf {
   int64_t length = 1;
   int64_t carries = 1;

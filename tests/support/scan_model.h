@@ -1,5 +1,5 @@
 // A small model of equal layers, as a scan and unrolled, with a loss and all its gradients: both
-// must give the same.
+// must give the same results.
 //
 // Threads: a pure function.
 #pragma once

@@ -11,7 +11,7 @@
 namespace gangway {
 
 // w += scale * (the sum over x's rows) each run, with w: f32[8], and x: f32[16, 8] cut over all
-// devices. Hands out the sum of the new w, and x doubled.
+// devices. Outputs the sum of the new w, and x doubled.
 inline Program accumulate(const Mesh& mesh) {
   ProgramBuilder b("accumulate", mesh);
   Value w = b.state("w", zeros(f32({8})));
@@ -24,8 +24,8 @@ inline Program accumulate(const Mesh& mesh) {
   return b.build();
 }
 
-// y = x + 3, of f32[16, 8]: each device's rows go from the first slice to the second and back, and
-// are one more wherever they come.
+// y = x + 3, for x: f32[16, 8]. Each device's rows go from the first slice to the second and back;
+// each of the three calls adds one.
 inline Program there_and_back(const Mesh& mesh) {
   ProgramBuilder b("there and back", mesh);
   const uint32_t second = b.slice("second", mesh);

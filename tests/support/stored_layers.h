@@ -1,5 +1,5 @@
-// A stack of layers as one scan, with its loss and gradients; the batch is cut over "data", and so
-// is what weights are stored in (ZeRO-3).
+// A stack of layers as one scan, with its loss and gradients; the batch and the stored weights are
+// cut over "data" (ZeRO-3).
 //
 // Threads: a pure function.
 #pragma once

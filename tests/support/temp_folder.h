@@ -1,4 +1,4 @@
-// A folder of its own for each test of files, removed at the end.
+// Gives each test that uses files a folder of its own, which is removed at its end.
 #pragma once
 
 #include <gtest/gtest.h>

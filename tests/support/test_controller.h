@@ -1,5 +1,6 @@
-// A controller with two hosts of two devices each and one client, all of them fakes that queue what
-// they are told: the fixture of the tests of controller/, which compile test_controller.cc.
+// A controller with two hosts of two devices each and one client, all of them fakes that queue the
+// messages that they get: the fixture for the tests of controller/, which compile
+// test_controller.cc.
 //
 // Threads: the reactor's, outside fibers.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace gangway {
 
-// Memory and files of checkpoints, which are as the test says.
+// Fake memory and files of checkpoints, which fail or wait as the test sets them.
 class FakeCheckpoints final : public CheckpointPeer {
  public:
   FakeCheckpoints();
@@ -28,9 +29,9 @@ class FakeCheckpoints final : public CheckpointPeer {
                                                    const CheckpointFiles& files) override;
   void close_segment(uint64_t segment) override;
 
-  std::optional<Error> refuses;            // Set: no segment is made.
-  std::optional<Promise<Segment>> making;  // Set: what make_segment waits for.
-  std::optional<Promise<void>> writing;    // Set: what write_checkpoint waits for.
+  std::optional<Error> refuses;            // If set, make_segment fails with it.
+  std::optional<Promise<Segment>> making;  // If set, make_segment waits for it.
+  std::optional<Promise<void>> writing;    // If set, write_checkpoint waits for it.
   std::set<uint64_t> segments;
   std::vector<CheckpointFiles> written, read;
 
@@ -38,7 +39,7 @@ class FakeCheckpoints final : public CheckpointPeer {
   uint64_t last_ = 0;
 };
 
-// An executor that queues what it is told; the test answers, delays or fails.
+// An executor that queues its requests; the test answers, delays or fails them.
 class FakeExecutor final : public ExecutorPeer {
  public:
   FakeExecutor();
@@ -61,16 +62,16 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t devices = 2;
   int64_t need_bytes = 0;
   int64_t state_bytes = 0;
-  // What it reads, given what is fixed.
+  // Gives the text that it reads, given the texts that are fixed.
   std::function<SourceText(const std::vector<SourceText>&)> read_text;
-  std::vector<SourceText> texts_asked;  // At the last of so many installs.
+  std::vector<SourceText> texts_asked;  // Texts of the last of `installs`.
   int installs = 0;
-  std::optional<Promise<Installed>> installing;  // Set: what install waits for.
-  std::optional<Promise<void>> commit;           // Set: what commit_install waits for.
-  std::optional<Promise<int64_t>> moving;        // Set: what move_states waits for.
-  std::optional<Promise<HostTimeline>> telling;  // Set: what timeline waits for.
+  std::optional<Promise<Installed>> installing;  // If set, install waits for it.
+  std::optional<Promise<void>> commit;           // If set, commit_install waits for it.
+  std::optional<Promise<int64_t>> moving;        // If set, move_states waits for it.
+  std::optional<Promise<HostTimeline>> telling;  // If set, timeline waits for it.
   uint32_t events_asked = 0;
-  PlanOwner installed_of;  // Of the last one.
+  PlanOwner installed_of;  // Owner of the last installed plan.
   std::vector<MoveRequest> moves;
   FakeCheckpoints store;
   std::vector<Message> received;
@@ -87,7 +88,7 @@ class FakeClient final : public ClientPeer {
   std::vector<RunDoneFrame> ended;
 };
 
-// A program on one slice of this mesh: y = x + x, of one float.
+// A program on one slice of this mesh: y = x + x, with x one float.
 Program doubled(const Mesh& mesh);
 
 class ControllerTest : public testing::Test {
@@ -96,13 +97,14 @@ class ControllerTest : public testing::Test {
   ~ControllerTest() override;
 
   PlanId compile(SessionId session, uint32_t runs_in_flight_max = 2, uint32_t devices = 4);
-  // In a fiber, up to where it waits for a host. What it ends with goes to compile_failed_.
+  // Compiles in a fiber, and returns when the fiber waits for a host. compile_failed_ gets the
+  // error that it ends with.
   Fiber compiling(SessionId session);
   RunId submit(SessionId session, PlanId plan, int64_t time_limit_ms = 0);
   void finish(size_t host, RunId run, std::optional<Error> error = {});
   void finish_everywhere(uint64_t run);
   void lose(size_t host, const std::string& why = "its connection ended");
-  // Of the runs that the host was sent: the first ticket of each.
+  // The first ticket of each run that the host was sent.
   std::vector<uint64_t> tickets(int host) const;
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
@@ -111,7 +113,7 @@ class ControllerTest : public testing::Test {
   Controller controller_{*reactor_};
   std::vector<HostId> hosts_;
   SessionId session_;
-  SliceId slice_;  // That compile() allocated last.
+  SliceId slice_;  // The slice that compile() allocated last.
   ArrayId last_output_;
   std::optional<Error> compile_failed_;
   uint64_t names_ = 0;

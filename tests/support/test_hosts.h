@@ -1,5 +1,5 @@
-// Hosts for tests: several executors' hosts in one process, driven as a controller would, with
-// their events collected.
+// Hosts for tests: the hosts of several executors in one process, driven as a controller would
+// drive them. Their events are collected.
 //
 // Threads: the reactor's, outside fibers.
 #pragma once
@@ -50,8 +50,8 @@ class EventLog final : public HostEvents {
   uint64_t ended_runs = 0;
 };
 
-// Whether the order of what devices do is written down and checked; it costs more than the work
-// itself, so benchmarks leave it.
+// Whether the order of devices' steps is logged and checked. Benchmarks leave this out, since it
+// costs more than the work itself.
 enum class OrderChecked { kYes, kNo };
 
 class TestHosts {
@@ -80,7 +80,7 @@ class TestHosts {
   }
 
   ~TestHosts() {
-    hosts.clear();  // The devices stand still.
+    hosts.clear();  // Stops the devices.
     if (order_ != nullptr) {
       EXPECT_EQ(broken_order(*order_), "");
     }
@@ -103,13 +103,13 @@ class TestHosts {
     return installed;
   }
 
-  // For runs of a plan that the test installs itself.
+  // Call this before runs of a plan that the test installs itself.
   void will_start(PlanId id, std::shared_ptr<const Plan> plan) {
     positions_[id] = Positions(*plan).total();
     plans_[id] = std::move(plan);
     for (size_t h = 0; h < hosts.size(); ++h) prepared_.erase({h, id});
   }
-  // On all hosts, granted whole.
+  // Starts the run on all hosts, and grants all its positions.
   void start(const RunFrame& request) {
     for (size_t host = 0; host < hosts.size(); ++host) start_on(host, request);
   }
@@ -121,7 +121,7 @@ class TestHosts {
     hosts[host]->prepare({prepared_[{host, request.plan}]++, request});
     hosts[host]->grant(grant_of(request));
   }
-  // All positions of the run, with the same tickets for every host.
+  // Grants all positions of the run, with the same tickets for every host.
   const GrantFrame& grant_of(const RunFrame& request) {
     if (grants_.size() > 256) grants_.erase(grants_.begin());
     const auto [grant, is_new] = grants_.try_emplace({request.plan, request.run});
@@ -232,12 +232,12 @@ class TestHosts {
 
   Reactor& reactor_;
   std::shared_ptr<SimFabric> fabric_;
-  std::shared_ptr<OrderLog> order_;  // Null: nobody looks.
+  std::shared_ptr<OrderLog> order_;  // Null: the order is not checked.
   uint64_t requests_ = 0;
   std::map<std::pair<size_t, PlanId>, uint64_t> prepared_;  // By host.
   std::map<size_t, uint64_t> started_;                      // By host.
   std::map<PlanId, std::shared_ptr<const Plan>> plans_;
-  std::map<PlanId, uint32_t> positions_;  // How many there are.
+  std::map<PlanId, uint32_t> positions_;  // Number of positions.
   std::map<std::pair<PlanId, RunId>, GrantFrame> grants_;
   uint64_t next_ticket_ = 1;
 };

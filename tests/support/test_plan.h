@@ -1,5 +1,5 @@
 // Plans for tests and benchmarks: one call of a global function over devices of a few hosts, built
-// as the controller would.
+// as the controller would build it.
 //
 // Threads: pure.
 #pragma once
@@ -18,7 +18,7 @@ namespace gangway {
 
 class TestPlan {
  public:
-  // hosts * devices in one slice with the mesh {data: hosts * devices}.
+  // One slice of hosts * devices, with the mesh {data: hosts * devices}.
   TestPlan(std::string name, uint32_t hosts, uint32_t devices) : plan_(std::make_shared<Plan>()) {
     plan_->name = std::move(name);
     PlanSlice slice{mesh_of(hosts * devices), {}};
@@ -50,7 +50,7 @@ class TestPlan {
     plan_->outputs.push_back(value(std::move(name), PlanStorage::kOutput, type, sharding));
     return plan_->outputs.back();
   }
-  // Filled with `first` at the start.
+  // Adds a state, filled with `first` at the start.
   uint32_t state(std::string name, Type type, double first) {
     const uint32_t v = value(std::move(name), PlanStorage::kState, type);
     Builder b("init", mesh());
@@ -80,7 +80,7 @@ class TestPlan {
                  .slice = plan_->nodes[call].slice,
                  .call = call});
   }
-  // Returns the receive; the send comes just before it.
+  // Adds a send and a receive, and returns the receive.
   uint32_t transfer(uint32_t from, uint32_t to) {
     const uint32_t send = node({.kind = PlanNodeKind::kSend,
                                 .name = "transfer",
@@ -98,7 +98,7 @@ class TestPlan {
     return static_cast<uint32_t>(plan_->nodes.size()) - 1;
   }
 
-  // y = the rows of x added up, a row on each device: one all-reduce of `elements` f32.
+  // y = the sum of the rows of x, a row on each device: one all-reduce of `elements` f32.
   static std::shared_ptr<const Plan> all_reduce(uint32_t hosts, uint32_t devices,
                                                 int64_t elements) {
     TestPlan t("all reduce", hosts, devices);

@@ -36,7 +36,7 @@ inline std::shared_ptr<const Plan> training_step(uint32_t hosts, uint32_t device
   return t.share();
 }
 
-// Over array 100, to array 1000 + run.
+// A run that reads array 100 and writes array 1000 + run.
 inline RunFrame step_request(PlanId plan, uint64_t run, float lr = 1.0f) {
   std::vector<std::byte> rate(sizeof lr);
   std::memcpy(rate.data(), &lr, sizeof lr);

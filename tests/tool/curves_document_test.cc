@@ -1,4 +1,4 @@
-// What the page gets of a training's losses, also of a long one.
+// The document that the page gets of a training's losses, also for a long training.
 #include "tools/page/curves_document.h"
 
 #include <gtest/gtest.h>

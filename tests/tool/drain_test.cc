@@ -56,7 +56,7 @@ class DrainTest : public testing::Test {
     return {status.code, output_of(output)};
   }
 
-  // The words of a tiny one, on both devices.
+  // The command line of a tiny training on both devices.
   std::vector<std::string> training(const std::vector<std::string>& more) {
     const std::string text = (folder_.path() / "text.txt").string();
     std::ofstream(text) << std::string(20'000, 'a');

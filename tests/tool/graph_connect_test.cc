@@ -1,4 +1,5 @@
-// `gangway graph NAME --connect`: what a program of a running cluster does, and why there.
+// `gangway graph NAME --connect`: shows a program of a running cluster, and the reasons for its
+// placements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

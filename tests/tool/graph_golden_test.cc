@@ -1,4 +1,4 @@
-// What `gangway graph` prints, by example: tests/golden/graph. GW_UPDATE_GOLDEN=1 writes the
+// Examples of the output of `gangway graph`: tests/golden/graph. GW_UPDATE_GOLDEN=1 writes the
 // examples anew.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct Form {
 
 class GraphGoldenTest : public ::testing::TestWithParam<Form> {
  protected:
-  // As a program's file: its lines are those of the text.
+  // Saves the text as a program's file; its source lines are lines of the text.
   std::string save(const std::string& name) const {
     const std::string file = (folder_.path() / (name + ".gwp")).string();
     parse_program(text_of(golden_ / (name + ".gw")), name + ".gw").save(file);

@@ -1,4 +1,4 @@
-// What the page's curves are made of: samples in, JSON out.
+// The data of the page's curves: samples in, JSON out.
 #include "tools/live/history.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(History, KeepsSoManyProgramsAndForgetsThoseThatEndedFirst) {
   EXPECT_EQ(all.size(), History::kProgramsMax);
   for (const json& one : all) EXPECT_NE(one["id"], 5);
   EXPECT_EQ(all.back()["id"], 1000);
-  running.push_back(program(1001, 1));  // Nobody has ended: the first goes.
+  running.push_back(program(1001, 1));  // No program has ended: the first is dropped.
   history.add(cluster(running), 4);
   EXPECT_EQ(json::parse(history.to_json(0))["programs"].size(), History::kProgramsMax);
 }

@@ -1,4 +1,4 @@
-// What a command has printed, cut into lines and cells.
+// Cuts a command's output into lines and cells.
 //
 // Threads: pure functions.
 #pragma once

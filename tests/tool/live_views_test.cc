@@ -1,5 +1,5 @@
-// Two programs on a cluster of processes, held still: `gangway ps`, `gangway top` and the metrics
-// against what their clients know of them, and the dashboard against the metrics.
+// Two programs on a cluster of processes, stopped: compares `gangway ps`, `gangway top` and the
+// metrics with their clients' knowledge of them, and the dashboard with the metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,9 +36,9 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-using Row = std::map<std::string, std::string>;  // By the title of the column.
+using Row = std::map<std::string, std::string>;  // Cells by the column's title.
 
-// The rows below the line of titles that has this one, up to an empty line.
+// The rows between the line of titles that contains `title` and the next empty line.
 std::vector<Row> table_in(const std::vector<std::string>& lines, const std::string& title) {
   std::vector<Row> rows;
   std::vector<std::string> titles;
@@ -56,7 +56,7 @@ std::vector<Row> table_in(const std::vector<std::string>& lines, const std::stri
   return rows;
 }
 
-// One of a client's, with what it knows of it.
+// A client's program, and the client's knowledge of it.
 struct KnownProgram {
   std::string name;
   double weight;
@@ -115,7 +115,7 @@ class LiveViewsTest : public testing::Test {
     return *found;
   }
 
-  // By name, of which a narrow table has the beginning and a mark.
+  // The program of this name; a narrow table has only the name's beginning and a mark.
   const KnownProgram& shown_as(const std::string& cell) const {
     const bool is_cut = cell.ends_with("…");
     const std::string begin = is_cut ? cell.substr(0, cell.size() - std::strlen("…")) : cell;
@@ -151,7 +151,7 @@ class LiveViewsTest : public testing::Test {
     EXPECT_EQ(seen.size(), programs_.size());
   }
 
-  // What HTTP answers: the page's lines, without the header.
+  // The HTTP answer's lines, without the header.
   std::vector<std::string> scrape() const {
     auto reactor = Reactor::make_real();
     const std::string answer = reactor->run([&] {
@@ -276,7 +276,7 @@ TEST_F(LiveViewsTest, TheMetricsAreWhatReallyRunsAndEndWithIt) {
 }
 
 TEST_F(LiveViewsTest, EachMetricThatTheDashboardNamesIsInARealScrape) {
-  // These are of programs that say them.
+  // These metrics exist for programs that report them.
   programs_[1].client->report({{"tokens_per_s", 5}});
   const auto is_said = [&] {
     for (const std::string& line : scrape())

@@ -1,5 +1,5 @@
-// `gangway logs` at a controller that is a process: what a program says, and what its controller
-// knows of it.
+// `gangway logs` with a controller that is a process: shows a program's lines, and its controller's
+// lines about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ class LogsTest : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // It ends well; what it prints.
+  // Expects that `gangway logs` succeeds, and returns its output.
   std::string logs(const std::vector<std::string>& more) const {
     AnonymousFile output("output");
     ChildProcess child({.arguments = command(more), .output_file = output.path()});
@@ -116,7 +116,7 @@ TEST_F(LogsTest, LinesThatAreNotKeptAreCounted) {
   EXPECT_EQ(all.back()["number"], 5001);
   EXPECT_EQ(lines_in(logs({"trainer"})).at(0),
             cat("(", 5001 - kLogLinesMax, " lines were dropped)"));
-  // The cluster works as ever.
+  // The cluster still works.
   EXPECT_EQ(client_->status().programs.size(), 1u);
 }
 
@@ -127,7 +127,7 @@ TEST_F(LogsTest, FollowsUntilTheProgramEndsAndThenSaysWhy) {
     client_->log(cat("step ", step));
     ASSERT_TRUE(follower.wait_for(cat("step ", step))) << follower.text();
   }
-  // What is said last comes too.
+  // The last lines come too.
   client_->log("goodbye");
   client_->close();
   EXPECT_EQ(follower.end(), 0) << follower.text();

@@ -1,4 +1,4 @@
-// Runs the gangway tool as a user does, and holds what it printed.
+// Runs the gangway tool as a user does, and returns its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ inline Ended gangway(std::vector<std::string> arguments) {
   return run_child({.arguments = std::move(arguments)});
 }
 
-// In a shell that does `before` first, and that sends its output where `redirected` says.
+// Runs the tool in a shell that runs `before` first, and redirects its output as `redirected` says.
 inline Ended gangway_in_shell(const std::string& before, std::vector<std::string> arguments,
                               const std::string& redirected = "") {
   arguments.insert(

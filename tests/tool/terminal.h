@@ -43,8 +43,8 @@ class OnTerminal {
   OnTerminal(const OnTerminal&) = delete;
   OnTerminal& operator=(const OnTerminal&) = delete;
 
-  // Waits until it has written that, behind all that was waited for before; false: it ended
-  // without.
+  // Waits until the program has written `what` after the text that the last call waited for.
+  // Returns false if the program ended without writing it.
   bool wait_for(const std::string& what) {
     while (true) {
       const size_t at = text_.find(what, seen_);
@@ -62,17 +62,17 @@ class OnTerminal {
     GW_REQUIRE(ioctl(terminal_, TIOCSWINSZ, &size) == 0, "terminal: can't be resized");
   }
   void signal(int number) const { kill(child_, number); }
-  // Stands still when this returns, until SIGCONT.
+  // Stops the program until SIGCONT; it has stopped when this returns.
   void stop() const {
     kill(child_, SIGSTOP);
     waitpid(child_, nullptr, WUNTRACED);
   }
-  // As if it were typed; "\x03" is Ctrl-C, a signal to all processes in the foreground.
+  // Types keys; "\x03" is Ctrl-C, a signal to all processes in the foreground.
   void type(const std::string& keys) const {
     GW_REQUIRE(write(terminal_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()),
                "terminal: can't be typed at");
   }
-  // Waits; as of waitpid().
+  // Waits for the program's end; returns the status of waitpid().
   int end() {
     while (read_more()) {
     }
@@ -81,7 +81,8 @@ class OnTerminal {
     child_ = -1;
     return status;
   }
-  // All that it has written, without what AddressSanitizer says of processes with fibers.
+  // All that the program has written, without AddressSanitizer's warning about processes with
+  // fibers.
   std::string text() const {
     static const std::regex notice("==[0-9]+==WARNING: ASan doesn't fully support [^\n]*\n");
     return std::regex_replace(text_, notice, "");
@@ -91,7 +92,7 @@ class OnTerminal {
   bool read_more() {
     char bytes[4096];
     const ssize_t count = read(terminal_, bytes, sizeof(bytes));
-    if (count <= 0) return false;  // EIO, once nobody has it open any more.
+    if (count <= 0) return false;  // EIO once no process has it open any more.
     text_.append(bytes, static_cast<size_t>(count));
     return true;
   }

@@ -49,7 +49,7 @@ class RecoveryTest : public ::testing::Test {
                          .environment = {{"GANGWAY_TOKEN_FILE", token_}},
                          .output_file = output.path()});
   }
-  // Each of one device, so that the program lies on two of them.
+  // Each executor has one device, so that the program lies on two executors.
   ChildProcess executor(int i) const {
     return start({"executor", "--connect", address_, "--name", cat("e", i), "--devices", "1",
                   "--memory", std::to_string(1 << 28)},

@@ -1,5 +1,5 @@
-// Processes that are stopped: a controller that stands still costs only that time, an executor that
-// does is suspect first and then lost. Programs on other hosts go on meanwhile.
+// Processes that are stopped: a stopped controller costs only the time for which it is stopped; a
+// stopped executor is suspect first and then lost. Programs on other hosts go on meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ struct Processes {
 };
 
 // A program on one device, which counts its runs on the device itself: none may fail, be lost or be
-// repeated, whatever becomes of others.
+// repeated, whatever happens to other programs.
 class Bystander {
  public:
   explicit Bystander(const Client& client) : slice_(client.allocate({.devices = 1})) {
@@ -68,7 +68,7 @@ class Bystander {
   }
   std::string host() const { return step_->memory().devices[0].host; }
   void run() { EXPECT_EQ((*step_).run()["count"].item<float>(), static_cast<float>(++runs_)); }
-  // Goes on until then.
+  // Runs until `wanted` returns true.
   template <class Wanted>
   [[nodiscard]] bool runs_until(const Wanted& wanted) {
     return eventually([&] {
@@ -83,7 +83,7 @@ class Bystander {
   int64_t runs_ = 0;
 };
 
-// The number that the log says behind `name` in its line `message`; -1: it has none.
+// The number after `name` in the log's line with `message`; -1 if there is none.
 int64_t logged(const AnonymousFile& log, const std::string& message, const std::string& name) {
   const std::string text = output_of(log);
   std::smatch found;

@@ -1,5 +1,5 @@
-// Two trainers and an evaluator over a cluster of processes for a minute, while others on it are
-// killed, stand still, ask for more than is theirs, or send all that they may.
+// Two trainers and an evaluator over a cluster of processes for a minute, while other clients and
+// hosts are killed or stopped, exceed a quota, or send as much as they may.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,8 +31,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kRows = 8, kColumns = 64;
-constexpr uint64_t kEvery = 200;  // Versions that are evaluated.
-constexpr int kLookSeconds = 15;  // At shares, while nobody dies.
+constexpr uint64_t kEvery = 200;  // Versions between two evaluations.
+constexpr int kLookSeconds = 15;  // How long shares are watched, while nothing dies.
 constexpr int kSeconds = 60;
 
 int64_t now_ms() {
@@ -48,8 +48,8 @@ void wait_until_ms(int64_t at_ms) {
   nanosleep(&left, nullptr);
 }
 
-// Linear regression whose data are drawn from the number of the step. It keeps its devices busy for
-// `busy_us` in each; the numbers are the same whatever that is.
+// Linear regression whose data are drawn from the number of the step. Each step keeps its devices
+// busy for `busy_us`, which does not change the results.
 Program training(const Mesh& mesh, int64_t busy_us) {
   ProgramBuilder b("training", mesh);
   const Value w = b.state("w", normal(f32({kColumns, kColumns}), 0.1), {{"data", shard(0)}});
@@ -87,7 +87,7 @@ struct Job {
   Executable step;
 };
 
-// Sends steps, eight ahead, until it is to end; the losses of all.
+// Sends steps, eight ahead, while `goes_on` returns true. Returns all losses.
 std::vector<float> train(const Job& job, const std::function<bool(size_t)>& goes_on) {
   std::vector<float> losses;
   std::deque<gangway::Run> open;
@@ -145,7 +145,7 @@ class TogetherTest : public testing::Test {
                               .token_file = owner.empty() ? own_token_ : token_of(owner),
                               .on_warning = [](const std::string&) {}});
   }
-  // On these hosts: the others are drained meanwhile.
+  // Allocates on these hosts, and drains the others meanwhile.
   Slice allocate_on(const Client& client, const std::set<std::string>& hosts) const {
     for (const auto& [name, process] : executors_)
       if (!hosts.contains(name)) looker_->drain(name);
@@ -173,7 +173,7 @@ class TogetherTest : public testing::Test {
       if (host.name == name) return host;
     return {};
   }
-  // What the controller counts of the hosts that stay, and of its programs.
+  // The controller's counts of the remaining hosts and of its programs.
   std::map<std::string, int64_t> counted() const {
     const ClusterStatus status = looker_->status();
     std::map<std::string, int64_t> counts = {
@@ -188,7 +188,7 @@ class TogetherTest : public testing::Test {
     return kb;
   }
 
-  // A training in a process of its own, on the host that nobody else is on.
+  // Starts a training in a process of its own, on a host that no other program uses, and kills it.
   void kill_a_client() const {
     for (const auto& [name, process] : executors_)
       if (name != "victim") looker_->drain(name);
@@ -209,11 +209,11 @@ class TogetherTest : public testing::Test {
     EXPECT_TRUE(eventually([&] { return host("victim").memory_used == 0; }));
   }
 
-  // What each trainer did, and what the evaluator saw.
+  // The losses of each trainer, and the evaluator's results.
   struct Results {
     std::vector<float> pretrain, finetune, evaluations;
   };
-  // `meanwhile` does what there is to do beside them; they end when it returns.
+  // Runs the three programs while `meanwhile` runs; they end when it returns.
   Results run_all(const std::function<void()>& meanwhile) const {
     Results results;
     const Job pretrain = trainer(client("pretrain", 2), 5000);
@@ -237,7 +237,7 @@ class TogetherTest : public testing::Test {
         results.evaluations.push_back(evaluate.step.run()["norm"].item<float>());
       }
     });
-    // All that its credits let it send, all the time.
+    // Sends at all times as many runs as its credits allow.
     Thread floods("flood", [&] {
       while (!is_over) static_cast<void>(flood.step.run());
     });
@@ -246,7 +246,7 @@ class TogetherTest : public testing::Test {
     for (Thread* const thread : {&pretrains, &finetunes, &evaluates, &floods}) thread->join();
     return results;
   }
-  // What each program had of the devices that it shares, added up by the second.
+  // The sum over seconds of each program's part of its devices' time.
   std::map<std::string, double> look_at_shares() const {
     std::map<std::string, double> used;
     wait_until_ms(now_ms() + 3000);
@@ -257,7 +257,7 @@ class TogetherTest : public testing::Test {
     }
     return used;
   }
-  // An executor is killed, and one stands still; both have a program.
+  // Kills one executor and stops another; both have a program.
   void lose_hosts() {
     for (const char* const name : {"killed", "stopped"}) {
       const Job job = busy(client(cat("on ", name)), {name}, 1000);
@@ -276,7 +276,7 @@ class TogetherTest : public testing::Test {
     executors_.at("stopped").signal(SIGCONT);
     EXPECT_TRUE(eventually([&] { return host("stopped").devices == 1; }));
   }
-  // An owner asks for more than its quota, again and again.
+  // Asks for more devices than an owner's quota, again and again.
   void exceed_quota_until(int64_t at_ms) const {
     const Client carol = client("carol", 1, "carol");
     const Slice all_of_hers = carol.allocate({.devices = 1});
@@ -293,7 +293,7 @@ class TogetherTest : public testing::Test {
                   0.05 * static_cast<double>(before.at(name)))
           << name;
   }
-  // What the programs get alone, on devices that need not be kept busy.
+  // Expects the results that the programs have alone, on devices that need not be kept busy.
   void expect_as_alone(const Results& together) const {
     const auto alone = [&](const char* name, size_t steps, const std::function<void(Job&)>& look) {
       Job job = trainer(client(name), 0);
@@ -339,8 +339,7 @@ class TogetherTest : public testing::Test {
 TEST_F(TogetherTest, NobodyNoticesWhatBecomesOfOthersForAMinute) {
   const std::map<std::string, int64_t> nothing = {{"programs", 1}, {"main-0", 0}, {"main-1", 0}};
   EXPECT_EQ(counted(), nothing);
-  // Once for a short time first: programs are compiled, and processes keep from then on what they
-  // keep.
+  // A short first round compiles the programs, and fills the caches that processes keep.
   run_all([&] {
     wait_until_ms(now_ms() + 5000);
     kill_a_client();

@@ -28,8 +28,8 @@ void Director::lose_a_host() {
   const int host = static_cast<int>(rng_.below(static_cast<uint64_t>(stage_.drawn.hosts)));
   if (is_gone(host) || away_until_ns_.contains(host)) return;
   --losses_;
-  // Often so soon that the program finds its devices again, else so late that it has to wait, or
-  // to shrink.
+  // Often the host is back so soon that the program finds its devices again; otherwise the program
+  // has to wait or to shrink.
   int64_t away_ns = static_cast<int64_t>(rng_.below((rng_.chance(0.5) ? 3 : 60) * kMillisecond));
   const std::string name = SimCluster::host_name(host);
   if (stage_.drawn.hosts_stand_still && rng_.chance(0.5)) {
@@ -69,7 +69,7 @@ void Director::bring_hosts_back(bool all) {
   }
 }
 
-// As often as it takes, where its greeting is cut off.
+// Tries again for as long as the host's greeting is cut off.
 void Director::start(int host) {
   while (true) {
     try {

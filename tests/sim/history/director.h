@@ -1,6 +1,6 @@
-// Director: what happens to a stage's hosts and to its controller, while the programs can be
-// expected to go on: hosts are killed, lose their connections or stand still, and others come in
-// their place; the controller ends, and another one starts.
+// Director: disturbs a stage's hosts and its controller, at moments from which the programs are
+// promised to go on: it kills hosts, breaks their connections or stops them for a while, and starts
+// others in their place; it ends the controller and starts another one.
 //
 // Threads: direct() in a fiber of the stage's reactor.
 // Ownership: the stage outlives it.
@@ -24,7 +24,7 @@ class Director {
         losses_(stage.drawn.losses),
         restarts_(stage.drawn.restarts) {}
 
-  // Until all programs are over; all hosts are there then. Suspends.
+  // Directs until all programs are over, and then brings all hosts back. Suspends.
   void direct();
   const std::vector<std::string>& events() const { return events_; }
   int lost() const { return stage_.drawn.losses - losses_; }

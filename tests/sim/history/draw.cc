@@ -24,8 +24,8 @@ Drawn draw(uint64_t seed) {
   drawn.every = 3 + rng.below(20);
   drawn.step_us = 100 + static_cast<int64_t>(rng.below(500));
   const bool waits = rng.chance(0.5), stand_still = rng.chance(0.3);
-  // A run that is to end while its host says nothing may be given up, and with it the program's
-  // runs since the newest checkpoint.
+  // If a run must end while its host does not answer, the run may be given up, and with it the
+  // program's runs since the newest checkpoint.
   if (drawn.has_faults) drawn.has_limits = drawn.has_cancels = false;
   if (drawn.losses == 0) return drawn;
   drawn.hosts_stand_still = stand_still && !drawn.has_limits && !drawn.has_cancels;

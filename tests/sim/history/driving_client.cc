@@ -64,7 +64,8 @@ void DrivingClient::run() {
     open_.push_back(
         {named.executable.run({{"x", as_input(x)}}, {.time_limit_ms = limit_ms}), op, named.name});
   } catch (const Error& why) {
-    // It is told here of an earlier run that did not commit, of which it has not heard yet.
+    // The error is that of an earlier run that did not commit and that the client has not looked at
+    // yet.
     if (why.kind() != ErrorKind::kCancelled) throw;
     return stage_.history.not_done(op, why.message());
   }
@@ -92,8 +93,8 @@ void DrivingClient::look_at_all() {
   while (!open_.empty()) look();
 }
 
-// Behind runs that are under way; but where one may fail of which it has not heard yet, the read
-// would tell of that.
+// The read comes after runs that are under way. If runs may fail, the client looks at all of them
+// first, since the read would fail with the error of a run that it has not looked at.
 void DrivingClient::read() {
   if (stage_.drawn.has_limits || stage_.drawn.has_cancels) look_at_all();
   const size_t op = begin(OpKind::kRead, "");
@@ -112,8 +113,8 @@ void DrivingClient::compile() {
   try {
     executables_.push_back({name, slice_->compile(counted_program(name, stage_.drawn.step_us))});
   } catch (const Error& why) {
-    // A host may be lost while it is installed there, and a slice that has shrunk has too few
-    // devices for it.
+    // A host may be lost during the install, and a slice that has shrunk has too few devices for
+    // the executable.
     const bool has_shrunk = stage_.drawn.is_elastic && why.kind() == ErrorKind::kInvalid;
     if (why.kind() != ErrorKind::kUnavailable && !has_shrunk) throw;
     return stage_.history.unknown(op, why.message());
@@ -122,7 +123,8 @@ void DrivingClient::compile() {
   stage_.programs[program_].states_since = submitted_;
 }
 
-// Of an executable that a run since the newest checkpoint needs recovery is not promised.
+// Releases an executable only if the newest checkpoint includes its runs: recovery is not promised
+// if a run since then needs a released executable.
 void DrivingClient::release() {
   if (is_attached_ || executables_.size() < 2) return;
   look_at_all();

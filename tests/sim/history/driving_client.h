@@ -1,6 +1,6 @@
 // DrivingClient: a client that runs its program step by step, as a training loop does: it runs,
 // cancels, reads, compiles and releases executables with states of their own, detaches and attaches
-// again, and writes down what it is told.
+// again, and records the answers in the history.
 //
 // Threads: live() in a fiber of the stage's reactor.
 // Ownership: the stage outlives it.
@@ -21,14 +21,14 @@ class DrivingClient {
       : stage_(stage), rng_(rng), program_(std::move(program)) {
     stage_.programs[program_];
   }
-  // From connecting to closing. Suspends.
+  // Lives from connecting to closing. Suspends.
   void live();
 
  private:
   struct Named {
     std::string name;
     Executable executable;
-    int64_t count = 0;  // That its last run was told.
+    int64_t count = 0;  // The count that its last run returned.
   };
   struct Open {
     Run run;
@@ -55,7 +55,7 @@ class DrivingClient {
   const std::string program_;
   size_t ahead_ = 1;
   int64_t next_x_ = 1, compiled_ = 0, submitted_ = 0;
-  bool is_attached_ = false;  // Handles that were got so free nothing.
+  bool is_attached_ = false;  // Handles got by attaching free nothing.
   std::optional<Client> client_;
   std::optional<Slice> slice_;
   std::vector<Named> executables_;

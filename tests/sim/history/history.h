@@ -1,12 +1,14 @@
-// History: what clients asked of their programs, and what they were told, in the order in which it
-// happened. model.h says whether one program that runs step after step could have told all of it.
+// History: the operations of clients on their programs, and their results, in the order in which
+// they began and ended. model.h says whether one program that runs step after step could have given
+// all these results.
 //
 //   begin(op) -> number      a client asks
 //   told(number, values)     it was done, and this is what was seen
 //   not_done(number, why)    nothing of it was or will be done
 //   unknown(number, why)     nobody told what came of it
 //
-// Times are places in one order: what began behind another's end saw all that the other had seen.
+// Times are places in one order: an operation that began after another one's end saw all that the
+// other had seen.
 //
 // Threads: values; one thread.
 #pragma once
@@ -19,18 +21,18 @@
 
 namespace gangway::history {
 
-// Of states and results, by name. "count" is the version of the states, "trace" what hangs on all
-// committed runs and their order.
+// Values of states and results, by name. "count" is the version of the states; "trace" depends on
+// all committed runs and their order.
 using Values = std::map<std::string, int64_t>;
 std::string to_string(const Values& values);  // "count = 3, trace = 99"
 
 enum class OpKind : uint8_t {
-  kCompile,     // An executable with a state of its own begins.
-  kRelease,     // It goes, and its state with it.
+  kCompile,     // An executable with a state of its own is compiled.
+  kRelease,     // The executable is freed, and its state with it.
   kRun,         // One run.
   kRepeat,      // `steps` runs that the controller enqueues; `done` of them were.
-  kStatus,      // How far a repetition is, and what its newest step gave.
-  kRead,        // The states behind all runs that were enqueued before.
+  kStatus,      // A repetition's progress, and its newest step's outputs.
+  kRead,        // The states after all runs that were enqueued before.
   kSnapshot,    // States of one version, which another client reads.
   kCheckpoint,  // The version of the newest checkpoint, as the cluster's status has it.
 };
@@ -40,15 +42,15 @@ enum class Outcome : uint8_t { kOpen, kTold, kNotDone, kUnknown };
 struct Op {
   OpKind kind = OpKind::kRun;
   std::string program;
-  std::string executable;  // Of kCompile, kRelease, kRun and kRepeat.
+  std::string executable;  // Set for kCompile, kRelease, kRun and kRepeat.
   int64_t x = 0;           // The input of a run, or of the first step, which grows by one a step.
   int64_t steps = 0;       // kRepeat.
-  int64_t version = -1;    // kSnapshot: that was asked for; -1: the latest.
+  int64_t version = -1;    // kSnapshot: the requested version; -1: the latest.
 
-  // By History.
+  // History sets the following fields.
   size_t number = 0;
   size_t begun = 0, ended = 0;  // Places in the order of all beginnings and ends.
-  int controller = 0;           // Which one, of those that followed one another, when it began.
+  int controller = 0;           // Number of the controller when it began, counted from 0.
   int64_t done = 0;             // kRepeat, kStatus: steps that have committed.
   Outcome outcome = Outcome::kOpen;
   Values seen;
@@ -64,16 +66,16 @@ class History {
   void told(size_t number, Values seen, int64_t done = 0);
   void not_done(size_t number, const std::string& why);
   void unknown(size_t number, const std::string& why);
-  // Of this program's operations that have not ended.
+  // Ends with kUnknown all operations of this program that have not ended.
   void all_unknown(const std::string& program, const std::string& why);
 
-  // What it is told from now on comes from another controller, which may begin at an older
-  // checkpoint.
+  // Call it when the controller ends: later operations begin under another controller, which may
+  // begin at an older checkpoint.
   void controller_ended() { ++controller_; }
   int controller() const { return controller_; }
 
   const std::vector<Op>& ops() const { return ops_; }
-  // The operations of this program before and at this one, a line each, the newest ones at most.
+  // The program's operations up to `last`, a line each; at most the newest `lines`.
   std::string print(const std::string& program, size_t last, size_t lines = 25) const;
 
  private:

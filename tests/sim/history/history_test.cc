@@ -1,5 +1,5 @@
-// Whatever happens to a cluster, what clients were told of their programs is never taken back: from
-// a number of seeds (scene.h), what they were told is held against a sequential model (model.h).
+// Whatever happens to a cluster, results that clients got from their programs are never taken back:
+// histories of a number of seeds (scene.h) are checked against a sequential model (model.h).
 #include <gtest/gtest.h>
 
 #include "tests/sim/history/scene.h"

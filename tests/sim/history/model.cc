@@ -11,9 +11,9 @@ namespace {
 
 int64_t mixed(int64_t value, int64_t factor, int64_t x) { return (value * factor + x) % kModulus; }
 
-// One way in which the program may have come to where it is.
+// One possible sequence of steps of the program.
 struct Branch {
-  std::vector<int64_t> traces = {0};  // By version.
+  std::vector<int64_t> traces = {0};  // Traces by version.
   std::map<std::string, int64_t> own;
   size_t repeated_from = 0;  // The version before the repetition that was begun last.
 
@@ -40,7 +40,7 @@ bool fits(const Values& seen, const Values& expected) {
   });
 }
 
-// What the branch has to show for an operation that was told; none: nothing has.
+// The values that an operation with a result must have in this branch; none if no values fit.
 std::optional<Values> shown(const Branch& branch, const Op& op) {
   size_t version = branch.traces.size() - 1;
   if (op.kind == OpKind::kRun || op.kind == OpKind::kRead) return branch.now();
@@ -99,7 +99,7 @@ class Follower {
     }
   }
 
-  // At least and at most so many runs.
+  // Extends each branch by `least` to `most` runs.
   void run(const Op& op, int64_t least, int64_t most) {
     std::vector<Branch> next;
     for (Branch& branch : branches_) {
@@ -111,7 +111,7 @@ class Follower {
     branches_ = std::move(next);
   }
 
-  // Leaves the branches that show what was told.
+  // Keeps the branches that fit the operation's result.
   std::optional<Misfit> look(const Op& op) {
     if (op.outcome != Outcome::kTold) return std::nullopt;
     if (op.kind == OpKind::kCompile || op.kind == OpKind::kRelease) return std::nullopt;
@@ -133,7 +133,7 @@ class Follower {
     return Misfit{program_, op.number, why};
   }
 
-  // Somebody is shown less than was told before they asked.
+  // An operation that saw an older version than another one had seen before it began.
   std::optional<Misfit> older() const {
     for (const Op& op : history_.ops()) {
       const bool is_latest = op.kind == OpKind::kSnapshot && op.version < 0;
@@ -156,7 +156,7 @@ class Follower {
     if (is_of_another && than.kind != OpKind::kCheckpoint) return false;
     if (is_of_another && last_versions_.contains(count_of(than))) return false;
     if (op.kind != OpKind::kStatus) return count_of(op) < count_of(than);
-    // Its newest step may be older than what was run since.
+    // The repetition's newest step may be older than later runs.
     if (than.kind == OpKind::kStatus) return is_same_repetition(than, op) && op.done < than.done;
     const bool has_gone_on = than.kind == OpKind::kCheckpoint && !op.seen.empty();
     return has_gone_on && is_same_repetition(than, op) && count_of(op) < count_of(than);
@@ -175,7 +175,7 @@ class Follower {
   const History& history_;
   const std::string program_;
   std::vector<Branch> branches_ = std::vector<Branch>(1);
-  std::set<int64_t> last_versions_;  // Of repetitions, as they were asked for.
+  std::set<int64_t> last_versions_;  // The last version that each repetition was asked for.
 };
 
 }  // namespace

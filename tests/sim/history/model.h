@@ -1,17 +1,16 @@
-// The sequential model that a history is held against: one program, whose runs commit one after
+// The sequential model that a history is checked against: the runs of a program commit one after
 // another in the order in which its clients enqueued them, and nothing else changes its states.
 //
 //   count <- count + 1      trace <- 31 trace + x      own <- 3 own + x      (mod 2^20)
 //
-// A run that was told is one step; one that was told not to have been done is none. Where nobody
-// was told, both are tried, as Wing and Gong do ("Testing and Verifying Concurrent Objects", 1993),
-// and what was told later says which it was. Whoever reads sees the states of one version, of the
-// place where the read was enqueued. Of one controller nobody sees an older version than somebody
-// had seen before they asked; another controller may go back, but not behind a checkpoint that was
-// told (that of a repetition's last step apart: nobody would know what it gave).
+// A run with a result is one step; a run reported as not done is none. For a run of unknown outcome
+// both are tried, as Wing and Gong do ("Testing and Verifying Concurrent Objects", 1993), and later
+// results decide. A read sees the states of one version, at the place where the read was enqueued.
+// Under one controller, no operation sees an older version than another operation had seen before
+// the first one began. Another controller may go back, but not behind a checkpoint that was
+// reported (except for the checkpoint of a repetition's last step: nobody would know its outputs).
 //
-// Threads: pure.
-// Cost: O(operations x places where nobody was told).
+// Threads: pure. Cost: O(operations x operations of unknown outcome).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ inline constexpr int64_t kModulus = int64_t{1} << 20;
 
 // The executable whose states all others of a program share: it has none of its own.
 inline constexpr char kStep[] = "step";
-// The state of its own that any other executable has.
+// Name of the own state of any other executable.
 inline std::string own_state(const std::string& executable) { return executable + ".own"; }
 
 // An operation that does not fit, and why.
@@ -36,9 +35,9 @@ struct Misfit {
   size_t op = 0;
   std::string why;
 };
-// The first one of the first program that has one; none: the history fits.
+// The first misfit of the first program that has one; none if the history fits.
 std::optional<Misfit> find_misfit(const History& history);
-// What a failed test prints: the misfit, and what led to it.
+// Text for a failed test: the misfit, and the operations that led to it.
 std::string explain(const History& history, const Misfit& misfit);
 
 }  // namespace gangway::history

@@ -1,4 +1,4 @@
-// Histories by hand: those that one program can have, and those that none can.
+// Histories by hand: some that a program can have, and some that no program can have.
 #include "tests/sim/history/model.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A program that was told of so many runs, with inputs 1, 2, 3 ...
+// The history of a program whose runs have inputs 1, 2, 3 ...
 class Told {
  public:
   Values after(int64_t runs) const {
@@ -39,7 +39,7 @@ class Told {
   void status(int64_t done, const Values& seen) {
     history.told(begin(OpKind::kStatus), seen, done);
   }
-  // Empty: it fits.
+  // Explains the misfit; empty if the history fits.
   std::string refusal() const {
     const auto misfit = find_misfit(history);
     return misfit ? explain(history, *misfit) : "";
@@ -66,7 +66,7 @@ TEST(HistoryModelTest, AProgramThatRunsStepAfterStepFits) {
 TEST(HistoryModelTest, ALostStepIsRefused) {
   Told told;
   told.runs(1, 5);
-  // The fifth was told, and what comes next stands behind the fourth.
+  // The fifth run has a result, but the next one's result follows the fourth.
   Values next = told.after(4);
   next["count"] += 1;
   next["trace"] = (next["trace"] * 31 + 6) % kModulus;
@@ -125,7 +125,7 @@ TEST(HistoryModelTest, AStaleReadIsRefused) {
   told.snapshot(-1, told.after(4));
   EXPECT_THAT(told.refusal(), HasSubstr("#5 does not fit: that is older than what was told in #4 "
                                         "before it was asked for"));
-  // Of one controller: the next one may begin at an older checkpoint.
+  // The rule holds under one controller: the next one may begin at an older checkpoint.
   Told restarted;
   const size_t repetition = restarted.repeat(1, 10);
   restarted.status(8, restarted.after(8));

@@ -15,7 +15,7 @@ std::string any_program(const Stage& stage, Rng& rng) {
       ->first;
 }
 
-// A version that comes soon, or the latest.
+// Reads a version that comes soon, or the latest.
 void read_once(Stage& stage, Rng& rng, const SharedStates& states, const std::string& program,
                int64_t& newest) {
   const bool is_latest = rng.chance(0.6);
@@ -29,12 +29,12 @@ void read_once(Stage& stage, Rng& rng, const SharedStates& states, const std::st
     newest = static_cast<int64_t>(snapshot.version());
     const int64_t count = value_of(snapshot.read("count"));
     stage.history.told(op, {{"count", count}, {"trace", value_of(snapshot.read("trace"))}});
-    // What it is called is what it is.
+    // The snapshot's number must be the version of its states.
     if (count != newest) stage.problem(program, cat("#", op, " is called version ", newest));
   } catch (const Error& why) {
     stage.history.unknown(op, why.message());
     if (why.kind() != ErrorKind::kInvalid) throw;
-    ++newest;  // It was past.
+    ++newest;  // The version was past.
   }
 }
 

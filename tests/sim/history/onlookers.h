@@ -1,5 +1,5 @@
-// Clients that look at other clients' programs, and write down what they see: one reads their
-// states, one has them leave their devices for a while.
+// Clients that use other clients' programs, and record results in the history: one reads their
+// states, one suspends the programs for a while.
 //
 // Threads: in fibers of the stage's reactor, until the stage is over; both suspend.
 #pragma once

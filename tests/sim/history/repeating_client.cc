@@ -77,7 +77,7 @@ bool RepeatingClient::visit(bool is_last) {
     if (begins_another) repeat(step);
     client.detach();
   } catch (const Error&) {
-    // It was another controller's client.
+    // The error is expected if the client's controller has ended.
     if (controller == stage_.history.controller()) throw;
   }
   standing().is_changing = false;
@@ -142,7 +142,7 @@ void RepeatingClient::run_others(const Client& client) {
   }
 }
 
-// It runs only while nothing is repeated.
+// The new executable runs only while nothing is repeated.
 void RepeatingClient::compile(const Client& client, const Repeat& repetition,
                               std::vector<Executable>& held) {
   const std::string name = cat("extra-", ++compiled_);
@@ -152,7 +152,7 @@ void RepeatingClient::compile(const Client& client, const Repeat& repetition,
     held.push_back(client.slices().at(0).compile(counted_program(name, stage_.drawn.step_us)));
   } catch (const Error& why) {
     stage_.history.unknown(op, why.message());
-    // As a driving client's.
+    // DrivingClient meets the same two errors when it compiles.
     const bool has_shrunk = stage_.drawn.is_elastic && why.kind() == ErrorKind::kInvalid;
     if (why.kind() != ErrorKind::kUnavailable && !has_shrunk) throw;
     return;

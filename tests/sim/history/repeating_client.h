@@ -1,5 +1,5 @@
 // RepeatingClient: clients of a program whose steps the controller enqueues: one begins it and
-// detaches, others attach, look how far it is, now and then begin another repetition, and detach
+// detaches, others attach, ask for its progress, now and then begin another repetition, and detach
 // again. The program goes on behind lost hosts and behind restarts of its controller.
 //
 // Threads: live() in a fiber of the stage's reactor.
@@ -21,21 +21,22 @@ class RepeatingClient {
       : stage_(stage), rng_(rng), program_(std::move(program)) {
     stage_.programs[program_];
   }
-  // From connecting to closing. Suspends.
+  // Lives from connecting to closing. Suspends.
   void live();
 
  private:
   void begin();
   void repeat(const Executable& step);
-  // True: the program is closed.
+  // Returns true if the program is closed.
   bool visit(bool is_last);
   void look(const Repeat& repetition);
-  // Until the repetition has ended, which is to be changed then. False: a restart came between.
+  // Waits until the repetition has ended, before another one begins. Returns false if the
+  // controller was restarted meanwhile.
   bool end(const Repeat& repetition, bool cancels);
   void read(const Client& client);
-  // Those that came beside the repeated one, a few times, while nothing is repeated.
+  // Runs the other executables a few times, while nothing is repeated.
   void run_others(const Client& client);
-  // It stays when `held` goes after the client has detached.
+  // Compiles another executable. It stays if `held` is destroyed after the client has detached.
   void compile(const Client& client, const Repeat& repetition, std::vector<Executable>& held);
   Standing& standing() { return stage_.programs[program_]; }
 
@@ -44,7 +45,7 @@ class RepeatingClient {
   const std::string program_;
   int64_t next_x_ = 1, asked_ = 0, compiled_ = 0;
   std::optional<size_t> repeated_;  // The operation under way.
-  int64_t done_ = 0;                // Of all repetitions that have ended.
+  int64_t done_ = 0;                // Steps of all ended repetitions.
 };
 
 }  // namespace gangway::history

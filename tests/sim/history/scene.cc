@@ -20,12 +20,12 @@ namespace {
 
 constexpr int64_t kHostTimeoutMs = 4000;
 constexpr int64_t kLeaseMs = 10 * kHostTimeoutMs;
-// A program that a restart has on fewer devices than it had waits for the others for half a minute,
-// behind each of two restarts, and a lease runs out behind that.
+// After each of two restarts, a program that has fewer devices than before waits for the others for
+// half a minute, and then a lease runs out.
 constexpr int64_t kTimeLimitNs = 400 * kSecond;
-constexpr int kEndpoints = 4;  // Whose links faults may happen to.
+constexpr int kEndpoints = 4;  // Endpoints whose links may have faults.
 
-// By which no host is lost, and no memory.
+// Faults by which neither a host nor memory is lost.
 std::vector<Fault> harmless_faults(uint64_t seed, const Drawn& drawn) {
   if (!drawn.has_faults) return {};
   std::vector<Fault> faults = draw_faults(seed, {.hosts = drawn.hosts,
@@ -45,7 +45,7 @@ std::string all_of(const History& history) {
   return text;
 }
 
-// Reports it, also of a simulation that passed its time limit.
+// Fills the report at its end, also if the simulation passed its time limit.
 struct WhatHappened {
   ~WhatHappened() {
     report.events = director.events();
@@ -58,7 +58,7 @@ struct WhatHappened {
   const FaultInjector& faults;
 };
 
-// Until what clients held is freed, where it is.
+// Waits until all resources of clients are freed, or until leases must have run out.
 void wait_until_freed(Reactor& reactor, const SimCluster& cluster) {
   const int64_t until_ns =
       reactor.clock().now_ns() + (3 * kHostTimeoutMs + kLeaseMs) * kMillisecond;
@@ -93,7 +93,7 @@ void play_on(Reactor& reactor, uint64_t seed, const TempDir& root,
   const WhatHappened happened{report, stage, director, faults};
   WaitQueue ended;
   int living = 0;
-  FiberGroup fibers(reactor);  // They end before what they refer to, also if this one is cancelled.
+  FiberGroup fibers(reactor);  // They end before the data they use, also if this one is cancelled.
   const auto spawn = [&](const std::string& name, auto body) {
     ++living;
     fibers.spawn(name, [&ended, &living, body] {

@@ -1,5 +1,5 @@
-// A simulated cluster from a seed: clients whose programs run on it, what happens to it meanwhile
-// (draw.h), and the history of what they were told, held against the model (model.h).
+// A simulated cluster from a seed: clients run programs on it while it is disturbed (draw.h), and
+// the history of their operations is checked against the model (model.h).
 //
 // Threads: the calling thread, which has no reactor.
 #pragma once
@@ -16,17 +16,17 @@ namespace gangway::history {
 struct SceneReport {
   Drawn drawn;
   std::vector<std::string> events;  // What happened to the cluster, and when.
-  // What does not fit, with what led to it; errors without a reason; what is left behind. Empty:
-  // all is well.
+  // The misfit and the operations that led to it, errors without a reason, and resources left
+  // behind. Empty if all is well.
   std::vector<std::string> problems;
-  size_t told = 0;  // Operations whose result somebody was told.
+  size_t told = 0;  // Number of operations with a result.
   int lost = 0, restarted = 0;
-  std::string history;  // All of it, a line each.
+  std::string history;  // All operations, a line each.
 };
 
 // The same seed and bugs give the same report.
 SceneReport play(uint64_t seed, const PlantedControllerBugs& planted = {});
-// What a failed test prints.
+// Text for a failed test.
 std::string to_string(const SceneReport& report);
 
 }  // namespace gangway::history

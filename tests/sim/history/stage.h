@@ -1,5 +1,6 @@
-// Stage: what the players of one simulation share: the cluster, its history, and how each program
-// of theirs stands, so that nothing is done to one that it is not promised to go on from.
+// Stage: the data that the players of one simulation share: the cluster, its history, and the
+// standing of each program. The director reads the standing, and does nothing from which a program
+// is not promised to go on.
 //
 // Threads: the reactor's.
 // Ownership: the reactor and the cluster outlive it.
@@ -20,16 +21,16 @@
 
 namespace gangway::history {
 
-// What a program's client says of it.
+// Facts that a program's client sets, for the director.
 struct Standing {
-  bool is_set_up = false;     // It keeps checkpoints from now on.
+  bool is_set_up = false;     // It keeps checkpoints.
   bool is_over = false;       // It has been closed.
-  bool is_changing = false;   // What it is to go on with behind a restart is being changed.
-  int64_t states_since = 0;   // By then all of its states had been placed: a version.
+  bool is_changing = false;   // The repetition to resume after a restart is changing.
+  int64_t states_since = 0;   // Version by which all of its states had been placed.
   int64_t repeated_from = 0;  // The version before the first step of its repetition.
 };
 
-// Of who tries again and again: what is in the way may stay for a minute.
+// Growing pauses between attempts of one caller: an obstacle may stay for a minute.
 class Pauses {
  public:
   void begin_again() { next_ns_ = kFirstNs; }
@@ -50,19 +51,20 @@ class Stage {
   const Drawn& drawn;
   History history;
   std::map<std::string, Standing> programs;
-  std::vector<std::string> problems;  // What was told for which there is no reason.
-  // With what led to it.
+  std::vector<std::string> problems;  // Answers for which there is no reason.
+  // Records a problem, with the operations that led to it.
   void problem(const std::string& program, const std::string& what);
 
   bool is_over() const;
-  // Suspends, for up to so long.
+  // Suspends for a random time of at most `ns`.
   void pass_up_to(Rng& rng, int64_t ns) const;
-  // A new client, from an endpoint of its own: where a greeting is cut off, it is begun again.
+  // A new client, from an endpoint of its own: if a greeting is cut off, it is begun again.
   Client connect(const std::string& program);
   Client attach(const std::string& program);
-  // What the cluster's status says of the newest checkpoint is written down. Suspends.
+  // Reads the newest checkpoint's version from the cluster's status, and records it in the history.
+  // Suspends.
   int64_t look_for_checkpoint(const Client& client, const std::string& program);
-  // Of checkpoints that are on the disk; 0: none. While there is a controller.
+  // Version of the newest checkpoint on the disk; 0: none. Requires a controller.
   int64_t newest_checkpoint(const std::string& program) const;
   bool may_lose_a_host() const;
   bool may_lose_its_controller() const;
@@ -72,14 +74,14 @@ class Stage {
   int endpoints_ = 0;
 };
 
-// A program of this stage: executable kStep, and others that have a state of their own beside those
-// that all share. Input "x"; outputs "seen.count", "seen.trace" and, of those others, "seen.own".
+// A program of this stage: executable kStep, and others, which share its states and have one of
+// their own. Input "x"; outputs "seen.count", "seen.trace" and, for the others, "seen.own".
 Program counted_program(const std::string& executable, int64_t step_us);
 HostTensor as_input(int64_t x);
-// What a run of it has given. Waits.
+// The outputs of a run of counted_program(). Waits for the run.
 Values results_of(const Run& run, const std::string& executable);
 Values results_of(const Reported& outputs);
-// Of a state, whose elements are all the same; else -1.
+// The value of a state if its elements are all equal, otherwise -1.
 int64_t value_of(const HostTensor& state);
 
 }  // namespace gangway::history

@@ -35,7 +35,7 @@ void flip_last_bit(const std::filesystem::path& path) {
   file.put(last);
 }
 
-// The first checkpoint, before which there are the first values alone, and the second.
+// Damages the first checkpoint, before which there are only the initial values, or the second.
 TEST(RecoveryDamagedTest, AProgramWhoseNewestCheckpointIsDamagedGoesBackToTheOneBefore) {
   for (const int version : {Trainer::kEvery, 2 * Trainer::kEvery}) {
     with_trainer(3, [&](Trainer& trainer) {
@@ -47,7 +47,7 @@ TEST(RecoveryDamagedTest, AProgramWhoseNewestCheckpointIsDamagedGoesBackToTheOne
       trainer.wait_told(cat("goes back to version ", version - Trainer::kEvery));
       EXPECT_TRUE(trainer.was_told(": the file is damaged: expected the BLAKE2b hash"));
       EXPECT_EQ(trainer.losses, sim::alone());
-      // What it writes next is whole.
+      // Its next checkpoint is whole.
       wait_for_checkpoint(trainer, Trainer::kSteps);
       const CheckpointDir written(folder_of(trainer));
       TensorFiles::open(*written.latest()).read({});

@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 constexpr int64_t kGroups = 4, kTokens = 6, kDim = 3, kExperts = 4, kHidden = 5;
 const AxisPlacements kByExpert = {{"expert", shard(0)}};
 
-// Rows of x go to the experts that `choice` names, on two devices, of which each has room for its
-// own rows alone. State "count" counts runs.
+// Rows of x go to the experts that `choice` names, on two devices; each has room for its own rows
+// only. State "count" counts runs.
 Program routed() {
   ProgramBuilder b("routed", Mesh{{{"expert", 2}}});
   const Value x = b.input("x", f32({kGroups, kTokens, kDim}), kByExpert);
@@ -47,9 +47,9 @@ std::vector<Argument> rows(bool is_crowded) {
           {"choice", HostTensor::of<int32_t>({kGroups, kTokens, 1}, choice)}};
 }
 
-// What the library lets go of when it compiles again has run since the newest checkpoint, and can't
-// be run again. Once hosts make more room by themselves nothing is compiled again, and this test is
-// to expect that the program goes on and that "count" is 3.
+// When the library compiles again it releases the old executable, which has run since the newest
+// checkpoint and can't be run again. Once hosts make more room by themselves nothing is compiled
+// again, and this test must expect that the program goes on and that "count" is 3.
 TEST(RecoveryDroplessTest, AProgramThatWasGivenMoreRoomEndsWhenAHostIsLostBeforeACheckpoint) {
   const TempDir root;
   auto reactor = Reactor::make_simulated({.seed = 5});

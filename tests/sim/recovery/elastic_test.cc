@@ -13,7 +13,8 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// The second one dies while several executables are installed on what the first one has left.
+// The second host dies while several executables are installed on the devices that the first death
+// left.
 TEST(RecoveryElasticTest, SeveralExecutablesShrinkTogetherWhoeverDiesMeanwhile) {
   sim::RecoveryCase of{.hosts = 4,
                        .deaths = 3,
@@ -38,8 +39,8 @@ TEST(RecoveryElasticTest, SeveralExecutablesShrinkTogetherWhoeverDiesMeanwhile) 
   EXPECT_GT(shrunk, 5);
 }
 
-// Slice "wide" is cut to what the first host has left, and before its program is installed there
-// the other hosts die too.
+// The first death shrinks slice "wide"; the other hosts die before its program is installed on the
+// remaining devices.
 TEST(RecoveryElasticTest, ASliceThatHasShrunkStaysSoWhenMoreHostsDie) {
   auto reactor = Reactor::make_simulated({.seed = 5});
   const TempDir root;

@@ -1,6 +1,6 @@
-// A host that was declared lost had only stopped: it goes on, ends what it was at, and copies
-// states into memory of clients and checkpoints that it was told of. Nobody else may have that
-// memory then. The cluster's LandingLog fails a test in which somebody has.
+// A host that was declared lost had only stopped: it goes on, ends its work, and copies states into
+// memory of clients and checkpoints that it was given. No other transfer may have that memory then.
+// The cluster's LandingLog fails a test in which one has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ class Scene {
   }
   Scene(const Scene&) = delete;
 
-  // It stops with what was asked for queued behind its run, and is lost.
+  // Stops the host while requests are queued behind its run; the host is lost.
   void stop_a_host_and_lose_it() {
     pass(reactor_, 100 * kMillisecond);
     cluster.stop(1);

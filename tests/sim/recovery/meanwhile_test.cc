@@ -1,5 +1,5 @@
-// What users do to a program while it is brought back: here it waits for devices, until a test
-// gives it some. No bit changes of what it goes on with.
+// Users' calls to a program while it is brought back: here it waits for devices until a test gives
+// it some. No bit of its states and losses changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr int kBehind = 9;  // Steps before the host dies; a checkpoint holds 6 of them.
 
-// With steps under way, and others that come while it waits.
+// Loses a host with steps under way; others come while the program waits.
 void lose_a_host(Trainer& trainer) {
   trainer.train(kBehind);
   trainer.enqueue();
@@ -80,7 +80,7 @@ TEST(RecoveryMeanwhileTest, WhoReadsArraysAndStatesWaits) {
     with_trainer(2, [&](Trainer& trainer) {
       trainer.train(kBehind - 1);
       const gangway::Run told =
-          trainer.open.front();  // The next step, whose result is told before.
+          trainer.open.front();  // The next step; its result is reported earlier.
       trainer.look();
       if (dies) {
         trainer.cluster.kill(1);
@@ -234,7 +234,7 @@ TEST(RecoveryMeanwhileTest, OneThatIsStoppedEndsAndLeavesItsDevices) {
         trainer.client->detach();
         trainer.close();
       }
-      // Nobody who has the program listens.
+      // No client of the program gets the request to stop.
       other.stop_program("trainer", 5000);
       EXPECT_THAT(other.status().programs, ::testing::SizeIs(1));
       EXPECT_EQ(other.allocate({.devices = 2}).devices(), 2);

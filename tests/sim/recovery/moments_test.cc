@@ -1,5 +1,5 @@
-// A host that dies at each moment of a program's life that is one of its own: behind each step, as
-// a checkpoint is written, and as the program is brought back. No bit changes.
+// A host dies at each distinct moment of a program's life: after each step, while a checkpoint is
+// written, and while the program is brought back. No bit changes.
 #include <gtest/gtest.h>
 
 #include "tests/sim/recovery/trainer.h"
@@ -25,8 +25,8 @@ TEST(RecoveryMomentsTest, AHostThatDiesAsTheResultOfAnyStepIsTold) {
   }
 }
 
-// Kills `host` so long after a checkpoint begins to be written; whether that was still under way
-// then.
+// Kills `host` `ns` after a checkpoint begins to be written. Counts in `under_way` whether the
+// checkpoint was still being written.
 Fiber kill_later(Trainer& trainer, int host, int64_t ns, int& under_way) {
   return trainer.reactor.spawn("kill", [&trainer, &under_way, host, ns] {
     const Checkpoints& checkpoints = trainer.cluster.controller.controller().checkpoints();
@@ -51,8 +51,8 @@ TEST(RecoveryMomentsTest, AHostThatDiesWhileACheckpointIsWritten) {
   EXPECT_GT(under_way, 5);
 }
 
-// The one that is left of the program, or the one that takes the dead one's place: from when the
-// first one dies until the program has gone on.
+// Kills the program's remaining host, or the host that replaces the dead one, at moments from the
+// first death until the program has gone on.
 TEST(RecoveryMomentsTest, ASecondHostThatDiesWhileTheProgramIsBroughtBack) {
   int twice = 0;
   for (int moment = 0; moment < 40; ++moment) {

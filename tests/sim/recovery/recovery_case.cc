@@ -31,7 +31,7 @@ std::vector<double> losses_of(const std::vector<Executable>& steps, const Recove
   return losses;
 }
 
-// Of the steps that the controller enqueues only the last loss is kept.
+// The controller keeps only the last loss of the steps that it enqueues.
 std::vector<double> last_loss_of(const Executable& step, const RecoveryCase& of) {
   std::vector<double> inputs;
   for (int i = 0; i < of.steps; ++i) inputs.push_back(input_of(i));
@@ -41,7 +41,7 @@ std::vector<double> last_loss_of(const Executable& step, const RecoveryCase& of)
   return losses;
 }
 
-// What is wrong with what a reader has seen; empty: nothing.
+// The first wrong value that a reader has seen; empty if there is none.
 std::string read_along(const SharedStates& states, const std::map<int, Snapshot>& asked) {
   double latest = 0;
   for (const auto& [version, then] : asked) {

@@ -1,4 +1,4 @@
-// A program that keeps checkpoints, whose hosts die while it trains: what it comes to.
+// Trains a program that keeps checkpoints and whose hosts die meanwhile, and returns its losses.
 //
 // Threads: makes reactors of its own.
 #pragma once
@@ -11,15 +11,15 @@ namespace gangway::sim {
 
 struct RecoveryCase {
   uint64_t seed = 0;  // Draws when hosts die, and which.
-  int hosts = 3;      // Of two devices each; the program lies on four.
+  int hosts = 3;      // Hosts of two devices; the program has four.
   int deaths = 1;
-  int64_t within_ms = 12;  // Of which each comes after the one before.
-  bool come_back = true;   // Every other host that dies does.
+  int64_t within_ms = 12;  // The longest time from one death to the next.
+  bool come_back = true;   // Every other dead host comes back.
   int steps = 30;
   uint64_t every = 6;  // Versions between two checkpoints.
   std::vector<std::string> elastic = {};
-  bool in_double = false;  // Else in f32.
-  int executables = 1;     // Of the same program; they take turns.
+  bool in_double = false;  // Compute in f64, otherwise in f32.
+  int executables = 1;     // Executables of the program; they take turns.
   bool evaluates = false;  // Another client reads a version now and then, and the latest.
   bool detached = false;   // The controller enqueues the steps.
   // Its client writes a state before the first step, and no checkpoint comes before a host dies.
@@ -28,13 +28,13 @@ struct RecoveryCase {
 
 struct Recovered {
   std::vector<double> losses;
-  int brought_back = 0;           // Times.
-  std::vector<std::string> told;  // Its user.
-  std::string failed;             // Why there are no losses; empty: there are.
-  std::string wrong;  // With what others read of it, or with what is left behind; empty: nothing.
+  int brought_back = 0;           // Number of times.
+  std::vector<std::string> told;  // Warnings to its user.
+  std::string failed;             // The error if there are no losses; else empty.
+  std::string wrong;              // Wrong reads by others, or resources left behind; empty if none.
 };
 
-// Of the same program when nobody dies.
+// Losses of the same program when no host dies.
 std::vector<double> undisturbed_losses(const RecoveryCase& of);
 Recovered recover(const RecoveryCase& of);
 

@@ -1,5 +1,5 @@
-// Programs that go on by themselves when a host is lost, on virtual time: whenever that is, losses
-// and states have the bits of a program that nothing happened to.
+// Programs that go on by themselves when a host is lost, on virtual time: whenever it is lost,
+// losses and states have the bits of an undisturbed program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// How often a program was brought back, of so many seeds.
+// Returns how often the programs of so many seeds were brought back.
 int expect_no_bit_changes(sim::RecoveryCase of, uint64_t seeds) {
   const std::vector<double> alone = sim::undisturbed_losses(of);
   int brought_back = 0;

@@ -13,7 +13,7 @@
 namespace gangway {
 namespace {
 
-// Its state lies on each device, and takes as much again while it is updated.
+// A program whose state lies on each device, and takes twice its size while it is updated.
 Program adding(int64_t devices, int64_t elements) {
   ProgramBuilder b("adding", Mesh{{{"data", devices}}});
   const Value w = b.state("w", zeros(f32({elements})));

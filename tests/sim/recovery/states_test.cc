@@ -34,13 +34,13 @@ void wait_for_checkpoint(const Trainer& trainer, uint64_t version) {
   EXPECT_GE(newest(), version);
 }
 
-// A checkpoint waits for version 6 when the state comes, at each version before it.
+// The state is added while a checkpoint waits for version 6, at several versions before it.
 TEST(RecoveryStatesTest, AStateThatComesWhileACheckpointWaitsIsInIt) {
   for (const int before : {0, 1, 4, 5}) {
     with_trainer(3, [&](Trainer& trainer) {
       trainer.train(before, 1);
       const Executable add = trainer.slice->compile(adding());
-      if (before < 5) add.run().wait();  // Of version before + 1.
+      if (before < 5) add.run().wait();  // Version before + 1.
       trainer.train(Trainer::kEvery, 1);
       wait_for_checkpoint(trainer, Trainer::kEvery);
       trainer.cluster.kill(1);
@@ -90,7 +90,7 @@ TEST(RecoveryStatesTest, AProgramGoesOnWithoutAStateThatNoExecutableHasAnyMore) 
   });
 }
 
-// It lies in the checkpoint meanwhile, and is its program's again before the host is lost.
+// The checkpoint keeps the state meanwhile, and an executable has it again before the host is lost.
 TEST(RecoveryStatesTest, AStateThatAnExecutableHasAgainKeepsItsValue) {
   with_trainer(3, [&](Trainer& trainer) {
     trainer.slice->compile(adding()).run().wait();
@@ -104,7 +104,7 @@ TEST(RecoveryStatesTest, AStateThatAnExecutableHasAgainKeepsItsValue) {
   });
 }
 
-// On the trainer's slice, and on another one, where state "z" is.
+// A program on the trainer's slice and on another one, which has state "z".
 Program adding_elsewhere() {
   const Mesh four{{{"data", 4}}}, two{{{"data", 2}}};
   Builder f("twice", four);

@@ -1,4 +1,4 @@
-// What a client was told stays true when its program is brought back, on virtual time.
+// Results that a client got stay true when its program is brought back, on virtual time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using sim::input_of;
 using sim::number;
 using sim::trained_program;
 
-// The limit of one step is shorter than all of them take that are run again.
+// The time limit of a step is shorter than the time of all steps that are run again.
 TEST(RecoveryToldTest, StepsWithATimeLimitThatWereToldAreThereAgain) {
   constexpr int kSteps = 60;
   constexpr int64_t kLimitMs = 5;

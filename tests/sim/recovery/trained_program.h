@@ -1,4 +1,4 @@
-// The program that is trained while its hosts die, and what its steps are given.
+// The program that is trained while its hosts die, and the inputs of its steps.
 //
 // Threads: pure.
 #pragma once
@@ -9,12 +9,12 @@
 
 namespace gangway::sim {
 
-// On four devices: "count" is cut over them, "trace" lies on each, and "steps" is the version.
-// Input "x", scalar output "loss", and output "row", an array that stays on the devices.
+// A program on four devices: "count" is cut over them, "trace" lies on each, and "steps" is the
+// version. Input "x", scalar output "loss", and output "row", an array that stays on the devices.
 Program trained_program(bool in_double = false);
 HostTensor number(double value, bool in_double = false);
 double as_double(const HostTensor& scalar);
-// Of step i, from 0 on.
+// The input of a step, counted from 0.
 double input_of(int step);
 
 }  // namespace gangway::sim

@@ -70,7 +70,7 @@ const std::vector<double>& alone() {
 }
 
 void with_trainer(int hosts, const std::function<void(Trainer&)>& body) {
-  alone();  // On a reactor of its own: a thread has one at a time.
+  alone();  // It has a reactor of its own; a thread has one at a time.
   auto reactor = Reactor::make_simulated({.seed = 5});
   reactor->run([&] {
     Trainer trainer(*reactor, hosts);

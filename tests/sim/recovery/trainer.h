@@ -1,5 +1,5 @@
 // A client that trains step by step on a simulated cluster that keeps a checkpoint every 6 steps,
-// for tests of what comes at one moment while its program loses a host.
+// for tests of events at one moment while its program loses a host.
 //
 // Threads: the reactor's; all but the getters suspend.
 #pragma once
@@ -23,17 +23,17 @@ class Trainer {
 
   // The program lies on hosts 0 and 1, of two devices each.
   Trainer(Reactor& reactor, int hosts);
-  // Closes the client, if it has not gone. EXPECTs that nothing is left behind.
+  // Closes the client if it is still open. EXPECTs that nothing is left behind.
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // So many steps in all, of which so many are under way at once; the last ones are waited for.
+  // Runs so many steps, at most `ahead` of them under way at once, and waits for the last ones.
   void train(int steps, size_t ahead = 3);
   void enqueue();
   // Waits for the oldest run under way.
   void look();
-  // Until its user was told something that has this text.
+  // Waits until its user got a warning that contains this text.
   void wait_told(const std::string& text) const;
   bool was_told(const std::string& text) const;
   void close();
@@ -53,7 +53,7 @@ class Trainer {
 // The losses of all its steps when nobody dies.
 const std::vector<double>& alone();
 
-// On a simulated reactor; `body` gets a Trainer.
+// Calls `body` with a Trainer, on a simulated reactor.
 void with_trainer(int hosts, const std::function<void(Trainer&)>& body);
 
 }  // namespace gangway::sim

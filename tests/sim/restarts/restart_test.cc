@@ -18,7 +18,8 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Its state fills most of the memory: none of another controller's may be left beside it.
+// A program whose state fills most of the memory: no state of an earlier controller's program may
+// be left.
 Program counting(const Mesh& mesh) {
   ProgramBuilder b("counting", mesh);
   const Value w = b.state("w", zeros(f32({kMemory / 4 / 4})));
@@ -45,7 +46,7 @@ TEST(RestartTest, ExecutorsRegisterWithEachControllerUnderTheNamesThatTheyHad) {
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed() + seed});
     reactor->run([&] {
       Restarts cluster(*reactor);
-      cluster.pass(100s);  // Nobody is there.
+      cluster.pass(100s);  // There is no controller.
       std::string first;
       for (int round = 0; round < 4; ++round) {
         cluster.start_controller();
@@ -55,7 +56,7 @@ TEST(RestartTest, ExecutorsRegisterWithEachControllerUnderTheNamesThatTheyHad) {
         if (round == 0) first = cluster.executor(0).service()->name();
         EXPECT_EQ(cluster.executor(0).service()->name(), first);
         train(cluster, cat("trainer-", round));
-        // In the middle of a run, the third time.
+        // The third controller ends in the middle of a run.
         std::optional<Client> running;
         if (round == 2) {
           running = cluster.connect("unlucky");
@@ -167,7 +168,7 @@ TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeIt
     cluster.pass(8s);
     EXPECT_THAT(cluster.names(), ElementsAre("e", "e-2"));
     EXPECT_FALSE(cluster.host_names().at("e").gone_at_ns.has_value());
-    // Who never comes back is forgotten, in the folder too.
+    // A host that never comes back is forgotten, in the folder too.
     cluster.kill_controller();
     cluster.end_executor(1);
     cluster.start_controller(state());

@@ -42,7 +42,7 @@ class Restarts {
                                                  .state = std::move(state)});
   }
   Controller& controller() { return controller_->controller(); }
-  // As when a day has passed.
+  // Forgets lost hosts, which otherwise happens after a day.
   void forget_lost_hosts() {
     controller_->controller().hosts().names().forget_old(reactor_.clock().now_ns() +
                                                          HostNames::kForgetAfterNs);
@@ -66,7 +66,7 @@ class Restarts {
   void pass(std::chrono::nanoseconds time) const {
     WaitQueue().wait_until_ns("for time to pass", reactor_.clock().now_ns() + time.count());
   }
-  // Of the hosts that are there.
+  // Names of the connected hosts.
   std::set<std::string> names() {
     std::set<std::string> names;
     for (const auto& [id, host] : controller_->controller().hosts().all()) {

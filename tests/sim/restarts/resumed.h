@@ -1,5 +1,5 @@
-// A program that the controller repeats, with checkpoints, on a cluster whose controller is started
-// again: what it comes to is what it comes to when nothing happens.
+// Expects that a program that the controller repeats, with checkpoints, on a cluster whose
+// controller is restarted, has the results that it has without a restart.
 //
 // Threads: makes reactors of its own.
 #pragma once
@@ -19,7 +19,8 @@
 
 namespace gangway::restarts_test {
 
-// What a step does hangs on the states, on its number, on a schedule and on its place in a text.
+// The result of a step depends on the states, on its number, on a schedule and on its place in a
+// text.
 inline Program walking(const std::filesystem::path& text, const std::string& name = "walking") {
   ProgramBuilder b(name, Mesh{{{"data", 4}}});
   const Value w = b.state("w", zeros(f32({8, 4})), {{"data", shard(0)}});
@@ -71,7 +72,8 @@ class ResumedTest : public StateDirRestartTest {
     cluster.start_controller(state(), options());
     cluster.pass(std::chrono::seconds(8));
   }
-  // A trainer that is detached as soon as it is repeated; `own` steps its client runs itself.
+  // Begins a trainer and detaches it as soon as it is repeated. Its client runs the first `own`
+  // steps itself.
   void begin(Restarts& cluster, int own = 0, const std::string& name = "trainer",
              const std::vector<std::string>& elastic = {}) const {
     const Client client = cluster.connect(name);
@@ -85,13 +87,13 @@ class ResumedTest : public StateDirRestartTest {
                                {"step", Schedule::linear(own, 1)}});
     client.detach();
   }
-  // Until this controller has done so many of its steps.
+  // Waits until this controller has done so many steps of the program.
   static void wait_for_steps(Restarts& cluster, uint64_t steps) {
     while (cluster.controller().programs().at(0).runs_done < steps)
       cluster.pass(std::chrono::milliseconds(1));
   }
-  // Attaches, has the rest of the losses and the states that come of them, and ends it. Adds how
-  // many steps this controller has done of it.
+  // Attaches, checks the remaining losses and the last states, and closes the program. Appends the
+  // number of its steps that this controller has done to done_again_.
   void expect_the_rest(Restarts& cluster, int own = 0) {
     const Client client = cluster.attach("visitor", "trainer");
     const Executable step = client.executable("walking");
@@ -114,7 +116,7 @@ class ResumedTest : public StateDirRestartTest {
     done_again_.push_back(cluster.controller().programs().at(0).runs_done);
     ASSERT_EQ(client.slices().size(), 1u);
     EXPECT_EQ(client.slices()[0].read_state("w").bytes, states_.bytes);
-    // Its sources go on behind its last step.
+    // The program's sources continue after its last step.
     step.run({{"lr", 0.0f}, {"step", 0.0f}}).wait();
     client.close();
     cluster.pass(std::chrono::seconds(1));

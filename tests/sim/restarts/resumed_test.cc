@@ -70,7 +70,7 @@ TEST_F(ResumedTest, ATextThatWasChangedKeepsItsProgramFromGoingOnWhichSaysWhatWa
       EXPECT_THAT(told, HasSubstr(content_hash(changed)));
       FolderTest::write("text.txt", text);
       if (!is_restart) return;
-      // Behind a restart it was kept, and is tried again until a host has its text.
+      // After a restart the program is kept, and is tried again until a host has its text.
       const auto goes_on = [&] {
         const std::vector<ProgramCounts> programs = cluster.controller().programs();
         return !programs.empty() && programs[0].runs_done > 0;
@@ -123,7 +123,7 @@ TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
       Restarts cluster(*reactor);
       start(cluster);
       {
-        // Whose files are of no use to the next one.
+        // A closed trainer whose files the next trainer must not use.
         begin(cluster);
         cluster.pass(1s);
         cluster.attach("visitor", "trainer").close();
@@ -174,7 +174,7 @@ TEST_F(ResumedTest, StepsOfTheClientAreNotRepeatedAndSoOneMustBeKeptBehindThem) 
     reactor->run([&] {
       Restarts cluster(*reactor);
       start(cluster);
-      // Runs of its own, which the checkpoint of version 10 has.
+      // The client runs 5 steps itself; the checkpoint of version 10 includes them.
       begin(cluster, 5);
       while (cluster.controller().programs()[0].checkpoint.value_or(StateVersion()).value < 30)
         cluster.pass(1ms);
@@ -214,7 +214,7 @@ TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
       EXPECT_THAT(early.what(), HasSubstr("the program \"trainer\" of "));
       EXPECT_THAT(early.what(), HasSubstr("is brought back behind a restart of its controller"));
       EXPECT_THAT(early.hint(), HasSubstr("gangway ps"));
-      // It outlives another restart.
+      // The record outlives another restart.
       cluster.kill_controller();
       EXPECT_TRUE(std::filesystem::exists(record()));
       start(cluster);
@@ -281,7 +281,7 @@ TEST_F(ResumedTest, AHostThatIsLostBehindARestartDoesNotEndTheProgram) {
   });
 }
 
-// On the devices that are left it takes fewer, with or without the lost host behind a restart.
+// The program shrinks to the remaining devices; after the restart the lost host is back, or not.
 TEST_F(ResumedTest, AProgramThatHasShrunkGoesOnBehindARestart) {
   for (const bool comes_back : {false, true}) {
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
@@ -339,7 +339,7 @@ TEST_F(ResumedTest, AnExecutableThatIsYoungerThanTheNewestCheckpointComesAgain) 
   });
 }
 
-// With names, slices and numbers that are as long, as many and as large as its calls let them be.
+// The program's names, slices and numbers are as long, as many and as large as its calls accept.
 TEST_F(ResumedTest, WhatTheCallsOfAProgramAcceptIsBroughtBackAndWhatIsBeyondIsRefusedThere) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   const std::string name(kProgramNameBytesMax, 'n');
@@ -371,7 +371,7 @@ TEST_F(ResumedTest, WhatTheCallsOfAProgramAcceptIsBroughtBackAndWhatIsBeyondIsRe
   });
 }
 
-// What one program has left is of no use, and costs no other one.
+// One program's record can't be read; the other program goes on.
 TEST_F(ResumedTest, ARecordThatCantBeReadCostsItsOwnProgramOnly) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {

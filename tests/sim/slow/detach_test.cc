@@ -1,4 +1,4 @@
-// The same as in ../detach_test.cc, with many more seeds.
+// Tests of ../detach_test.cc with many more seeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// As history/history_test.cc, from many more seeds.
+// Tests of history/history_test.cc with many more seeds.
 #include <gtest/gtest.h>
 
 #include "tests/sim/history/seeds.h"

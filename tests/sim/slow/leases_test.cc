@@ -1,4 +1,4 @@
-// As lease_test.cc, more often.
+// Tests of leases_test.cc with many more repetitions.
 #include "tests/sim/leases.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Defects that once took back what clients had been told, planted one at a time: some seed finds
-// each.
+// Plants, one at a time, defects that once took back results that clients had got; some seed must
+// find each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,13 +17,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Matcher;
 
-// Something that was told is not there any more, or the program has ended, or never goes on.
+// A result that a client got is lost, or the program has ended, or never goes on.
 Matcher<const std::string&> is_lost_or_ends() {
   return AnyOf(HasSubstr(" does not fit: "), HasSubstr(": ended: "),
                HasSubstr("passed its time limit of "));
 }
 
-// One of so many seeds finds it, as a problem that says this, which it does not have without it.
+// Expects that one of kSeedsMax seeds has a problem with this text with the defect, and does not
+// have it without the defect.
 void expect_found(const PlantedControllerBugs& planted,
                   const Matcher<const std::string&>& problem) {
   constexpr int kSeedsMax = 500;

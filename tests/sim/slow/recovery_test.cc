@@ -1,4 +1,4 @@
-// As tests/sim/recovery/recovery_test.cc, with many more seeds.
+// Tests of tests/sim/recovery/recovery_test.cc with many more seeds.
 #include <gtest/gtest.h>
 
 #include "tests/sim/recovery/recovery_case.h"

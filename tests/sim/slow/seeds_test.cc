@@ -1,4 +1,4 @@
-// As chaos_test.cc, from many more seeds.
+// Tests of chaos_test.cc with many more seeds.
 #include <gtest/gtest.h>
 
 #include "tests/sim/chaos.h"

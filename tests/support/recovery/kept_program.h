@@ -1,5 +1,5 @@
 // A program with checkpoints on one of three hosts of two devices each, all of them fakes that a
-// test answers: the fixture of tests of what recovery and checkpoints do in the controller.
+// test answers: the fixture for tests of the controller's recovery and checkpoints.
 //
 // Threads: the reactor's, outside fibers.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace gangway {
 
-// On two devices: each run adds one to these states.
+// A program on two devices; each run adds one to each of these states.
 inline Program counting(const std::vector<std::string>& states = {"w"}) {
   ProgramBuilder b("counting", Mesh{{{"data", 2}}});
   for (const std::string& name : states) {
@@ -67,7 +67,7 @@ class KeptProgramTest : public testing::Test {
     const HostId at = controller_.slice(session_, slice_).devices.at(0).host;
     return static_cast<size_t>(std::ranges::find(hosts_, at) - hosts_.begin());
   }
-  // Those of its runs that were prepared on its host and have not been answered.
+  // The program's runs that were prepared on its host and have not been answered.
   std::vector<RunId> prepared() {
     std::vector<RunId> runs;
     for (const PrepareFrame& frame : executors_[host()].all<PrepareFrame>()) {
@@ -75,7 +75,7 @@ class KeptProgramTest : public testing::Test {
     }
     return runs;
   }
-  // Ends the oldest run on its host.
+  // Ends the oldest run on the program's host.
   void finish(const std::optional<Error>& error = {}) {
     const RunId run = prepared().at(0);
     answered_.insert(run);
@@ -87,7 +87,7 @@ class KeptProgramTest : public testing::Test {
     submit();
     finish();
   }
-  // Of the copies that the hosts have not answered; how many those were.
+  // Ends all copies that the hosts have not answered, and returns their number.
   size_t end_copies(const std::optional<Error>& error = {}) {
     size_t count = 0;
     for (size_t host = 0; host < std::size(executors_); ++host) {
