@@ -81,7 +81,7 @@ std::string Attacker::told_of(const Message& message) {
   fence_came_ = false;
   own_.run = new_name();
   frames_->send(encode(message));
-  // Of no plan: its end comes behind all that the message brings about.
+  // A run of no plan is a fence: its end comes after all reports that the message causes.
   frames_->send(encode(RunFrame{.plan = PlanId(0), .run = RunId(own_.run)}));
   while (!fence_came_) changed_.wait("for what is told of a frame");
   std::string all;

@@ -1,5 +1,5 @@
-// Attacker: a client of another owner that speaks the protocol itself, so that it can say what the
-// client library never would.
+// Attacker: a client of another owner that speaks the protocol itself, so that it can send messages
+// that the client library never sends.
 //
 // Threads: the reactor's; all but the constructor's arguments suspends.
 // Ownership: the cluster outlives it.
@@ -17,7 +17,7 @@
 
 namespace gangway {
 
-// What somebody's program is called, and its things.
+// Names and ids of a program and of its resources.
 struct Names {
   std::string owner, program, host;
   uint64_t session = 0, slice = 0, plan = 0, run = 0, array = 0, call = 0;
@@ -31,14 +31,15 @@ class Attacker {
 
   wire::Controller::Client controller() { return connection_.bootstrap<wire::Controller>(); }
   wire::Session::Client session() { return joined_.getSession(); }
-  // Of a slice, a plan and a state of its own.
+  // The attacker's own slice, plan and state.
   const Names& own() const { return own_; }
   uint64_t new_name() { return (joined_.getId() << 40) + ++last_name_; }
   uint64_t new_call() { return ++last_call_; }
 
-  // What comes back for the message: the ends of its run or copy; empty: nothing.
+  // Sends the message and returns the reports that it causes: the ends of its run or copy; empty if
+  // there are none.
   std::string told_of(const Message& message);
-  // The controller closes the connection for it.
+  // Whether the controller closes the connection because of the message.
   bool is_closed_for(const Message& message);
 
  private:
@@ -54,10 +55,10 @@ class Attacker {
   std::unique_ptr<FrameStream> frames_;
 };
 
-// "done: ..." with what came back, else the refusal's kind and text.
+// "done: ..." with the answer, else the refusal's kind and text.
 std::string outcome_of(const std::function<std::string()>& call);
 
-// A program of one device: y = w + x, and w becomes it.
+// A program of one device: y = w + x, and w becomes y.
 Program small_program(const std::string& name);
 
 }  // namespace gangway

@@ -1,7 +1,7 @@
-// Whatever can be said to a controller, said by a client of another owner of what is not its own.
+// A client sends a controller every possible message about another owner's resources.
 //
-// The tables have a row for each method that a connection reaches and for each kind of frame: one
-// that comes into the schema without a row fails here.
+// The tables have a row for each method that a connection reaches and for each kind of frame. The
+// test fails if a new method of the schema has no row.
 #include <capnp/schema.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,11 +25,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// What is said of another's things must be what is said of things that never were.
+// Expected answer. The answer about another owner's resources must be the answer about resources
+// that never existed.
 enum class Says : uint8_t {
-  kRefusal,   // And that it is refused.
-  kOperator,  // That only who runs the controller may.
-  kOwn        // What the caller has itself: the method names nothing else.
+  kRefusal,   // Both answers are refusals.
+  kOperator,  // Only the controller's user may do it.
+  kOwn        // The caller's own: the method names nothing else.
 };
 
 struct Row {
@@ -48,7 +49,7 @@ Request of_this_version(Request request) {
   return request;
 }
 
-// What each call says; throws where all were refused.
+// The outcomes of all calls. Throws if all were refused.
 std::string all_said(const std::vector<std::function<std::string()>>& calls) {
   std::string all;
   for (const auto& call : calls) all += cat(outcome_of(call), "\n");
@@ -73,7 +74,7 @@ Table controller_rows() {
         request.initDescription().setName(names.host);
         return sent<C::RegisterExecutorResults>(kj::mv(request));
       }};
-  // It takes a registration, which nobody else is given.
+  // The method needs a registration, which no other peer gets.
   rows["Registration.leave"] = rows["Controller.registerExecutor"];
   rows["Controller.connect"] = {Says::kRefusal, [](Attacker& eve, const Names& names) {
                                   return both_names(names, [&](const std::string& name) {
@@ -246,7 +247,7 @@ void add_rows_of_own(Table& rows) {
                            request.initLines(1).set(0, "hello");
                            return sent<S::LogResults>(kj::mv(request));
                          }};
-  // Both are the end of the session; a new one comes for the next row.
+  // Both end the session; the next row gets a new one.
   rows["Session.close"] = {Says::kOwn, [](Attacker& eve, const Names&) {
                              return sent<S::CloseResults>(eve.session().closeRequest());
                            }};
@@ -309,7 +310,7 @@ std::set<std::string> keys_of(const auto& table) {
 
 using FrameRow = std::function<std::vector<Message>(Attacker&, const Names&)>;
 
-// What a client may send.
+// Frames that a client may send.
 std::map<std::string, FrameRow> frame_rows() {
   std::map<std::string, FrameRow> rows;
   const auto run_of = [](Attacker& eve, uint64_t plan) {
@@ -353,7 +354,7 @@ std::map<std::string, FrameRow> frame_rows() {
   return rows;
 }
 
-// What it may not.
+// Frames that a client must not send.
 std::map<std::string, Message> foreign_frames(const Names& names) {
   const RunId run(names.run);
   return {{"uninstall", UninstallFrame{PlanId(names.plan)}},
@@ -373,8 +374,8 @@ class AttacksTest : public testing::Test {
  protected:
   static constexpr char kProgram[] = "diary";
 
-  // body(cluster, names of bob's things, those of nothing): behind each attack bob's program takes
-  // a step, step().
+  // Calls body(cluster, names of bob's resources, names of nothing). The body calls step() after
+  // each attack, which runs a step of bob's program.
   void under_attack(
       const std::function<void(SimCluster&, const Names& bobs, const Names& nobodys)>& body) {
     reactor_->run([&] {
@@ -433,7 +434,7 @@ class AttacksTest : public testing::Test {
     throw Error(ErrorKind::kBug, "there is no program of that owner");
   }
 
-  // Without what a peer chose itself, and without numbers.
+  // Masks names that a peer chose itself, and numbers.
   static std::string masked(std::string text, const Names& names) {
     for (const std::string& name : {names.program, names.host}) {
       for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))

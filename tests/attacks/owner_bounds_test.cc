@@ -1,9 +1,9 @@
-// What one owner can take of what all owners share: eve takes as much as she is given, again and
+// Bounds on one owner's part of shared resources: eve takes as much as she can get, again and
 // again, while bob's program runs.
 //
-// protocol/README.md has a table of it all, with the test that reaches each bound. A resource that
-// is counted by owner (OwnerResource) and has no row there, and a row whose test is not there,
-// fail here.
+// protocol/README.md has a table of all bounds, with the test that reaches each bound. A test here
+// fails if a resource that is counted by owner (OwnerResource) has no row in the table, or if a
+// row's test does not exist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ HostTensor filled(int64_t width) {
 
 class OwnerBoundsTest : public testing::Test {
  protected:
-  // How many steps bob's program does in a fifth of a second.
+  // Number of steps that bob's program does in a fifth of a second.
   static int steps_of(Reactor& reactor, const Executable& program) {
     const int64_t end_ns = reactor.clock().now_ns() + 200 * kMs;
     int steps = 0;
@@ -60,8 +60,8 @@ class OwnerBoundsTest : public testing::Test {
     return steps;
   }
 
-  // eve takes all that she is given, until take() returns a refusal, and then again and again.
-  // What she holds is in the last argument of take(), and is given back at its end.
+  // eve calls take() until it returns a refusal, and then again and again. The last argument of
+  // take() holds what she has taken, and releases it at its end.
   using Taken = std::vector<std::shared_ptr<void>>;
   using Take = std::function<std::optional<Error>(SimCluster&, const Client& eve, Taken& taken)>;
   void expect_bounded(OwnerResource resource, const Take& take, const std::string& says) {
@@ -113,7 +113,7 @@ std::shared_ptr<T> kept(std::vector<std::shared_ptr<void>>& taken, std::shared_p
   return thing;
 }
 
-// What a call throws; none: it was done.
+// The error that a call throws; none if it succeeded.
 std::optional<Error> refusal_of(const std::function<void()>& call) {
   try {
     call();
@@ -155,7 +155,7 @@ TEST_F(OwnerBoundsTest, RunsThatWaitTakeNoMoreOfTheControllersMemoryThanOneOwner
           auto run = std::make_shared<gangway::Run>(slow.lock()->run({{"x", filled(3000)}}));
           WaitQueue().wait_until_ns("for a refusal", Reactor::current().clock().now_ns() + kMs);
           if (run->done()) run->wait();
-          // Ends with the test, and is not waited for.
+          // The run is cancelled when the test ends, and nobody waits for it.
           taken.push_back(std::shared_ptr<void>(nullptr, [run](void*) { run->cancel(); }));
         });
       },
@@ -190,7 +190,7 @@ TEST_F(OwnerBoundsTest, CallsThatWaitAreAsManyAsOneOwnerMayHaveWhateverItsConnec
           auto request = over.joined.getSession().allocateRequest();
           request.setDevices(1);
           request.setCall(++over.calls);
-          request.setReleases(1);  // None comes: it waits for ever.
+          request.setReleases(1);  // No release comes, so it waits for ever.
           auto answered = std::make_shared<std::optional<Error>>();
           auto promise = std::make_shared<kj::Promise<void>>(
               request.send()
@@ -219,7 +219,7 @@ TEST_F(OwnerBoundsTest, ConnectionsAreAsManyAsOneOwnerMayHave) {
 
 TEST_F(OwnerBoundsTest, MessagesThatNeverEndTakeNoMoreThanOneOwnerMay) {
   constexpr size_t kHelloBytes = 48, kSentBytes = 300 << 10;
-  // Magic, version and kind; then a message of one segment of 64 MiB, of which little comes.
+  // Magic, version and kind; then the beginning of a message of one segment of 64 MiB.
   std::vector<unsigned char> bytes(kHelloBytes + 8 + kSentBytes, 0);
   const unsigned char hello[] = {'G', 'W', 'A', 'Y', kConnectionVersion};
   std::copy(std::begin(hello), std::end(hello), bytes.begin());
@@ -240,7 +240,7 @@ TEST_F(OwnerBoundsTest, MessagesThatNeverEndTakeNoMoreThanOneOwnerMay) {
         sent->written = kj::evalNow([&] {
                           return sent->stream->write(bytes.data(), bytes.size());
                         }).eagerlyEvaluate([](const kj::Exception&) {});
-        // More than the controller answers, so until it closes the connection.
+        // Reads more than the controller answers, and so waits until it closes the connection.
         sent->read = sent->stream->tryRead(sent->answer.data(), 16, 16)
                          .then([at = sent.get()](size_t) { at->is_closed = true; },
                                [at = sent.get()](const kj::Exception&) { at->is_closed = true; })
@@ -253,7 +253,7 @@ TEST_F(OwnerBoundsTest, MessagesThatNeverEndTakeNoMoreThanOneOwnerMay) {
       "the connection has ended");
 }
 
-// Rows of the table: what is taken, its bound by owner, and the test, as "file: name".
+// A row of the table: the resource, its bound by owner, and the test, as "file: name".
 struct Row {
   std::string what, bound, file, test;
 };
@@ -282,7 +282,7 @@ std::vector<Row> rows_of_the_readme() {
 
 TEST(OwnerBoundsTable, EveryResourceThatIsCountedByOwnerHasARow) {
   std::set<std::string> words;
-  // The compiler asks for a word for each value that has a name; others have none.
+  // The compiler requires a word for each named value; other values have none.
   for (int i = 0; i < 256; ++i) {
     const std::string word = to_string(static_cast<OwnerResource>(i));
     if (word.empty()) continue;

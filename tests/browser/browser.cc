@@ -18,7 +18,8 @@ using nlohmann::json;
 
 constexpr auto kPatience = 60 * kj::SECONDS;
 
-// Of the line "ChromeDriver was started successfully on port 12345."; 0 while it is not there.
+// The port in the line "ChromeDriver was started successfully on port 12345."; 0 until the line is
+// there.
 unsigned port_in(const std::string& text) {
   static const std::string said = "started successfully on port ";
   const size_t at = text.find(said);
@@ -67,7 +68,7 @@ Browser::~Browser() {
   try {
     if (!session_.empty()) ask(kj::HttpMethod::DELETE, session_, nullptr);
   } catch (const std::exception&) {
-    // The test has said what is wrong with it already; the process is ended below.
+    // The test has reported the error already; the process is ended below.
   } catch (const kj::Exception&) {
   }
   if (browser_pid_ && !eventually([&] { return is_gone(*browser_pid_); }))

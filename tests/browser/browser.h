@@ -1,8 +1,7 @@
 // A headless Chromium that a test drives over WebDriver: chromedriver on a free port of loopback.
 //
-// Threads: the one that made it.
-// Ownership: both processes, and the browser's own folder, end with the handle.
-// Errors: an Error with what WebDriver answered, or when nothing answers in a minute.
+// Threads: the one that made it. Ownership: both processes, and the browser's own folder, end with
+// the handle. Errors: an Error with WebDriver's answer, or if it does not answer in a minute.
 #pragma once
 
 #include <kj/async-io.h>
@@ -31,18 +30,18 @@ class Browser {
   // Returns when the page is loaded and its modules have run.
   void open(const std::string& file);
   void go(const std::string& address);
-  // What a function body returns.
+  // The value that a function body returns.
   nlohmann::json evaluate(const std::string& body);
-  // Keys to what has the focus. WebDriver's own letters for others: "\ue007" is Enter.
+  // Sends keys to the focused element. WebDriver has letters for special keys: "\ue007" is Enter.
   void press(const std::string& keys);
   void click(const std::string& selector);
-  // The pointer, to a place of the window, in pixels.
+  // Moves the pointer to a position in the window, in pixels.
   void point(int x, int y);
-  // What the console was told since the last call, errors of the page's own policy included.
+  // The console's messages since the last call, including errors of the page's own policy.
   nlohmann::json console();
   // A command of Chromium's DevTools protocol.
   nlohmann::json devtools(const std::string& command, const nlohmann::json& parameters);
-  // Into the build folder.
+  // Writes a screenshot into the build folder.
   void screenshot(const std::string& name);
 
  private:

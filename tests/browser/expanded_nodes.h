@@ -1,4 +1,4 @@
-// A program of many nodes, and that a page on which all is expanded shows those of its JSON.
+// A program of many nodes, and a check that a fully expanded page shows the nodes of its JSON.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline Program deep(int layers, int ops) {
   return b.build();
 }
 
-// More than 2,000 of them, in the model and in the picture.
+// Expects the program's nodes, of which there are more than 2,000, in the model and in the picture.
 inline void expect_nodes_of(Browser& browser, const nlohmann::json& program) {
   using nlohmann::json;
   size_t ops = 0, parameters = 0;
@@ -54,7 +54,7 @@ inline void expect_nodes_of(Browser& browser, const nlohmann::json& program) {
   }
   for (const json& box : boxes) ++of_page[box.dump()];
   EXPECT_EQ(of_page, of_json);
-  // What is drawn where one looks: all that lies there, each with its name.
+  // The view draws all boxes inside it, each with its name.
   for (const char* look : {"view.scale = 1; view.moveTo(10, 10)", "view.show(model.boxes.at(-700))",
                            "view.show(model.boxes.at(700))"}) {
     SCOPED_TRACE(look);

@@ -1,5 +1,5 @@
-// What tests ask of the page as it stands: bodies of functions for Browser::evaluate. Those that
-// look for faults return a list of what is wrong.
+// Queries about the page's present state: bodies of functions for Browser::evaluate. Queries that
+// look for faults return a list of faults.
 #pragma once
 
 namespace gangway {
@@ -30,8 +30,8 @@ carried.forEach((a, i) => [...shown, ...carried.slice(i + 1)].forEach((b) => {
 return wrong.slice(0, 10);
 )js";
 
-// Boxes that lie in the window and are not drawn, or not where and as what they are, and labels
-// that are not their boxes' names. Of a view with room for all.
+// Boxes inside the window that are not drawn, or drawn at a wrong place or as a wrong kind, and
+// labels that are not their boxes' names. The view must have room for all boxes.
 inline constexpr const char* kDrawn = R"js(
 const { model, view } = window.gangway;
 const wrong = [];

@@ -1,4 +1,4 @@
-// A checkpoint that was written on one mesh is loaded on another, and nobody holds a whole tensor.
+// A checkpoint that was written on one mesh is loaded on another, and no host holds a whole tensor.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -38,7 +38,7 @@ class MeshChangeTest : public testing::Test {
     return slice;
   }
 
-  // What `body` took of the heap at most, beyond what was taken before.
+  // The most heap bytes that `body` held, beyond those that were held before.
   template <class Body>
   static int64_t most_taken(Body body) {
     const int64_t before = heap_bytes();

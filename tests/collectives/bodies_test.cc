@@ -1,5 +1,5 @@
-// Collectives inside the bodies of scans and calls, on CPU and simulated devices: what each device
-// gets is what the reference interpreter gives, wherever sections end, whoever else runs, and
+// Collectives inside the bodies of scans and calls, on CPU and simulated devices: each device gets
+// the reference interpreter's results, wherever sections end, whichever other program runs, and
 // whichever member is poisoned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST_P(BodiesTest, SectionsMayEndAnywhereInsideALoop) {
   }
 }
 
-// Each section is granted alone, those of one program between those of the other.
+// Each section is granted alone, and the sections of the two programs alternate.
 TEST_P(BodiesTest, TwoProgramsTakeTurnsInsideTheirLoops) {
   const auto f = for_cluster(cluster());
   const auto on = std::make_shared<LocalHosts>(cluster(), kind());
@@ -66,7 +66,7 @@ TEST_P(BodiesTest, TwoProgramsTakeTurnsInsideTheirLoops) {
   for (auto& host : on->hosts.hosts) {
     for (const RunFrame& run : runs) host->prepare({0, run});
   }
-  uint64_t ticket = 10'000;  // Behind those of the arguments.
+  uint64_t ticket = 10'000;  // Above those of the arguments.
   for (uint32_t p = 0; p < std::max(positions[0], positions[1]); ++p) {
     for (size_t r : {0, 1}) {
       if (p >= positions[r]) continue;

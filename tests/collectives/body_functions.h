@@ -1,4 +1,4 @@
-// Local functions whose bodies hold collectives: what tests of all devices run.
+// Local functions whose bodies have collectives, for tests of all kinds of devices.
 //
 // Threads: pure functions.
 #pragma once

@@ -1,5 +1,5 @@
-// One call of a local function on hosts of this process, held to the reference interpreter: what
-// tests of collectives on CPU and simulated devices share.
+// Runs one call of a local function on hosts of this process, and compares it with the reference
+// interpreter: shared by tests of collectives on CPU and simulated devices.
 //
 // Every device's results are read back as parts of one array.
 // Threads: the test's.
@@ -47,7 +47,7 @@ inline Literal random_argument(const Type& type, Rng& rng) {
   return x;
 }
 
-// By device.
+// Random arguments, by device.
 inline std::vector<std::vector<Literal>> random_arguments(const Function& f, uint64_t seed) {
   Rng rng(seed);
   std::vector<std::vector<Literal>> arguments(static_cast<size_t>(f.mesh.devices()));
@@ -66,7 +66,7 @@ inline Type over_devices(Type local, int64_t n) {
 
 // Hosts of this process.
 struct LocalHosts {
-  // `gpus`: the cards of each host; none: it has none.
+  // `gpus`: the cards of each host; may be empty.
   LocalHosts(const Cluster& on, DeviceKind kind,
              const std::vector<std::vector<std::shared_ptr<cuda::Driver>>>& gpus = {})
       : cluster(on),
@@ -120,7 +120,7 @@ class LocalCall {
     return results(frame);
   }
 
-  // A run of it, with its arguments put on the devices.
+  // A run of the plan, with its arguments put on the devices.
   RunFrame request(const std::vector<std::vector<Literal>>& arguments, uint64_t run) {
     RunFrame frame{.plan = id_, .run = RunId(run)};
     for (uint32_t p = 0; p < function_->parameters.size(); ++p) {
@@ -134,7 +134,7 @@ class LocalCall {
       frame.outputs.push_back(ArrayId(run * 100'000 + 50'000 + r));
     return frame;
   }
-  // Of a run that was started: by device. Throws its error.
+  // The results of a started run, by device. Throws the run's error.
   std::vector<std::vector<Literal>> results(const RunFrame& frame) {
     const Done done = hosts_.wait(frame.run);
     if (done.error) throw *done.error;
@@ -160,7 +160,7 @@ class LocalCall {
   TestPlan plan_;
 };
 
-// What each device got, held to the reference.
+// Compares each device's results with the reference.
 inline void expect_reference(const Function& f, const std::vector<std::vector<Literal>>& arguments,
                              const std::vector<std::vector<Literal>>& got) {
   const std::vector<std::vector<Literal>> want = interpret_local(f, arguments);

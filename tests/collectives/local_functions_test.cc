@@ -1,5 +1,5 @@
 // Local functions with every op in which devices of a mesh meet, run by the production hosts on CPU
-// devices: each device gets what the reference interpreter gives.
+// devices: each device gets the reference interpreter's results.
 //
 // All ops of a test are nodes of one function, so that their groups, memory and steps are planned
 // together.
@@ -22,7 +22,8 @@ class Ops {
   explicit Ops(const Mesh& mesh) : mesh_(mesh), builder_("ops", mesh) {}
 
   Value parameter(const Type& type) { return builder_.parameter(cat("p", parameters_++), type); }
-  // A result for each of the node's; a scalar as [1], since results are cut over all devices.
+  // Adds an op, and a result for each of its results; a scalar becomes [1], since results are cut
+  // over all devices.
   void add(Op op, const std::vector<Value>& inputs, const Attrs& attrs) {
     for (const Value& value : builder_.emit(op, inputs, attrs, Loc::current())) result(value);
   }
@@ -120,7 +121,7 @@ TEST_P(LocalFunctionsTest, EveryCollectiveGivesWhatTheReferenceGives) {
   }
 }
 
-// Each op reads what the one before it wrote into the arena.
+// Each op reads the tensor that the op before it wrote into the arena.
 TEST_P(LocalFunctionsTest, CollectivesOfAChainReadWhatTheOnesBeforeThemWrote) {
   const Mesh& mesh = cluster().mesh;
   const std::string axes = mesh.axes.size() == 1 ? "data" : "model,data";

@@ -1,5 +1,5 @@
-// Collectives beside the steps behind them, on CPU and modelled devices: what a rank waits for,
-// what lateness costs, and that no step sees bytes that a collective still uses.
+// Overlap of collectives with later steps, on CPU and modelled devices: what a rank waits for, how
+// much lateness costs, and that no step sees bytes that a collective still uses.
 #include <gtest/gtest.h>
 
 #include "executor/devices/cpu/cpu_function.h"
@@ -16,7 +16,7 @@ namespace {
 
 Function function(std::string_view text) { return parse_function(text, "overlap.gw"); }
 
-// Steps 0, 2, 4, 6 give what collectives 1, 3, 5, 7 sum; nobody reads a sum before step 8.
+// Collectives 1, 3, 5, 7 sum the results of steps 0, 2, 4, 6; no step reads a sum before step 8.
 const char* const kFour = R"(
 local func @f(%0 "x": f32[4]) mesh {data: 4} {
   %1: f32[4] = exp %0
@@ -74,7 +74,7 @@ local func @f(%0 "x": f32[4]) mesh {data: 2} {
 }
 )"),
                    make());
-  // exp, then 10 us beside three kernels, then add.
+  // exp, then 10 us that overlap three kernels, then add.
   EXPECT_EQ(ranks.run(), 12 * kUs);
   EXPECT_EQ(timer_.exposed_ns(0), 7 * kUs);
 }
@@ -102,8 +102,8 @@ local func @f(%0 "x": f32[4]) mesh {data: 2} {
   EXPECT_EQ(ranks.frame(0).awaited, 0u) << "the last kernel runs";
 }
 
-// A collective takes 10 us, and each iteration has 1 us of kernels. That of one iteration is waited
-// for behind the next one.
+// A collective takes 10 us, and each iteration has 1 us of kernels. A rank waits for an iteration's
+// collective after the next iteration.
 TEST_P(OverlapTest, WhatAnIterationHasBegunGoesOnInTheNext) {
   TimedRanks ranks(function(R"(
 body 0 local func @layers(%0 "x": f32[4], %1 "w": f32[4]) mesh {data: 2} {
@@ -122,9 +122,9 @@ local func @f(%0 "x": f32[4], %1 "w": f32[3, 4]) mesh {data: 2} {
   EXPECT_EQ(timer_.exposed_ns(0), 27 * kUs);
 }
 
-// Each iteration sums "rows", which nobody reads in the loop, and what the next one adds. The last
-// has nothing to sum ahead, and its rows are waited for behind the loop: 9 us, wherever the sum
-// that is passed over stands, and however often a rank looks.
+// Each iteration sums "rows", which no step in the loop reads, and the addend of the next
+// iteration. The last iteration skips the sum ahead, and its rows are waited for after the loop: 9
+// us, wherever the skipped sum stands, and however often a rank looks.
 TEST_P(OverlapTest, BehindASumThatIsPassedOverTheOneBeforeItIsWaitedForOnce) {
   const std::string add = "  %5: f32[4] = add %3, %1\n";
   const std::string ahead = "  %6: f32[4] = all_reduce %2 {axes = \"data\", reduction = \"sum\"}\n";
@@ -152,7 +152,7 @@ local func @f(%0 "x": f32[4], %1 "sum": f32[4], %2 "w": f32[3, 4]) mesh {data: 2
   }
 }
 
-// Twice of three times there is a tanh for the next iteration.
+// Two of three iterations compute a tanh for the next one.
 TEST_P(OverlapTest, KernelsThatArePassedOverTakeNoTime) {
   TimedRanks ranks(function(R"(
 body 0 local func @layers(%0 "x": f32[4], %1 "ahead": f32[4], %2 "w": f32[4]) mesh {data: 2} {
@@ -211,7 +211,7 @@ local func @f(%0 "x": f32[4]) mesh {data: 2, model: 2} {
   EXPECT_EQ(ranks.run(), 0);
 }
 
-// Random functions and bodies, whose collectives are wherever they may be.
+// Random functions and bodies, with collectives at every place that may have one.
 class RandomText {
  public:
   explicit RandomText(Rng& rng) : rng_(rng) {}
@@ -235,7 +235,7 @@ class RandomText {
  private:
   static constexpr const char* kMesh = "mesh {data: 2, model: 2} {\n";
 
-  // `bodies`: those that they may name.
+  // `bodies`: number of bodies that the nodes may name.
   std::string nodes(uint32_t first, int bodies, uint64_t count) {
     const bool whole = bodies == 2;
     values_ = {"%0", "%1"};
@@ -277,8 +277,9 @@ class RandomText {
 };
 
 // Weights that are stored in parts (ZeRO-3), with kernels that take longer than a collective. The
-// first layer begins with what it gathers. The last layer ends with the mean of its rows, which is
-// waited for behind the loop; gradients are scattered before a layer's last kernel.
+// first layer begins with its gathers, which are waited for. The last layer ends with the mean of
+// its rows, which is waited for after the loop; gradients are scattered before a layer's last
+// kernel.
 TEST_P(OverlapTest, OfStoredWeightsTheFirstGathersAloneAreWaitedFor) {
   timer_.kernel_us = 100;
   for (const int64_t length : {2, 3, 9}) {

@@ -1,7 +1,7 @@
 // One call of a local function by the ranks of its mesh, all on one host, which the test advances
-// on a clock that it sets: when each ends, and what it waits for, by modelled costs. As a device's
-// thread, run() looks at a rank again only when it was rung, or when the time has come that it
-// asked to be woken at.
+// on a clock that it sets: when each ends, and what it waits for, by modelled costs. Like a
+// device's thread, run() advances a rank again only when it was rung, or at the time at which it
+// asked to be woken.
 //
 // Threads: the test's.
 // Ownership: the timer outlives the functions that `make` gives.
@@ -30,8 +30,8 @@ namespace gangway {
 
 inline constexpr int64_t kUs = 1000;
 
-// A kernel takes `kernel_us`, but none that only moves elements or gives a single number, and a
-// collective 10 us; rank r takes `late_ns` longer for step late_step(r).
+// A kernel takes `kernel_us`, or no time if it only moves elements or gives a single number; a
+// collective takes 10 us; rank r takes `late_ns` longer for step late_step(r).
 class RanksTimer final : public StepTimer {
  public:
   int64_t kernel_ns(const Function& function, NodeId id) const override {
@@ -53,7 +53,7 @@ class RanksTimer final : public StepTimer {
   int64_t kernel_us = 1;
   std::function<uint32_t(uint32_t rank)> late_step = [](uint32_t) { return kNone; };
   int64_t late_ns = 0;
-  // By rank, and by the step of the collective: how long the rank has waited while bytes moved.
+  // How long a rank has waited while bytes moved, by rank and by the collective's step.
   std::map<uint32_t, std::map<uint32_t, int64_t>> exposed;
   int64_t exposed_ns(uint32_t rank) const {
     int64_t sum = 0;
@@ -93,7 +93,7 @@ class TimedRanks {
     }
   }
 
-  // Until it ends or waits: for a time, or for others.
+  // Advances a rank until it ends or waits for a time or for other ranks.
   Progress advance(uint32_t rank, int64_t now_ns = 0) {
     Rank& at = ranks_[rank];
     at.device.clock_ns = now_ns;
@@ -104,8 +104,8 @@ class TimedRanks {
     at.wake_ns = at.done ? kNever : turn.wake_at_ns;
     return progress;
   }
-  // All ranks on one clock, each as soon as it can: when the last has ended. `looks`: how often a
-  // rank looks each time, as if it were rung for another work besides.
+  // Runs all ranks on one clock, each as soon as it can, and returns when the last has ended.
+  // `looks`: how often a due rank is advanced each time, as if it were rung for other work too.
   int64_t run(int looks = 1) {
     int64_t now_ns = 0;
     for (bool ended = false; !ended;) {
@@ -124,7 +124,7 @@ class TimedRanks {
   }
   uint32_t step(uint32_t rank) const { return ranks_[rank].frame.step; }
   const CallFrame& frame(uint32_t rank) const { return ranks_[rank].frame; }
-  // What rank 0 has waited for while bytes moved: "all_gather of f32[8, 4]: 10 us".
+  // The collectives that rank 0 has waited for while bytes moved: "all_gather of f32[8, 4]: 10 us".
   std::vector<std::string> exposed(const RanksTimer& timer) const {
     std::vector<std::string> all;
     if (!timer.exposed.contains(0)) return all;
@@ -142,7 +142,7 @@ class TimedRanks {
     CallFrame frame;
     bool done = false;
     int64_t wake_ns = kNever;
-    std::shared_ptr<bool> is_rung = std::make_shared<bool>(true);  // At first, to begin.
+    std::shared_ptr<bool> is_rung = std::make_shared<bool>(true);  // True at first, to begin.
 
     Bell bell() const {
       return {.function = std::make_shared<const std::function<void()>>(
@@ -150,7 +150,7 @@ class TimedRanks {
     }
   };
 
-  // The first that is to look, or the number of ranks.
+  // The first rank that is due, or the number of ranks.
   uint32_t next_due(int64_t now_ns) const {
     const auto due = std::ranges::find_if(ranks_, [&](const Rank& rank) {
       return !rank.done && (*rank.is_rung || rank.wake_ns <= now_ns);

@@ -1,5 +1,5 @@
-// What programs/ trains is as large as one layer, whatever the depth and the number of devices:
-// GPT-3's shape with 64 experts in each of its 96 layers, on 2,048 devices.
+// The compiled size of models of programs/ is that of one layer, whatever the depth and the number
+// of devices: GPT-3's shape with 64 experts in each of its 96 layers, on 2,048 devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace {
 
 using bench::nodes_with_bodies;
 
-// Without its sections, of which there are as many as the modelled time of a run asks for.
+// The plan's size without its sections, whose number depends on the modelled time of a run.
 size_t bytes_of(Plan plan) {
   for (LocalFunction& local : plan.functions) local.sections.resize(1);
   return to_wire(plan).size();
 }
 
-// Annotations: there is none on an axis of one device.
+// Number of annotations; an axis of one device has none.
 size_t constrains_of(const Function& function) {
   const auto count = [](const Function& one) {
     return static_cast<size_t>(std::ranges::count_if(
@@ -36,7 +36,7 @@ size_t constrains_of(const Function& function) {
   return constrains;
 }
 
-// What becomes of a model: each body counts once. Annotations are not among the traced nodes.
+// Sizes of a compiled model. Each body counts once. Annotations are not among the traced nodes.
 struct Size {
   size_t traced_nodes = 0, local_nodes = 0, program_bytes = 0, plan_bytes = 0;
   int64_t arena_bytes = 0;
@@ -74,7 +74,7 @@ TEST(Compact, NodesAndBytesDoNotGrowWithDevices) {
   // keys and values stay three products (ir/transforms/rewrite/pack_attention.h).
   EXPECT_EQ(many.local_nodes, few.local_nodes + 2);
   EXPECT_LE(static_cast<double>(many.plan_bytes), 1.01 * static_cast<double>(few.plan_bytes));
-  // Most of it goes into cutting sections.
+  // Most steps cut sections.
   EXPECT_GT(few.counts.steps, 0u);
   EXPECT_LE(static_cast<double>(many.counts.steps), 1.5 * static_cast<double>(few.counts.steps));
   EXPECT_LT(many.arena_bytes, few.arena_bytes);

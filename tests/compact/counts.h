@@ -1,8 +1,9 @@
-// What a piece of work took, in steps and in memory: the same on every machine, however busy.
+// Counts the steps and the memory of a piece of work, which are the same on every machine, however
+// busy.
 //
-// A step is a piece of straight code in ir/ or controller/lowering that began; this test program
-// has a build of both in which each of them calls a function that counts. What the C++ library
-// does inside of its own code is no step; what it copies shows in the bytes that were asked for.
+// A step is one execution of a basic block in ir/ or controller/lowering; this test program has a
+// build of both in which each block calls a function that counts. Code inside the C++ library
+// counts no steps; its copies show in the bytes that were allocated.
 //
 // Threads: counts are of the whole process; one thread.
 #pragma once
@@ -13,13 +14,13 @@ namespace gangway::compact {
 
 struct Counts {
   uint64_t steps = 0;
-  uint64_t bytes = 0;       // Asked for, in all.
-  uint64_t peak_bytes = 0;  // Held at once, beyond what was held before.
+  uint64_t bytes = 0;       // Allocated in all.
+  uint64_t peak_bytes = 0;  // Most bytes held, beyond those held before.
 };
 
 class Counter {
  public:
-  Counter();  // Begins now.
+  Counter();  // Counts from now on.
   Counts take() const;
 
  private:

@@ -1,4 +1,4 @@
-// What compiling takes grows with the number of nodes: counted over a model of 10,000, 20,000 and
+// The work of compiling grows with the number of nodes: counted over a model of 10,000, 20,000 and
 // 40,000 nodes whose layers are all written out.
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 namespace gangway {
 namespace {
 
-// One array that lies on all devices.
+// A program whose result is one array on all devices.
 Program doubled(int64_t devices) {
   ProgramBuilder b("doubled", Mesh{{{"data", devices}}});
   Value x = b.input("x", f32());

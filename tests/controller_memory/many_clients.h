@@ -1,5 +1,5 @@
-// ManyClients: a controller with hosts and clients that are fakes and keep nothing, so that what
-// the heap holds is the controller's.
+// ManyClients: a controller with fake hosts and clients that keep nothing, so that all of the heap
+// is the controller's.
 //
 // Every client has a slice of all devices, and a program on it that it runs one run after another;
 // each run leaves one result, an array that the client keeps.
@@ -20,11 +20,11 @@ class ManyClients {
   ManyClients(uint32_t hosts, uint32_t devices_per_host);
   ~ManyClients();
 
-  // One more, with its slice and program.
+  // Adds a client, with its slice and program.
   void add_client();
-  // The last that was added.
+  // Removes the client that was added last.
   void remove_client();
-  // So many runs of each client, whose results they keep.
+  // Does so many runs of each client, which keeps their results.
   void run_all(int runs);
   ControllerCounts counts() const { return controller_.counts(); }
 

@@ -1,5 +1,5 @@
-// What one more result, client and stream take of the controller's memory. The bounds leave room
-// for 100 clients of 1,000 results each on 128 hosts in 1 GiB (slow/large_cluster_test.cc).
+// The controller's memory for one more result, client and stream. The bounds leave room for 100
+// clients of 1,000 results each on 128 hosts in 1 GiB (slow/large_cluster_test.cc).
 #include <gtest/gtest.h>
 
 #include "runtime/fibers/reactor.h"
@@ -10,7 +10,7 @@
 namespace gangway {
 namespace {
 
-// Beyond those that lie in memory which the plan has anyway.
+// Bytes for a result, beyond those in memory that the plan has anyway.
 int64_t bytes_per_result(uint32_t hosts, uint32_t devices_per_host) {
   ManyClients cluster(hosts, devices_per_host);
   cluster.add_client();

@@ -1,7 +1,7 @@
 // Every sharding to every other, with all orders of cuts and all reductions: the steps of a
 // conversion are done to parts that hold their own index, on all devices in lockstep.
 //
-// GW_PAIRS: of each mesh and tensor so many pairs are drawn by the seed, or all where there are no
+// GW_PAIRS: number of pairs that the seed draws for each mesh and tensor; all pairs if there are no
 // more.
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ std::vector<ConversionCosts> all_costs(size_t axes) {
   return all;
 }
 
-// The same by the reference executor: what the plan says that each step sends is what was read from
-// other devices.
+// The reference interpreter gives the same results; the elements that each step reads from other
+// devices are those that the plan says it sends.
 void expect_interprets(const Type& type, const Mesh& mesh, const Sharding& from, const Sharding& to,
                        const ConversionPath& path) {
   const Function local = converting_function("f", type, mesh, from, path.steps);
@@ -59,7 +59,8 @@ void expect_interprets(const Type& type, const Mesh& mesh, const Sharding& from,
     ASSERT_EQ(std::ranges::max(traffic[i].sent), path.steps[i].bytes) << "step " << i;
 }
 
-// The steps, one after the other: what they give, send and cost is what the plan says.
+// Does the steps one after another, and compares their results, sent elements and costs with the
+// plan.
 void expect_converts(const Type& type, const Mesh& mesh, const Sharding& from, const Sharding& to,
                      const ConversionPath& path, const ConversionCosts& costs) {
   const HeldAs begin(type, mesh, from);

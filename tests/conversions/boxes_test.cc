@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Row-major; the place of an element of the whole tensor in the part that has `box`.
+// Row-major index of an element of the whole tensor in the part that begins at `begin`.
 size_t place(const Dims& dims, const Dims& begin, const Dims& index) {
   int64_t at = 0;
   for (size_t d = 0; d < dims.size(); ++d) at = at * dims[d] + index[d] - begin[d];
@@ -38,7 +38,7 @@ void copy_box(const Box& box, const HeldPart& from, const Dims& from_begin, Held
   }
 }
 
-// The receivers' parts, from what each sender lists.
+// The receivers' parts, built from the copies that the senders list.
 HeldParts moved(const Type& type, const MeshSharding& from, const MeshSharding& to) {
   const HeldParts sent = HeldAs(type, from.mesh, from.sharding).parts();
   HeldParts received = HeldAs(type, to.mesh, to.sharding).parts();
@@ -102,7 +102,7 @@ TEST(Boxes, DevicesThatHoldTheSameSendAlike) {
   }
 }
 
-// As many copies as devices in all, so listing what others do would show.
+// There are as many copies as devices in all; listing those of other devices would take too long.
 TEST(Boxes, ADeviceOfALargeMeshListsItsOwnCopiesOnly) {
   const Mesh large{{{"a", 1 << 11}, {"b", 1 << 11}}};
   const Type type = f32({1 << 11, 1 << 11});

@@ -117,7 +117,7 @@ void BruteForce::try_group(size_t from, const AxisList& axes) {
   const bool ascending = std::ranges::is_sorted(axes);
   const auto rank = static_cast<int64_t>(type_.dims.size());
   for (int64_t dim = 0; dim < rank; ++dim) {
-    std::set<int64_t> sizes;  // That a part may have along this dimension.
+    std::set<int64_t> sizes;  // Possible sizes of a part in this dimension.
     for (const HeldAs& held : held_) sizes.insert(held.dims()[static_cast<size_t>(dim)]);
     if (axes.size() == 1)
       try_op(from, Op::shard_slice, {{"axis", names}, {"dim", dim}, {"parts", parts}}, bits);
@@ -174,7 +174,7 @@ void BruteForce::try_op(size_t from, Op op, const Attrs& attrs, uint32_t axes) {
   }
 }
 
-// What differs, and the cuts inside of what differs.
+// The axes that differ, and the cuts inside of them.
 uint32_t BruteForce::moving(size_t from, size_t to) const {
   const Sharding &a = shardings_[from], &b = shardings_[to];
   uint32_t axes = 0;

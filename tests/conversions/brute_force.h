@@ -1,6 +1,6 @@
-// The cheapest conversion by trying everything: every op of a conversion with every attribute that
-// could mean something is done to every layout of a tensor, and whatever the devices then hold is
-// looked up among all layouts. Shares no code with the planner.
+// The cheapest conversion by trying everything: it applies every op of a conversion, with every
+// meaningful attribute, to every layout of a tensor, and looks up the devices' results among all
+// layouts. Shares no code with the planner.
 //
 // Threads: one thread.
 // Cost: shardings x ops x shardings of equal parts; for small tensors on meshes of up to 8 devices.
@@ -13,7 +13,7 @@
 
 namespace gangway::tests {
 
-// Every sharding of a tensor of this rank, in one spelling each; of partial axes all have one
+// Every sharding of a tensor of this rank, in one spelling each; all partial axes have one
 // reduction.
 std::vector<Sharding> all_shardings(const Mesh& mesh, int rank);
 
@@ -30,7 +30,7 @@ class BruteForce {
  private:
   struct Edge {
     size_t from = 0, to = 0;
-    uint32_t axes = 0;   // A bit for each that the op names.
+    uint32_t axes = 0;   // A bit for each axis that the op names.
     int64_t bytes = -1;  // By whoever sends most; -1: nobody sends. Or the edge is no op at all:
     bool is_op = true;   // what is held fits both layouts.
     friend auto operator<=>(const Edge&, const Edge&) = default;

@@ -192,7 +192,7 @@ HeldPart laid_out(const std::vector<HeldPart>& pieces, size_t dim, int64_t size)
   return resized(out, dim, size);
 }
 
-// One op while it runs: whoever takes something from another device is noted.
+// One op while it runs. Counts the elements that each device sends to others.
 class Exchange {
  public:
   Exchange(const Mesh& mesh, const Attrs& attrs, const HeldParts& before)
@@ -244,7 +244,7 @@ class Exchange {
   void send(int64_t from, int64_t to, int64_t elements) {
     if (from != to) sent_[static_cast<size_t>(from)] += elements;
   }
-  // Of these dimensions, but with so many rows.
+  // Elements of these dimensions, but with so many rows.
   static int64_t volume_of_rows(Dims dims, size_t dim, int64_t rows) {
     dims[dim] = std::max(rows, int64_t{0});
     return volume(dims);

@@ -1,10 +1,10 @@
-// What every device of a mesh holds of one tensor, and what a local op of a conversion does to it:
-// written from what the ops are said to do (docs/ir.md), and shares no code with the planner.
+// The parts of one tensor on all devices of a mesh, and the local ops of conversions applied to
+// them: written from the ops' specification (docs/ir.md), and shares no code with the planner.
 //
 // An element is a random number of 40 bits that its index in the whole tensor decides, so that an
-// f64 holds it and sums of some. Where an axis
-// is partial every device along it holds another number; their reduction is what stands for the
-// element. Rows behind the end of a tensor are 0.
+// f64 holds the number and sums of several. If an axis is partial, every device along it holds a
+// different number, and their reduction stands for the element. Rows past the end of a tensor are
+// 0.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -32,15 +32,15 @@ class HeldAs {
  public:
   HeldAs(const Type& type, const Mesh& mesh, const Sharding& sharding);
 
-  const Dims& dims() const { return dims_; }  // Of each part.
+  const Dims& dims() const { return dims_; }  // Sizes of each part.
   HeldParts parts() const;
-  // The numbers that stand for the elements of the whole tensor where it began as parts().
+  // The numbers that stand for the elements of the whole tensor if it began as parts().
   std::vector<int64_t> whole() const;
   // Whether these are parts of that tensor under this sharding.
   bool fits(const HeldParts& parts, const std::vector<int64_t>& whole) const;
 
  private:
-  int64_t elements_ = 0;  // Of the whole tensor.
+  int64_t elements_ = 0;  // Elements of the whole tensor.
   Dims dims_;
   std::vector<std::vector<int64_t>> indices_;  // By device and element: in the whole; -1: padding.
   std::vector<std::vector<int64_t>> groups_;   // By device: who holds terms of the same part.
@@ -52,7 +52,7 @@ struct AfterOp {
   HeldParts parts;
   int64_t elements_sent = 0;  // By whoever sends most.
 };
-// nullopt where the attributes do not fit the parts.
+// Applies an op to all parts; nullopt if the attributes do not fit the parts.
 std::optional<AfterOp> apply(const Mesh& mesh, Op op, const Attrs& attrs, const HeldParts& before);
 
 }  // namespace gangway::tests

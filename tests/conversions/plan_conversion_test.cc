@@ -77,7 +77,8 @@ TEST(PlanConversion, WhatIsCutFirstIsReducedInParts) {
               ElementsAre("shard_slice b", "all_reduce a"));
 }
 
-// b was not partial and has to be the middle cut: as terms of a sum all three are cut at once.
+// b was not partial and must be the middle cut: one reduce-scatter cuts all three axes as terms of
+// a sum.
 TEST(PlanConversion, AxesThatReplicateJoinAReduceScatter) {
   const Mesh mesh{{{"a", 2}, {"b", 2}, {"c", 2}}};
   const Sharding cut = {shard(1, 2), shard(1, 1), shard(1, 0)};
@@ -89,13 +90,13 @@ TEST(PlanConversion, AxesThatReplicateJoinAReduceScatter) {
 }
 
 TEST(PlanConversion, SlowLinksCarryAsLittleAsTheyCan) {
-  // Between islands ("a") goes what is reduced already within each ("b").
+  // Only results that are reduced within each island ("b") go between islands ("a").
   const ConversionCosts costs{.latency_ps = 1'000, .link_ps_per_byte = {10'000, 100}};
   EXPECT_THAT(plan(f32({1024}), kMesh, {partial(), partial()}, {replicate(), replicate()}, costs),
               ElementsAre("reduce_scatter b", "all_reduce a", "all_gather b"));
 }
 
-// What is gathered first is sent once, what is gathered then is sent with it.
+// The part that is gathered first is sent once, and is sent again with the second gather.
 TEST(PlanConversion, OfEqualPathsTheOneThatSendsLessBetweenFarDevicesIsTaken) {
   const Type type = f32({8, 16});
   const auto gathers = [&](const Mesh& mesh, std::vector<int> distance) {
@@ -186,7 +187,7 @@ TEST(PlanConversion, APlannerThatMayLookNoFurtherGoesOneAxisAtATime) {
               ElementsAre("all_gather a", "shard_slice a"));
 }
 
-// Eight axes that change dimension and order: more layouts than are looked at.
+// Eight axes change dimension and order, which gives more layouts than the planner looks at.
 TEST(PlanConversion, ManyAxesAreConvertedInTheLegalOrder) {
   Mesh mesh;
   Sharding from, to;

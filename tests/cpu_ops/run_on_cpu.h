@@ -1,6 +1,6 @@
-// Runs a local function on the CPU device as it is, in buffers whose ends are guarded.
+// Runs a local function unchanged on the CPU device, in buffers whose ends are guarded.
 //
-// Threads: as many as it is told; each call is one run.
+// Threads: as many as the caller says; each call is one run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace gangway {
 
-// 64-byte aligned memory with a guard behind it, so that a kernel that writes too far is seen.
+// 64-byte aligned memory with a guard after it, which shows a kernel that writes too far.
 class GuardedBytes {
  public:
   GuardedBytes(DeviceMemory& memory, int64_t bytes)

@@ -85,7 +85,7 @@ TEST(ScanOnCpu, AScanWithoutIterationsHandsItsCarriesOn) {
   EXPECT_EQ(run_on_cpu(local, {{f32({2}), {3, 4}}}, 1)[0].values, (std::vector<double>{3, 4}));
 }
 
-// As after a kernel that threw.
+// A call is taken up in the middle of an iteration, which happens after a kernel that threw.
 TEST(ScanOnCpu, ACallThatIsTakenUpInAnIterationFindsItsTensors) {
   const LocalFunction local = compiled({.layers = 3, .gradients = false});
   std::mt19937_64 random(tests::test_seed());

@@ -1,7 +1,7 @@
-// A card to test the CUDA device on: an emulated one, or a real one where there is one.
+// A card to test the CUDA device on: an emulated one, or a real one if the machine has one.
 //
-// The suites of card_suites.h take a CardMaker, so that what is shown on every machine and what a
-// GPU shows are the same tests.
+// The suites of card_suites.h take a CardMaker, so that the same tests run on every machine and on
+// a GPU.
 //
 // Ownership: a Card keeps what its driver needs alive.
 #pragma once
@@ -17,13 +17,13 @@ namespace gangway {
 
 struct Card {
   std::shared_ptr<cuda::Driver> driver;
-  // What was seen to be wrong; empty: nothing. A real card sees nothing.
+  // Errors that the card found; empty if none. A real card never reports any.
   std::function<std::string()> report;
 };
 
 struct CardMaker {
   std::string name;
-  // Why there is no such card here; empty: there is.
+  // Why this machine has no such card; empty if it has one.
   std::function<std::string()> why_missing;
   std::function<Card()> make;
 };

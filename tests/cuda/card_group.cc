@@ -44,7 +44,7 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
   for (uint32_t r = 0; r < places_.size(); ++r) {
     Place& place = places_[r];
     Meetings both{.all = std::move(meetings[r])};
-    // At its lowest rank.
+    // The device's lowest rank has it.
     both.devices = std::exchange(of_devices[group.device_of[r]], nullptr);
     place.collective = place.device->collective(std::move(both), group);
     place.staging =
@@ -101,7 +101,7 @@ bool CardGroup::run(const MemberBody& body) {
   return good;
 }
 
-// Until it is done, and all that it started.
+// Runs `body` on the device, and waits until it is done and all work that it started.
 void CardGroup::on_device(Place& place, const std::function<Progress()>& body) {
   auto done = std::make_shared<std::promise<void>>();
   enqueue_task(
@@ -113,7 +113,7 @@ void CardGroup::on_device(Place& place, const std::function<Progress()>& body) {
   done->get_future().wait();
 }
 
-// What the call has in host memory lies in place.host, one behind another, and so on the card.
+// The call's host tensors lie in place.host one after another, and in the same order on the card.
 bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poisoned) {
   CudaDevice& device = *place.device;
   const bool in_place = given.kind == CollectiveKind::kAllReduce;

@@ -16,17 +16,17 @@
 
 namespace gangway {
 
-// Of several ranks on each device: those of a device one behind another, or devices in turn.
+// Order of ranks if a device has several: consecutive ranks on each device, or devices in turn.
 enum class RankOrder : uint8_t { kByDevice, kInTurn };
 
 class CardGroup {
  public:
-  // `cards`: the card of each device; `bytes_max`: of a bucket.
+  // `cards`: the card of each device; `bytes_max`: the size of a bucket.
   CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max,
             uint32_t ranks_per_device = 1, RankOrder order = RankOrder::kByDevice);
   ~CardGroup();
 
-  // body on every member at once. False: it was false on one of them.
+  // Runs `body` on every member at once. Returns false if it returned false on any of them.
   bool run(const MemberBody& body);
 
  private:

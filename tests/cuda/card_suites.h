@@ -1,5 +1,5 @@
-// What must hold on every card, emulated or real: each suite is instantiated with the makers of
-// cards that a program has (tests/cuda, tests/cuda_module).
+// Suites for every card, emulated or real: each is instantiated with the makers of cards that a
+// program has (tests/cuda, tests/cuda_module).
 //
 //   CardDriver    the driver's table: streams, events, graphs, a product, a chain, communicators of
 //                 one member

@@ -1,4 +1,4 @@
-// What communicators of the driver's table must do, emulated or real: one member for each card.
+// Suite for communicators of the driver's table, emulated or real: one member for each card.
 //
 //   CardComms   collectives and messages, in streams and inside graphs; abort, and a new start
 #pragma once

@@ -1,5 +1,5 @@
-// A controller and hosts on cards in this process, its clients, and what a language model's first
-// training steps lose on one.
+// A controller and hosts on cards in this process, its clients, and the losses of a language
+// model's first training steps on such a cluster.
 //
 // Threads: the reactor's; creating and destroying a cluster, and connect(), suspend.
 #pragma once
@@ -19,10 +19,11 @@ class ControllerService;
 class ExecutorService;
 class SimNetwork;
 
-// Its clients are closed before it goes.
+// Close its clients before it is destroyed.
 class CudaCluster {
  public:
-  // A host that is not told has 32 MiB for each device; it is named by its place: "host-0".
+  // Hosts have 32 MiB for each device unless the options say otherwise, and are named by their
+  // index: "host-0".
   CudaCluster(Reactor& reactor, std::vector<HostOptions> hosts, const std::string& policy = "fair");
   ~CudaCluster();
   CudaCluster(const CudaCluster&) = delete;
@@ -36,7 +37,7 @@ class CudaCluster {
   std::vector<std::unique_ptr<ExecutorService>> executors_;
 };
 
-// On a cluster of one host.
+// Calls `body` with a client of a cluster of one host.
 void with_cluster(HostOptions host, const std::function<void(const Client&)>& body);
 
 std::vector<float> losses_on(const HostOptions& host, const programs::LanguageModelConfig& config,

@@ -22,13 +22,13 @@ namespace gangway {
 class CudaHosts {
  public:
   CudaHosts(const Card& card, uint32_t devices) : CudaHosts({card.driver}, card.report, devices) {}
-  // A host for each `cards_each` cards.
+  // Makes a host for each `cards_each` cards.
   CudaHosts(const std::vector<std::shared_ptr<cuda::Driver>>& cards,
             std::function<std::string()> report, uint32_t devices, uint32_t cards_each = 1);
 
   TestHosts* operator->() const { return hosts_.get(); }
   Reactor& reactor() { return *reactor_; }
-  // What the cards saw until the hosts were gone.
+  // Destroys the hosts, and returns the errors that the cards found until then.
   std::string reports();
 
  private:
@@ -39,9 +39,10 @@ class CudaHosts {
 
 inline constexpr PlanId kPlan{1};
 
-// Three steps of training_step(), runs 1 to 3, their losses and the state after them.
+// Runs three steps of training_step(), runs 1 to 3, and expects their losses and the state after
+// them.
 void train(CudaHosts& t, PlanId plan, uint32_t hosts, uint32_t devices, StateScope scope = {1});
-// The same, to the end of the hosts.
+// Trains, ends the hosts, and expects that the cards found no errors.
 void expect_training(CudaHosts& t, uint32_t hosts, uint32_t devices);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// A language model's first steps on a card are those of the CPU.
+// Compares the losses of a language model's first steps on a card with those on the CPU.
 //
 // Errors: gtest failures.
 #pragma once
@@ -9,15 +9,16 @@
 namespace gangway {
 
 struct LossCheck {
-  int devices = 1;           // Of the card; the CPU has one.
-  int threads = 1;           // Of the CPU; 0: all.
-  int64_t memory_bytes = 0;  // Of each device; 0: as with_cluster().
+  int devices = 1;           // On the card; the CPU has one.
+  int threads = 1;           // On the CPU; 0: all.
+  int64_t memory_bytes = 0;  // Per device; 0: with_cluster()'s.
   int64_t steps = 2;
   float lr = 0.01f;
-  float tolerance = 1e-4f;  // Of a loss.
+  float tolerance = 1e-4f;  // Tolerance of a loss.
 };
 
-// Prints both. A model that learns nothing fails: its losses would say nothing.
+// Prints the losses of both. Fails if the model learns nothing, since such losses would prove
+// nothing.
 void expect_the_losses_of_the_cpu(const Card& card, const programs::LanguageModelConfig& config,
                                   const LossCheck& check);
 

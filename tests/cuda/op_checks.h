@@ -1,4 +1,4 @@
-// What an op's results on a card are held to.
+// Compares an op's results on a card with references.
 //
 // Errors: gtest failures, with the function.
 #pragma once
@@ -8,11 +8,12 @@
 
 namespace gangway {
 
-// The reference interpreter, in double precision. An op over a mesh runs on two devices.
+// Compares with the reference interpreter, in double precision. An op over a mesh runs on two
+// devices.
 void expect_the_reference(OpDevices& devices, const op_table::OpCase& test, DType dtype, Rng& rng);
 
-// The ops that a fused kernel stands for, on the same card: a composite's decomposition, or the
-// chain of a fusion. Nothing for any other op.
+// Compares with the ops that a fused kernel stands for, on the same card: a composite's
+// decomposition, or the chain of a fusion. Does nothing for any other op.
 void expect_its_parts(OpDevices& devices, const op_table::OpCase& test, DType dtype, Rng& rng);
 
 }  // namespace gangway

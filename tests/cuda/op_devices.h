@@ -1,8 +1,7 @@
 // OpDevices: CUDA devices of one card that run a local function on literals, all of them
 // together.
 //
-// Threads: the test's.
-// Errors: gtest failures; what compile() refuses is thrown.
+// Threads: the test's. Errors: gtest failures; throws if compile() refuses the function.
 //
 // Example:
 //   OpDevices devices(emulated::card_maker(seed).make(), 2);
@@ -25,17 +24,18 @@ class OpDevices {
  public:
   OpDevices(Card card, uint32_t count);
 
-  // As interpret_local(): [device][parameter] to [device][result]. Collectives join all devices.
-  // `times`: so often, one run after the other, compiled once and in the same buffers.
+  // Takes and returns the lists of interpret_local(): [device][parameter] to [device][result].
+  // Collectives join all devices. `times`: number of runs, one after another, compiled once and in
+  // the same buffers.
   std::vector<std::vector<Literal>> run(const std::shared_ptr<const Function>& function,
                                         const std::vector<std::vector<Literal>>& arguments,
                                         int times = 1);
-  // What functions that are run from now on choose.
+  // Numerics of functions that are run from now on.
   Numerics numerics;
-  // Runs stop after so many steps each time, as sections do. 0: at the end alone.
+  // Runs stop after so many steps each time, as sections do. 0: only at the end.
   uint32_t section_steps = 0;
   CudaDevice& device(size_t i = 0) { return *devices_[i]; }
-  // As Card::report.
+  // Card::report of the card.
   std::string report() const { return card_.report(); }
 
  private:

@@ -47,7 +47,7 @@ size_t entries_of(const fs::path& folder) {
   return count;
 }
 
-// Of memory that is shared, the mappings of this process.
+// Number of this process's mappings of shared memory.
 size_t mapped_segments() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
@@ -55,7 +55,7 @@ size_t mapped_segments() {
   return count;
 }
 
-// As `gangway checkpoint rm` does.
+// Removes the folders of ended programs, like `gangway checkpoint rm`.
 void remove_of_ended(const fs::path& folder, const std::string& program) {
   std::error_code error;
   for (const auto& owner : fs::directory_iterator(folder, error)) {
@@ -142,7 +142,7 @@ class Lives {
     }
     client.close();
   }
-  // An executor under a name that nobody had before.
+  // An executor comes under a new name and ends.
   void come_and_go(const std::string& name) {
     const ExecutorService pod(Reactor::current(), cluster_.network.endpoint("pod"),
                               {.controller = "sim:controller",
@@ -181,7 +181,7 @@ class Controllers {
     }
   }
 
-  // A controller comes, goes on with what the one before it had, and is told to end.
+  // A controller starts, resumes the programs of the one before it, and is asked to end.
   void live(int number) {
     ControllerService controller(
         reactor_, network_.endpoint("controller"),

@@ -1,5 +1,5 @@
-// Weeks of a cluster in seconds: lives of clients, programs, hosts and controllers, one after
-// another, and what each of them leaves behind, by name.
+// Plays weeks of a cluster in seconds: lives of clients, programs, hosts and controllers, one after
+// another. Counts by name the resources that they leave behind.
 //
 // Threads: the calling thread, which has no reactor.
 #pragma once
@@ -11,27 +11,27 @@
 
 namespace gangway {
 
-// By name: fibers, entries of the controller's tables, series of metrics, files, mapped segments
-// and descriptors.
+// Counts by name: fibers, entries of the controller's tables, series of metrics, files, mapped
+// segments and descriptors.
 using Piles = std::map<std::string, size_t>;
 
 struct Weeks {
   Piles before, after;
-  std::string problems;  // Of the lives; empty: there were none.
+  std::string problems;  // Problems of the lives; empty if none.
 };
 
-// What lies there before and after so many lives. A life is a client that runs a program of its
+// Counts resources before and after so many lives. A life is a client that runs a program of its
 // own, keeps checkpoints now and then, and ends in one of four ways: it closes, vanishes for good,
-// detaches and is stopped, or is stopped while it waits for devices. Every fourth takes a host with
-// it, every tenth a host that comes under a new name. Names of hosts are forgotten at the end, as
-// after a day.
+// detaches and is stopped, or is stopped while it waits for devices. In every fourth life a host is
+// lost too, in every tenth a host comes and goes under a new name. Names of hosts are forgotten at
+// the end, which otherwise happens after a day.
 Weeks live(uint64_t seed, int lives);
 
-// The same of controllers with one state folder, each of which has a program that goes on with the
-// next one.
+// Counts resources before and after so many lives of controllers with one state folder; each has a
+// program that goes on under the next one.
 Weeks restart(uint64_t seed, int restarts);
 
-// "fibers: 12, before 10; ...": where the two differ; empty: nowhere.
+// Differences between the two counts, "fibers: 12, before 10; ..."; empty if there are none.
 std::string grown(const Weeks& weeks);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// What would pile up over weeks.
+// Resources that would pile up over weeks.
 #include "tests/piles/weeks.h"
 
 #include <gtest/gtest.h>

@@ -31,7 +31,7 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// One field a line, so that a change is seen in the field that it is in.
+// Prints one field a line, so that a change shows in its field.
 std::string lines_of(const Json& object) {
   std::string text;
   for (const auto& [name, value] : object.items())
@@ -54,8 +54,8 @@ class PageDocumentsTest : public testing::Test {
     return output_of(output);
   }
 
-  // The document of the page that `gangway sim` writes, with the other things that it and `gangway
-  // graph` say of the program.
+  // The document of the page that `gangway sim` writes, with the other outputs of `gangway sim` and
+  // `gangway graph` for the program.
   Json described(const Program& program, int hosts, int devices_per_host) const {
     program.save(program_);
     const Json report =
@@ -113,7 +113,7 @@ TEST_F(PageDocumentsTest, ReasonsAreThoseOfTheTool) {
   }
 }
 
-// The page finds what measured time is of by the op, line and scopes of the program's nodes.
+// The page finds the node of a measured time by the op, line and scopes of the program's nodes.
 TEST_F(PageDocumentsTest, WhatTheCompilerHasJoinedIsMadeOfOpsOfTheProgram) {
   const programs::TransformerConfig model{
       .vocab = 16, .seq = 16, .dim = 16, .layers = 2, .heads = 2, .hidden = 32};

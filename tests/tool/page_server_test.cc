@@ -1,4 +1,4 @@
-// What the server of the page answers, asked over a real socket. Who is refused: http_server_test.
+// Answers of the page's server over a real socket. http_server_test has the refusals.
 #include "tools/live/page_server.h"
 
 #include <gmock/gmock.h>
@@ -78,14 +78,14 @@ TEST_F(PageServerTest, GivesThePageThatMayAskItselfAlone) {
                             HasSubstr("Content-Type: text/html; charset=utf-8\r\n")));
   EXPECT_EQ(body_of(answer), served_page_html());
   EXPECT_THAT(body_of(answer), Not(HasSubstr(own())));
-  // The header says what the page says of itself, and who may frame it.
+  // The header repeats the page's own policy, and says who may frame the page.
   EXPECT_THAT(served_page_policy(),
               AllOf(StartsWith("default-src 'none'; script-src 'sha256-"),
                     HasSubstr("connect-src 'self'"), Not(HasSubstr("unsafe"))));
   EXPECT_THAT(answer, HasSubstr(cat("Content-Security-Policy: ", served_page_policy(),
                                     "; frame-ancestors 'none'\r\n")));
   EXPECT_THAT(body_of(answer), HasSubstr(cat("content=\"", served_page_policy(), "\"")));
-  // A page in a file asks nobody.
+  // A page in a file connects to no server.
   EXPECT_THAT(page_html("{}"), Not(HasSubstr("connect-src")));
 }
 

@@ -1,5 +1,5 @@
-// What a user is told where the system, or a range, refuses something: a text with what to do, and
-// a status that is not 0.
+// If the system or a range refuses something, a user gets a text that says what to do, and a status
+// that is not 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class RefusalsTest : public testing::Test {
 
   std::string in(const char* name) const { return (folder_.path() / name).string(); }
 
-  // A small one, of so many steps.
+  // The command line of a small training of so many steps.
   std::vector<std::string> training(const std::string& steps) const {
     return {"train",     "quickstart", "--connect", "local:1x1", "--text",         text_,
             "--out",     in("out"),    "--steps",   steps,       "--batch",        "2",

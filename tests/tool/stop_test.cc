@@ -1,5 +1,5 @@
-// How a training ends that is told to: by the first Ctrl-C or SIGTERM with a checkpoint and the
-// command that goes on, by a second one at once.
+// The first Ctrl-C or SIGTERM ends a training with a checkpoint, and prints the command that goes
+// on; a second one ends it at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Of the text behind the last `mark`, the rest of its line.
+// The rest of the line after the last `mark` in the text.
 std::string line_behind(const std::string& text, const std::string& mark) {
   const size_t at = text.rfind(mark);
   if (at == text.npos) return "";
@@ -33,7 +33,7 @@ class StopTest : public testing::Test {
  protected:
   StopTest() { std::ofstream(text_) << std::string(20'000, 'a'); }
 
-  // Longer than any test; a folder whose name a shell must have in quotes.
+  // A training that is longer than any test, with a folder whose name needs quotes in a shell.
   std::vector<std::string> training() const {
     return {tests::gangway_tool(),
             "train",
@@ -62,7 +62,8 @@ class StopTest : public testing::Test {
             "0"};
   }
 
-  // It ended as stopped, with its checkpoint; the command that it printed.
+  // Expects that the training was stopped and has its checkpoint. Returns the command that it
+  // printed.
   std::string stopped(OnTerminal& trained) {
     EXPECT_TRUE(trained.wait_for("stopping: ")) << trained.text();
     EXPECT_TRUE(trained.wait_for("stopping after step ")) << trained.text();
@@ -80,7 +81,7 @@ class StopTest : public testing::Test {
   TempDir folder_;
   const std::string text_ = (folder_.path() / "text.txt").string();
   const std::string out_ = (folder_.path() / "the user's out").string();
-  int64_t steps_ = 0;  // Of the last checkpoint.
+  int64_t steps_ = 0;  // Steps of the last checkpoint.
 };
 
 TEST_F(StopTest, AFirstCtrlCWritesACheckpointAndPrintsTheCommandThatGoesOn) {
@@ -104,7 +105,7 @@ TEST_F(StopTest, AFirstCtrlCWritesACheckpointAndPrintsTheCommandThatGoesOn) {
 TEST_F(StopTest, ATerminalThatGoesAwayLeavesACheckpoint) {
   OnTerminal trained(training(), 200);
   ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
-  // As a terminal does it, and a system that ends a session.
+  // Sends the signals of a closed terminal and of a system that ends a session.
   trained.stop();
   trained.signal(SIGHUP);
   trained.signal(SIGTERM);
@@ -115,7 +116,7 @@ TEST_F(StopTest, ATerminalThatGoesAwayLeavesACheckpoint) {
 TEST_F(StopTest, ASecondSignalEndsItAtOnce) {
   OnTerminal trained(training(), 200);
   ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
-  // Both are there when it goes on.
+  // Both signals are pending when the training goes on.
   trained.stop();
   trained.signal(SIGINT);
   trained.signal(SIGTERM);
@@ -132,7 +133,7 @@ TEST_F(StopTest, OneThatComesBeforeTheFirstStepSaysThatNothingIsSaved) {
   const int status = trained.end();
   const std::string said = trained.text();
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << said;
-  // It may have come as far as a step.
+  // The training may have done a step.
   const std::string command = line_behind(said, "to go on: ");
   if (said.find("there is nothing to save") != said.npos) {
     EXPECT_EQ(command.find("--resume"), command.npos);

@@ -1,4 +1,4 @@
-// The gangway tool as a user meets it: what it prints, what it refuses, how it exits.
+// Tests the gangway tool's output, refusals and exit status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// y = 2 x of x: f32[4], and its file.
+// y = 2 x for x: f32[4], and the program's file.
 class ToolTest : public testing::Test {
  protected:
   ToolTest() {
@@ -141,7 +141,7 @@ TEST_F(ToolTest, ASimulationSaysWhatProgramsHadOfTheDevicesAndRepeats) {
   EXPECT_GT(report["controller_ns_per_run"], 0.0);
   EXPECT_EQ(first.text, gangway(call).text);
 
-  // Where nothing is to go wrong, what does is told and fails.
+  // Without faults, any error is printed and fails the command.
   const Ended too_few =
       gangway({"sim", "--program", program_, "--mesh", "data=64", "--hosts", "2"});
   EXPECT_EQ(too_few.status, 1);
@@ -317,7 +317,7 @@ TEST_F(ToolTest, TrainTakesSizesFromAFileAndFromFlagsAndItsCheckpointKnowsThem) 
                                                                    {"tied", true}}));
   command.emplace_back("--resume");
   command[9] = "2";   // Steps.
-  command[17] = "4";  // Heads, which are in no tensor's shape.
+  command[17] = "4";  // Heads; no tensor's shape has them.
   const Ended other = gangway(command);
   EXPECT_EQ(other.status, 2);
   EXPECT_THAT(other.text,
@@ -377,7 +377,7 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
                                        "--island", "rack-7", "--end-with-controller"},
                          .output_file = executor_said.path()});
   Ended ran{1, {}};
-  for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor is there.
+  for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor has registered.
     ran = gangway({"run", program_, "--random", "1", "--connect", address});
   }
   EXPECT_EQ(ran.status, 0) << ran.text;

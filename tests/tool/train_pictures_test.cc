@@ -1,4 +1,4 @@
-// What a training shows of itself: the course of its loss on a terminal, and a page at its end.
+// A training shows the curve of its loss on a terminal, and writes a page at its end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class TrainPicturesTest : public testing::Test {
     return words;
   }
 
-  // The live lines that were on the terminal, one over the other.
+  // The live lines that the terminal showed, each of which replaced the one before.
   static std::vector<std::string> live_lines(const std::string& text) {
     std::vector<std::string> lines;
     const std::string begin = "\r\033[K";
@@ -74,7 +74,7 @@ TEST_F(TrainPicturesTest, ALiveLineEndsWithTheLossesInWhatTheTerminalCanShow) {
     for (const std::string& line : lines) EXPECT_LT(tool::width_of(line), 80u) << line;
     EXPECT_THAT(lines.back(), HasSubstr("step 12/12  train "));
     const bool is_utf8 = std::string(locale) == "C.UTF-8";
-    // An untrained model learns at first, so the greatest loss is not the last.
+    // An untrained model learns at first; the greatest loss is not the last.
     EXPECT_THAT(lines.back(), HasSubstr(is_utf8 ? "█" : "\"")) << locale;
     EXPECT_THAT(lines.back(), HasSubstr(is_utf8 ? "▁" : "_")) << locale;
     const bool is_ascii =
@@ -107,8 +107,8 @@ TEST_F(TrainPicturesTest, LeavesAPageWithItsLossesAndSaysWhere) {
   EXPECT_EQ(document["program"]["name"], "train_step");
   const nlohmann::json& spans = document["timeline"]["spans"];
   EXPECT_GT(spans.size(), 100u);
-  // Of the training's steps, whose ops have places in the source, also the last spans: what is
-  // measured behind the last step has none.
+  // The last spans too are of the training's steps, whose ops have places in the source; spans that
+  // are measured after the last step have none.
   const bool ends_with_a_step = std::any_of(spans.end() - 50, spans.end(),
                                             [](const auto& span) { return !span[5].is_null(); });
   EXPECT_TRUE(ends_with_a_step);

@@ -1,4 +1,4 @@
-// The panel of training curves: what it draws is what the document says.
+// The panel of training curves draws the document's values.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,5 @@
-// Names that somebody else chose, in the panels of a page: they are text there, and break nothing.
+// Names that another user chose, in the panels of a page: they are shown as text, and break
+// nothing.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -27,7 +28,7 @@ const std::string kHostile[] = {
     "'\"><svg onload=window.ran=1>${window.ran = 1}{{7*7}}&lt;b&gt;",
 };
 
-// Every name in it behind a hostile one; the first of them of a megabyte.
+// Puts a hostile name before every name of a document; the first one has a megabyte.
 class Spoiler {
  public:
   void spoil(json& at, const std::string& key = "") {
@@ -57,7 +58,7 @@ class Spoiler {
   int count_ = 0;
 };
 
-// What the page shows that it should not, wherever the names are.
+// Effects of hostile names on the page, wherever the names are.
 constexpr const char* kBroken = R"js(
 const wrong = [];
 if (window.ran) wrong.push('a name ran');
@@ -79,7 +80,7 @@ return wrong;
 
 class HostilePanelsTest : public testing::Test {
  protected:
-  // What `gangway sim --html` says of it, and a training.
+  // The document that `gangway sim --html` writes of a program, with a training.
   json document() {
     const std::string program = folder_.path() / "p.gwp", page = folder_.path() / "p.html";
     accumulate(Mesh{{{"data", 2}}}).save(program);
@@ -125,7 +126,7 @@ TEST_F(HostilePanelsTest, TimelineDevicePlanAndCurvesShowNamesAsText) {
     for (const char* panel : {"Curves", "Device", "Timeline"}) {
       SCOPED_TRACE(cat(size.width, " ", panel));
       browser.evaluate(cat("gangway.panels.choose('", panel, "')"));
-      // Each span and each step once, and what is said of it.
+      // Selects each span and each step once, which shows its details.
       browser.evaluate(
           "if (gangway.panels.open === 'Curves') gangway.curves.goTo(2);"
           "gangway.model.boxes.forEach((box) => { if (box.kind === 'op') gangway.view.select(box); "

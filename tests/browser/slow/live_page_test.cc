@@ -1,5 +1,5 @@
-// The page of a running controller, in a browser, while real programs train: against `gangway ps`
-// and `gangway graph` of the same cluster.
+// Compares the page of a running controller, in a browser, while real programs train, with `gangway
+// ps` and `gangway graph` of the same cluster.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -75,7 +75,7 @@ class LivePageTest : public testing::Test {
     return {.client = client, .slice = slice, .step = step};
   }
 
-  // What a command prints as JSON.
+  // The JSON that a command prints.
   static json of_tool(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), tests::gangway_tool());
     AnonymousFile output("output");
@@ -93,7 +93,7 @@ class LivePageTest : public testing::Test {
   }
 
   static json without_used(json rows) {
-    for (json& row : rows) row.erase("used");  // Of the last second.
+    for (json& row : rows) row.erase("used");  // It is of the last second.
     return rows;
   }
 
@@ -122,7 +122,7 @@ TEST_F(LivePageTest, ShowsProgramsAsTheyComeAndTrainWithoutAReload) {
 
   Trainer first = trainer("first");
   for (int i = 0; i < 3; ++i) first.train();
-  // What the graph's model holds is what `gangway graph` prints of that same running program.
+  // The graph's model is the output of `gangway graph` for the same running program.
   ASSERT_TRUE(comes(browser, "gangway.program.name === 'accumulate'"));
   EXPECT_EQ(browser.evaluate("return gangway.program"),
             of_tool({"graph", "first", "--connect", address_, "--json"}));
@@ -157,8 +157,8 @@ TEST_F(LivePageTest, ShowsProgramsAsTheyComeAndTrainWithoutAReload) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-// The curves of a cluster are those of a page: the step under the arrows is said, and stays while
-// others come.
+// The curves of a cluster are those of a page: the page shows the step that the arrow keys chose,
+// and keeps it while others come.
 TEST_F(LivePageTest, SaysWhatATrainingWasAtAStep) {
   Trainer first = trainer("first");
   Browser browser({});
@@ -183,7 +183,7 @@ TEST_F(LivePageTest, SaysWhatATrainingWasAtAStep) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-// What the page has after so many more answers of the controller, and after so many graphs anew.
+// Counts the page's objects after so many more answers of the controller, and so many new graphs.
 constexpr const char* kUpdates = R"js(
 const [updates, graphs] = [%, %];
 return (async () => {
@@ -244,7 +244,7 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   browser.evaluate("gangway.search.find('reduce'); gangway.search.choose(0);");
   const std::string selected = browser.evaluate("return gangway.view.selected.label");
   const json before = browser.evaluate("return [gangway.view.x, gangway.view.y]");
-  // The same once more, in place of the old one.
+  // The same program, compiled again, replaces the old one.
   const json old = browser.evaluate("return gangwayLive.drawn.plan");
   first.step = first.slice.compile(accumulate(first.slice.mesh({{"data", 2}})), {.name = "step"});
   ASSERT_TRUE(comes(browser, cat("gangwayLive.drawn.plan !== ", old.dump())));
@@ -255,7 +255,7 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   EXPECT_EQ(browser.evaluate("return [gangway.view.x, gangway.view.y]"), before);
   EXPECT_EQ(browser.evaluate("return document.querySelectorAll('#tabs button').length"), 3);
 
-  // Another of the same program, chosen by keyboard, and back by the button of the table.
+  // Chooses another executable of the program by keyboard, and goes back by the table's button.
   const Executable other =
       first.slice.compile(doubled(first.slice.mesh({{"data", 2}})), {.name = "other"});
   ASSERT_TRUE(comes(browser, "document.querySelectorAll('#chooser option').length === 2"));
@@ -268,7 +268,8 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-// By run, the names of the ops on each device in their order, and in how many the line is known.
+// By run: the names of the ops on each device in their order, and the number of ops whose line is
+// known.
 constexpr const char* kRunsShown = R"js(
 const { rows, spans } = gangwayLive.timeline.spans.timeline;
 const runs = {};
@@ -294,7 +295,8 @@ TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
       "[...document.querySelectorAll('#tabs button')]"
       ".find((tab) => tab.textContent === 'Timeline').click();");
   ASSERT_TRUE(comes(browser, "gangwayLive.timeline.taken > 0"));
-  // Those of the other program are there, and are not taken for this one's, which has the same ops.
+  // The other program's runs are there, and are not taken for runs of this one, which has the same
+  // ops.
   const json runs = browser.evaluate(kRunsShown);
   std::map<size_t, int> devices_of_runs;  // By ops whose lines are known.
   for (const auto& [run, ops] : runs.items()) {
@@ -315,7 +317,7 @@ TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
       "overlay.dispatchEvent(new Event('change'))");
   EXPECT_EQ(browser.evaluate("return gangway.view.overlay.title"),
             "time of all devices in the timeline");
-  // Who looks closer is not disturbed until the button is pressed.
+  // A user who has zoomed in is not disturbed until the button is pressed.
   browser.evaluate("document.querySelector('.timeline canvas').focus()");
   browser.press("+");
   EXPECT_EQ(browser.evaluate("return document.getElementById('hold').ariaPressed"), "true");
@@ -363,7 +365,7 @@ TEST_F(LivePageTest, AControllerThatGoesIsNoticedAndItsNextOneFound) {
   start_controller(page_.substr(at, page_.find('/', at) - at));
   EXPECT_TRUE(comes(browser, "document.getElementById('notice').hidden"));
   EXPECT_TRUE(comes(browser, cat(kPanelText, ".includes('no host has come yet')")));
-  // Its ids begin anew, and are of others.
+  // The controller's ids begin anew, for other resources.
   executor_.emplace(ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect",
                                                address_, "--memory", "67108864"},
                                  .output_file = executor_said_.path()});
@@ -398,7 +400,7 @@ TEST_F(LivePageTest, AnAddressWithoutTheTokenShowsNothing) {
   EXPECT_EQ(browser.evaluate("return document.scripts.length"), 0);
 }
 
-// All text of the panel and of the header, against what lies behind it; parts that are too wide.
+// Text of the panel and of the header with too little contrast; parts that are too wide.
 constexpr const char* kPanelFaults = R"js(
 const channels = (colour) => {
   const all = colour.match(/[\d.]+/g).map(Number);
@@ -470,8 +472,9 @@ TEST_F(LivePageTest, IsReadableAtBothSizesInLightAndDark) {
   }
 }
 
-// A cluster of 1,000 hosts and 300 programs, each with a curve, as the controller would say it.
-// Nothing happens while the page waits for what the controller does say, which would come after it.
+// A cluster of 1,000 hosts and 300 programs, each with a curve, as the controller would report it.
+// Does nothing while the page waits for the controller's own answer, which would replace the
+// cluster.
 constexpr const char* kCrowd = R"js(
 if (gangwayLive.polling) return null;
 gangwayLive.poll = () => {};
@@ -508,7 +511,7 @@ TEST_F(LivePageTest, ManyHostsAndProgramsAreFewElements) {
     ASSERT_TRUE(comes(browser, cat(kPanelText, ".includes('host-a')")));
     json crowd;
     ASSERT_TRUE(eventually([&] { return !(crowd = browser.evaluate(kCrowd)).is_null(); }));
-    // Beside a view that is full (2,400), the header and the details.
+    // In addition to a full view (2,400), the header and the details.
     EXPECT_LE(crowd["elements"], 400);
     EXPECT_GT(crowd["elements"], 250);
     std::cout << size.width << ": " << crowd["elements"] << " elements in " << crowd["ms"]

@@ -1,4 +1,4 @@
-// Overlays and what links carry, as they are drawn.
+// Overlays and the texts on links, as they are drawn.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 class OverlaysTest : public testing::Test {
  protected:
-  // What the tool prints of the program that was opened last.
+  // The output of `gangway graph` for the program that was opened last.
   std::string graph(const std::vector<std::string>& options) {
     AnonymousFile said("graph");
     std::vector<std::string> arguments = {tests::gangway_tool(), "graph", folder_.path() / "p.gwp"};
@@ -51,7 +51,7 @@ TEST_F(OverlaysTest, LinksSayTheirBytesAndTheCollectiveThatTheyBecome) {
   const json ops = browser.evaluate(
       "return gangway.model.links.filter((link) => link.moves.length > 0)"
       "  .map((link) => `${link.from.label} to ${link.to.label}: ${link.moves[0].collectives}`)");
-  // The product and the sum over rows; and x, of which the last product takes columns.
+  // The product and the sum over rows; and x, whose columns the last product takes.
   EXPECT_EQ(std::set<std::string>(ops.begin(), ops.end()),
             (std::set<std::string>{"dot to state w: all_reduce",
                                    "reduce_sum to output y: all_reduce", "x to dot: all_to_all"}));
@@ -59,7 +59,7 @@ TEST_F(OverlaysTest, LinksSayTheirBytesAndTheCollectiveThatTheyBecome) {
       "const mul = gangway.model.boxes.find((box) => box.label === 'mul');"
       "return mul.incoming.map((link) => link.bytes)");
   EXPECT_EQ(bytes, (json{256 * 256 * 4, 256 * 256 * 4}));
-  // Beside each other and with nothing between, there is room to say it.
+  // Neighbouring boxes with nothing between them have room for the text.
   browser.evaluate(
       "const { view, model } = gangway; view.scale = 1;"
       "view.show(model.boxes.find((box) => box.label === 'mul')); view.draw();");

@@ -1,4 +1,4 @@
-// The picture of a program after any way through it, of names that somebody else chose, at all
+// The picture of a program after random navigation, with names that another user chose, at all
 // sizes, and of a program of 50,000 nodes.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// As many scopes as of deep(), whose ops have all read the same.
+// A program with the scopes of deep(), all of whose ops read the same value.
 Program wide(int layers, int ops) {
   ProgramBuilder b("wide", Mesh{{{"data", 2}}});
   Value x = b.input("x", f32({8}));
@@ -48,7 +48,8 @@ class PageTest : public ::testing::Test {
   json json_;
 };
 
-// Elements go from boxes that leave the view to those that enter it: each shows its own box's.
+// The page reuses elements of boxes that leave the view for boxes that enter it: each must show its
+// present box.
 TEST_F(PageTest, IsDrawnRightAfterAnyWayThroughIt) {
   Browser browser({});
   open(browser, to_json(deep(40, 20)));
@@ -119,7 +120,7 @@ TEST_F(PageTest, IsReadableAtBothSizesInLightAndDark) {
       if (browser.evaluate("return document.documentElement.dataset.theme") != theme)
         browser.click("#theme");
       ASSERT_EQ(browser.evaluate("return document.documentElement.dataset.theme"), theme);
-      // A box in the middle, at the size at which it is read; then, if there is room, all.
+      // Shows a box in the middle at readable size; then, if there is room, all boxes.
       for (const char* look : {"gangway.view.show(gangway.model.boxes.at(-20))",
                                "gangway.view.scale = 1; gangway.view.moveTo(10, 10)",
                                "gangway.search.find('layers')"}) {
@@ -138,7 +139,7 @@ TEST_F(PageTest, IsReadableAtBothSizesInLightAndDark) {
   }
 }
 
-// Times are printed, not asserted: they are the machine's.
+// Times are printed, not asserted, since they depend on the machine.
 TEST_F(PageTest, FiftyThousandNodesAreThreeThousandElements) {
   const std::string program = to_json(wide(500, 100));
   int most = 0;

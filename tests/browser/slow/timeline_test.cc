@@ -20,7 +20,7 @@ constexpr const char* kDown = "\xee\x80\x95";
 
 class TimelineTest : public testing::Test {
  protected:
-  // Simulates it, and opens the page that this wrote.
+  // Simulates the program, and opens the page that the simulation wrote.
   void open(Browser& browser, const Program& program, const std::vector<std::string>& options) {
     program.save(folder_.path() / "p.gwp");
     AnonymousFile said("sim");
@@ -65,7 +65,7 @@ TEST_F(TimelineTest, IdleTimeIsEmpty) {
     EXPECT_GT(part, 0);
     EXPECT_LT(part, 0.9);
   }
-  // Of the first device's row, pixels of the page's own colour.
+  // Pixels of the page's own colour in the first device's row.
   EXPECT_GT(
       browser.evaluate("const { canvas } = gangway.spans;"
                        "const line = canvas.getContext('2d').getImageData(0, 10, canvas.width,"

@@ -17,8 +17,8 @@ struct CrossingCards {
 };
 
 struct CrossedCards : Crossed {
-  std::string broken;   // The order, by what the devices wrote down.
-  std::string reports;  // What the cards saw.
+  std::string broken;   // Violation of the order in the logs.
+  std::string reports;  // Errors that the cards found.
 };
 
 CrossedCards cross_cards(const CrossingCards& scene);

@@ -1,4 +1,4 @@
-// As weeks_test.cc, for longer.
+// Tests of weeks_test.cc with many more lives.
 #include "tests/piles/weeks.h"
 
 #include <gtest/gtest.h>
