@@ -1,5 +1,5 @@
-// Checkpoints that a cluster of real processes keeps: a writer that is killed in the middle leaves
-// nothing that harms.
+// Checkpoints that a cluster of real processes keeps, and the leftovers of a writer that is killed
+// in the middle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

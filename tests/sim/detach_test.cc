@@ -156,7 +156,7 @@ TEST(RepeatTest, ItEndsBetweenTwoStepsWhenItIsCancelled) {
     const std::vector<float> alone = losses_of_a_client(cluster, static_cast<int>(done));
     EXPECT_EQ(static_cast<float>(status.outputs.at(0).value), alone[done - 1]);
     step.repeat(3, {{"lr", 0.5f}, {"step", Schedule::linear(0, 1)}}).wait();
-    EXPECT_THROW(repeat.status(), Error);  // The run belongs to another repetition now.
+    EXPECT_THROW(repeat.status(), Error);  // Another repetition has replaced it.
   });
 }
 

@@ -80,7 +80,7 @@ TEST(RecoveryMeanwhileTest, WhoReadsArraysAndStatesWaits) {
     with_trainer(2, [&](Trainer& trainer) {
       trainer.train(kBehind - 1);
       const gangway::Run told =
-          trainer.open.front();  // The next step; its result is reported earlier.
+          trainer.open.front();  // The next step; its result comes before the loss.
       trainer.look();
       if (dies) {
         trainer.cluster.kill(1);
