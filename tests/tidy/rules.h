@@ -38,6 +38,10 @@ void check_links(const Tree& tree, Findings& findings);
 // [docs-place]: what the table "Where things go" of docs/architecture.md names is there.
 void check_places(const Tree& tree, Findings& findings);
 
+// [plain-comment]: a room has as many sentences that begin as riddles do as its budget says
+// (tests/tidy_comments.txt), which only falls.
+void check_comments(const Tree& tree, Findings& findings);
+
 // The path of `#include "path"`, or empty.
 std::string_view included_path(std::string_view line);
 

@@ -46,6 +46,30 @@ TEST(TidyBudgets, ScopesAndTablesAreNotFunctions) {
   EXPECT_THAT(found("ir/graph/a.cc", function_of(71, "const Row kRows[] =")), IsEmpty());
 }
 
+TEST(TidyComments, ASentenceBeginsWithItsSubjectHoweverItsLinesAreWrapped) {
+  const auto with = [](const char* comment) {
+    return found("ir/graph/a.cc", std::string(comment) + "\nint a;\n");
+  };
+  EXPECT_THAT(with("// Bytes of the slice. Who asks waits."), ElementsAre("plain-comment:0"));
+  EXPECT_THAT(with("// Bytes of the slice.\n// Who asks waits."), ElementsAre("plain-comment:0"));
+  EXPECT_THAT(with("int b = 1;  // Of the slice."), ElementsAre("plain-comment:0"));
+  EXPECT_THAT(with("// A list:\n// - Those that wait."), ElementsAre("plain-comment:0"));
+  EXPECT_THAT(with("// The room is\n// As large as it was."), IsEmpty());
+  EXPECT_THAT(with("// Offsets; Sofas. Whoever asks waits, e.g. by name."), IsEmpty());
+  EXPECT_THAT(with("const char* b = \" // Of\";"), IsEmpty());
+  EXPECT_THAT(found("protocol/a.capnp", "# Of the slice.\n"), ElementsAre("plain-comment:0"));
+}
+
+TEST(TidyComments, ARoomHasExactlyTheRiddlesOfItsBudget) {
+  const SourceFile source = source_file("ir/graph/a.cc", "// Of one.\n\n// Of two.\n");
+  for (const int budget : {1, 2, 3}) {
+    const SourceFile budgets =
+        source_file("tests/tidy_comments.txt", "ir/graph " + std::to_string(budget) + "\n");
+    const size_t findings = budget == 2 ? 0 : 1;
+    EXPECT_EQ(found(Tree{source, budgets}).size(), findings) << budget;
+  }
+}
+
 TEST(TidyBudgets, FilesAndFoldersHaveASize) {
   EXPECT_THAT(found("ir/graph/a.cc", std::string(801, '\n')), ElementsAre("source-size:0"));
   EXPECT_THAT(found("ir/graph/a.h", "// A.\n#pragma once\n" + std::string(399, '\n')),
