@@ -3,7 +3,8 @@
 // group (Collective), the others wait for it.
 //
 // Threads: the device's. Ownership: keeps the lists of tensors; the memory that they point to is
-// the call's. Cost: keeps its capacity, so that a run allocates nothing.
+// the call's.
+// Cost: keeps its capacity, so that a run allocates nothing.
 #pragma once
 
 #include <cstddef>

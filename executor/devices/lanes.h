@@ -25,8 +25,9 @@
 //
 // Threads: push() anywhere; advance() and brief_ns() by one thread at a time: the device's or the
 // one that serves the device for it. They do not throw.
-// were pushed to it; works: see work/work.h. Cost: push 10-20 ns; a piece costs 20 ns, and 20 ns
-// for each lane that waits. It allocates nothing once as many lanes were busy before.
+// Ownership: a lane outlives the works that were pushed to it; works: see work/work.h.
+// Cost: push 10-20 ns; a piece costs 20 ns, and 20 ns for each lane that waits. It allocates
+// nothing once as many lanes were busy before.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
 // MappedMemory: memory that both hosts reach by an address. A put is a store, and nothing is
 // copied, since at() is the peer's memory itself.
 //
-// Threads, errors: see host_link.h. Ownership: `owner` keeps memory and doorbells alive.
+// Threads, errors: see host_link.h.
+// Ownership: `owner` keeps memory and doorbells alive.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // SharedLink: a HostLink between processes of one machine, over shared segments: one for the
 // doorbells of the host's devices, and one for each memory that it offers.
 //
-// Threads, errors: see host_link.h. Ownership: the system frees a segment with the last process
-// that holds it.
+// Threads, errors: see host_link.h.
+// Ownership: the system frees a segment with the last process that holds it.
 #pragma once
 
 #include <memory>

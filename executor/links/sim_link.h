@@ -1,8 +1,8 @@
 // SimLink: a HostLink between simulated hosts, over ordinary memory of their one process. Simulated
 // devices have no thread that parks on a doorbell, so a ring is a call.
 //
-// Threads: the reactor's. Errors: see host_link.h. Ownership: memory goes with the last host that
-// holds it.
+// Threads: the reactor's. Errors: see host_link.h.
+// Ownership: memory goes with the last host that holds it.
 #pragma once
 
 #include <memory>

@@ -7,7 +7,6 @@
 // becomes its result. A run that the host can't take part in at all ends the connection: otherwise
 // the other hosts of the run would wait for this one for ever, while the controller fails the run
 // on all of them when a host is lost.
-// the run on all of them when a host is lost.
 //
 // Example:
 //   ExecutorService executor(reactor, network, {.controller = "127.0.0.1:7040", .host = host});

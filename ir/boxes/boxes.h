@@ -17,8 +17,8 @@
 // ir/types/sharding.h says.
 // Threads: pure functions.
 // Errors: kInvalid when a sharding does not fit the type or its mesh, or the first one is partial.
-// For one device, proportional to the copies that it takes part in, not to the devices of either
-// mesh.
+// Cost: for one device, proportional to the copies that it takes part in, not to the devices of
+// either mesh.
 #pragma once
 
 #include <compare>

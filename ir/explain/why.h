@@ -16,8 +16,8 @@
 // devices, and why they were chosen.
 //
 // Threads: pure functions.
-// kInvalid if the program has no such thing; the message lists what it has.
-// For a value, linear in its function.
+// Errors: kInvalid if the program has no such thing; the message lists what it has.
+// Cost: for a value, linear in its function.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,6 @@ inline bool shares_body(Op op) { return op == Op::scan || op == Op::call; }
 // its carries for the next one, from the last `next` of its stacked operands, which show the slices
 // that the next iteration will see. The last iteration has no next one: it skips the nodes that
 // nothing else needs (ahead_nodes), and nothing reads what they would compute.
-// nothing else needs (ahead_nodes) are passed over, and what they would give is never read.
 struct ScanLayout {
   explicit ScanLayout(const Attrs& attrs)
       : length(attrs.integer("length")),

@@ -9,7 +9,7 @@
 // would read a separator ("/" and ";").
 //
 // Threads: a pure function on a verified program.
-// O(nodes), plus the cost of cost_of().
+// Cost: O(nodes), plus the cost of cost_of().
 #pragma once
 
 #include <string>

@@ -6,9 +6,10 @@
 // ticket has written it, and the order that tickets rely on: a send precedes its one receive, a
 // commit follows the gate and its call.
 //
-// Threads: pure. Errors: throws kInvalid naming the first broken rule; kUnimplemented, with the
-// user's line, for features of the format that this version can't run: firing rules, late nodes,
-// control. Cost: O(nodes + values).
+// Threads: pure.
+// Errors: throws kInvalid naming the first broken rule; kUnimplemented, with the user's line, for
+// features of the format that this version can't run: firing rules, late nodes, control.
+// Cost: O(nodes + values).
 #pragma once
 
 #include <optional>

@@ -12,10 +12,12 @@
 //
 // Invariants: the parts are the bodies as BodyTable has them (ir/graph/bodies.h), the function
 // last. If a scan works ahead (ScanLayout::ahead), all nodes that run its body do, with the same
-// carries: the body alone decides which nodes are skipped. Threads: immutable. Ownership: refers to
-// the function. Errors: the constructor throws kInvalid for more than kStepsMax steps, and where
-// nodes that run one body differ in what they work ahead. Cost: made once, O(nodes); a question
-// O(depth of bodies * log nodes).
+// carries: the body alone decides which nodes are skipped.
+// Threads: immutable. Ownership: refers to the function.
+// Errors: the constructor throws kInvalid for more than kStepsMax steps, and where nodes that run
+// one body differ in what they work ahead.
+// Cost: made once, O(nodes); a question O(depth of bodies
+// * log nodes).
 //
 // Example:
 //   const StepMap steps(*local.function);

@@ -4,7 +4,7 @@
 // axes. Only the meshes of the slice and of the functions that are called on it change.
 //
 // Threads: pure.
-// kInvalid when the slice has no such axis, or when the resulting program is not valid.
+// Errors: kInvalid when the slice has no such axis, or when the resulting program is not valid.
 // Cost: O(nodes).
 #pragma once
 

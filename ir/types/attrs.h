@@ -2,7 +2,8 @@
 //
 // The op's row of the op table (ir/op_table/op.h) lists the attributes that the op takes, their
 // kinds and their defaults; a verified node carries exactly the attributes of its row, so readers
-// need no defaults. Threads: a value; safe anywhere.
+// need no defaults.
+// Threads: a value; safe anywhere.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Files whose bytes are on the disk when the call returns, and errors for failed file operations.
 //
-// Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere. Errors:
-// file operations, here and in other rooms, throw kInvalid for a path that is wrong or forbidden,
-// kOverloaded for a disk, a quota or a file limit that is full, kUnavailable for everything else.
+// Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere.
+// Errors: file operations, here and in other rooms, throw kInvalid for a path that is wrong or
+// forbidden, kOverloaded for a disk, a quota or a file limit that is full, kUnavailable for
+// everything else.
 #pragma once
 
 #include <cstddef>

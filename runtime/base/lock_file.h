@@ -4,8 +4,9 @@
 // process starts. The file stays afterwards: only its lock shows that a process holds it.
 //
 // Threads: any; one object belongs to one thread at a time. Two objects of one process exclude one
-// another as two processes do. Errors: those of durable_file.h, for a file that can't be created or
-// locked. A lock that another process holds is not an error: see is_held().
+// another as two processes do.
+// Errors: those of durable_file.h, for a file that can't be created or locked. A lock that another
+// process holds is not an error: see is_held().
 //
 // Example:
 //   const LockFile lock("out/.lock");

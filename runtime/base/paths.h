@@ -1,8 +1,8 @@
 // Paths, as the process and its environment have them.
 //
-// Threads: any; the environment must not change meanwhile. Errors: kInvalid and kUnavailable as in
-// durable_file.h, with the path and what to do. None of these throws an exception of the standard
-// library.
+// Threads: any; the environment must not change meanwhile.
+// Errors: kInvalid and kUnavailable as in durable_file.h, with the path and what to do. None of
+// these throws an exception of the standard library.
 #pragma once
 
 #include <filesystem>

@@ -2,10 +2,12 @@
 // reactor on a thread of its own.
 //
 // Threads: ask() is for threads without a reactor: it blocks the calling thread while `body` runs
-// as a fiber on the reactor's. Errors: those that the body throws; kCancelled when the reactor ends
-// first. Ownership: ReactorThread ends its reactor, which cancels its fibers, and joins its thread.
+// as a fiber on the reactor's.
+// Errors: those that the body throws; kCancelled when the reactor ends first.
+// Ownership: ReactorThread ends its reactor, which cancels its fibers, and joins its thread.
 // Objects that belong to the reactor (connections, futures) must be freed on its thread, either by
-// the fibers that own them or in a last ask(). Cost: two wake-ups, 10-60 us.
+// the fibers that own them or in a last ask().
+// Cost: two wake-ups, 10-60 us.
 //
 // Example:
 //   ReactorThread thread("client");

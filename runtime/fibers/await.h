@@ -1,10 +1,11 @@
 // Between KJ promises and fibers: await() waits for a promise in a fiber; in_fiber() runs an RPC
 // method as a fiber.
 //
-// For runtime/ and *_rpc.cc files; other code sees Future. Threads: the reactor's thread. await()
-// suspends. Cancelling the waiting fiber cancels the KJ operation. Errors: a KJ exception becomes
-// an Error (runtime/fibers/kj_error.h). If it carries an Error that a server threw, that Error is
-// thrown.
+// For runtime/ and *_rpc.cc files; other code sees Future.
+// Threads: the reactor's thread. await() suspends. Cancelling the waiting fiber cancels the KJ
+// operation.
+// Errors: a KJ exception becomes an Error (runtime/fibers/kj_error.h). If it carries an Error that
+// a server threw, that Error is thrown.
 //
 // Example:
 //   auto response = await(request.send());

@@ -8,11 +8,13 @@
 // deterministic.
 //
 // Threads: used and destroyed on the reactor's; the work runs on others, which are started as they
-// are needed. Ownership: work is copied and owns what it uses, since its fiber may be cancelled and
-// destroyed while the work runs. The result is destroyed on the reactor's thread. Errors: those
-// that the work throws; kCancelled when the fiber is cancelled or the Background stopped. Cost: a
-// wake-up of a thread and one of the reactor, 10-60 us. stop() waits for the work that is under
-// way, which should look now and then whether it is still wanted.
+// are needed.
+// Ownership: work is copied and owns what it uses, since its fiber may be cancelled and destroyed
+// while the work runs. The result is destroyed on the reactor's thread.
+// Errors: those that the work throws; kCancelled when the fiber is cancelled or the Background
+// stopped.
+// Cost: a wake-up of a thread and one of the reactor, 10-60 us. stop() waits for the work that is
+// under way, which should look now and then whether it is still wanted.
 //
 // Example:
 //   Background background(reactor, "controller/compiler", 2);

@@ -1,8 +1,9 @@
 // FiberGroup: fibers that end with their owner.
 //
 // Threads: the reactor's thread. The destructor cancels what still runs and suspends until all have
-// ended. Errors: a fiber's error is reported like a detached fiber's. spawn() throws kCancelled
-// once the group has been cancelled.
+// ended.
+// Errors: a fiber's error is reported like a detached fiber's. spawn() throws kCancelled once the
+// group has been cancelled.
 //
 // Example:
 //   FiberGroup fibers(reactor);

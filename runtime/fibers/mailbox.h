@@ -8,10 +8,12 @@
 //
 // Threads: post() anywhere; delivery on the reactor's thread, outside any fiber: a delivered
 // function must not suspend (it spawns a fiber or fulfils a promise). Posts by one thread are
-// delivered in order. Ownership: the mailbox is destroyed with its reactor, so every thread that
-// posts must have ended by then (join it first). The sender owns an intrusive node and may post it
-// again once it was delivered. Cost: 20-50 ns, and 1-2 us for the post that wakes. post(function)
-// allocates; post(Mail&) does not.
+// delivered in order.
+// Ownership: the mailbox is destroyed with its reactor, so every thread that posts must have ended
+// by then (join it first). The sender owns an intrusive node and may post it again once it was
+// delivered.
+// Cost: 20-50 ns, and 1-2 us for the post that wakes. post(function) allocates; post(Mail&) does
+// not.
 //
 // Example:
 //   reactor.mailbox().post([promise = std::move(promise)]() mutable { promise.set(3); });

@@ -14,10 +14,12 @@
 // a process. Only mailbox() may be used from elsewhere (see runtime/fibers/ask.h for calls that
 // wait for an answer). Code that the thread runs outside any fiber is the pump. It may wait too
 // (run(), Fiber::join(), Future::await() pump meanwhile). A KJ callback or mail never suspends; it
-// fulfils a promise or spawns a fiber, and returns. Ownership: destroying a reactor first cancels
-// its fibers (each wait throws kCancelled) and runs them to their end. Errors: a wait that never
-// ends is kBug "deadlock" in a simulation; passing the time limit is kCancelled. Cost: switch
-// between fibers 0.1 us, spawn and join 0.3-0.5 us, virtual sleep 0.4 us.
+// fulfils a promise or spawns a fiber, and returns.
+// Ownership: destroying a reactor first cancels its fibers (each wait throws kCancelled) and runs
+// them to their end.
+// Errors: a wait that never ends is kBug "deadlock" in a simulation; passing the time limit is
+// kCancelled.
+// Cost: switch between fibers 0.1 us, spawn and join 0.3-0.5 us, virtual sleep 0.4 us.
 //
 // Example:
 //   auto reactor = Reactor::make_simulated({.seed = 7});

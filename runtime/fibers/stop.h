@@ -1,9 +1,10 @@
 // StopSource and StopToken ask work to end early, with a reason.
 //
 // A request can't be taken back. It carries an Error, with which the stopped work reports why it
-// ended (cancelled, past its time limit, ...). Threads: the reactor's thread. Callbacks run inside
-// request_stop(), once, and must not suspend. Ownership: tokens keep the shared state alive, not
-// the source. Destroying a registration removes its callback.
+// ended (cancelled, past its time limit, ...).
+// Threads: the reactor's thread. Callbacks run inside request_stop(), once, and must not suspend.
+// Ownership: tokens keep the shared state alive, not the source. Destroying a registration removes
+// its callback.
 //
 // wait() suspends until the queue is woken, and throws the reason once a stop is requested. A fiber
 // that waits on behalf of a request passes that request's token, and so ends with it.

@@ -6,9 +6,10 @@
 // the kReadEveryNs before the stretch, so a stretch may be measured too short by at most that much.
 // Where the system has no schedstat, the whole stretch is counted.
 //
-// Threads: the reactor's. Errors: none. With a limit, a longer stretch prints a message and ends
-// the process (SIGABRT). The limit is for tests, which set GANGWAY_REACTOR_LIMIT_MS. Cost: 50 ns a
-// turn, and 1 us each kReadEveryNs.
+// Threads: the reactor's.
+// Errors: none. With a limit, a longer stretch prints a message and ends the process (SIGABRT). The
+// limit is for tests, which set GANGWAY_REACTOR_LIMIT_MS.
+// Cost: 50 ns a turn, and 1 us each kReadEveryNs.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 // Its text form is 64 hexadecimal digits. A server keeps TokenHashes, from which no token can be
 // recovered.
 //
-// Threads: values. Errors: random() throws those of fill_random().
+// Threads: values.
+// Errors: random() throws those of fill_random().
 #pragma once
 
 #include <array>

@@ -8,11 +8,12 @@
 //
 // Invariants: frames are numbered in the order in which they were sent, by whatever thread; no
 // other thread writes while the reactor does. A stream without a socket (a simulation's) lends
-// nothing. Threads: send() and is_lent() anywhere; the others on the reactor's. Ownership: shared
-// by the stream and the senders. The stream owns the socket, and takes the loan back before it
-// closes the socket. Errors: none. On a socket error the stream opens another connection and sends
-// the frames there. Cost: send(): a mutex, uncontended but for other threads that send, and one
-// call of the system.
+// nothing.
+// Threads: send() and is_lent() anywhere; the others on the reactor's.
+// Ownership: shared by the stream and the senders. The stream owns the socket, and takes the loan
+// back before it closes the socket.
+// Errors: none. On a socket error the stream opens another connection and sends the frames there.
+// Cost: send(): a mutex, uncontended but for other threads that send, and one call of the system.
 //
 // Example (`direct` was given to FrameStream::lend_to()):
 //   if (!direct->send({&frame, 1})) mailbox.post([&stream, frame] { stream.send(frame); });

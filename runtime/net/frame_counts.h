@@ -1,6 +1,7 @@
 // FrameCounts: counts what the streams with the same labels sent and received, as metrics.
 //
-// Threads: any, like counters. Ownership: handles, which may outlive the Metrics.
+// Threads: any, like counters.
+// Ownership: handles, which may outlive the Metrics.
 #pragma once
 
 #include "runtime/observe/metrics.h"

@@ -8,8 +8,9 @@
 //
 // Threads: the reactor's thread; one fiber reads, one writes. read() and write() suspend.
 // Ownership: the bytes that read() returns are valid until the next read(). The counts outlive the
-// link. Errors: kUnavailable when the connection has ended or was cut; read() throws kInvalid for
-// bytes that are no frame and for a frame beyond the limit, before anything is allocated for it.
+// link.
+// Errors: kUnavailable when the connection has ended or was cut; read() throws kInvalid for bytes
+// that are no frame and for a frame beyond the limit, before anything is allocated for it.
 #pragma once
 
 #include <capnp/common.h>

@@ -19,13 +19,14 @@
 // Threads: the reactor's thread; others send through a DirectSender. send() never suspends: the
 // stream ends if the peer leaves too much unacknowledged, so that nothing waits for another process
 // inside the event loop. on_frame runs in the stream's reader fiber and may suspend, which holds
-// back the peer. The reader passed to it is valid during the call only. Errors: send() throws
-// kInvalid for a frame beyond the limit. The stream ends when a frame arrives that breaks the
-// format or the limit (nothing is allocated for it) or belongs to another stream (its epoch
-// differs), when the peer acknowledges a frame that was never sent, and when on_frame throws.
-// closed() then carries the reason: kUnavailable when the peer ended the stream, did not come back
-// or reads nothing, kInvalid for bad bytes. Cost: about 1 us a frame in a batch; one allocation to
-// build one; no write of its own for an acknowledgement while frames go both ways.
+// back the peer. The reader passed to it is valid during the call only.
+// Errors: send() throws kInvalid for a frame beyond the limit. The stream ends when a frame arrives
+// that breaks the format or the limit (nothing is allocated for it) or belongs to another stream
+// (its epoch differs), when the peer acknowledges a frame that was never sent, and when on_frame
+// throws. closed() then carries the reason: kUnavailable when the peer ended the stream, did not
+// come back or reads nothing, kInvalid for bad bytes.
+// Cost: about 1 us a frame in a batch; one allocation to build one; no write of its own for an
+// acknowledgement while frames go both ways.
 //
 // Example:
 //   FrameStream frames(reactor, {.name = "executor 3"});

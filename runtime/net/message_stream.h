@@ -4,10 +4,11 @@
 // the message arrives: a peer costs at most three times the bytes that it has sent. Memory beyond
 // the first 64 KiB of each message is taken from a MessageBudget until the message is freed.
 //
-// Threads: the reactor's thread. Ownership: the byte stream outlives the MessageStream and its
-// promises. Errors, as promises: kj DISCONNECTED when the stream ends within a message, FAILED when
-// a message is malformed or beyond the reader's traversal limit, OVERLOADED when the budget has no
-// more. Cost: two reads for each message of up to 64 KiB, one more for each doubling.
+// Threads: the reactor's thread.
+// Ownership: the byte stream outlives the MessageStream and its promises.
+// Errors, as promises: kj DISCONNECTED when the stream ends within a message, FAILED when a message
+// is malformed or beyond the reader's traversal limit, OVERLOADED when the budget has no more.
+// Cost: two reads for each message of up to 64 KiB, one more for each doubling.
 #pragma once
 
 #include <capnp/serialize-async.h>

@@ -3,8 +3,8 @@
 //
 // A process does one thing at a time. Code that works for the process reports what it is about to
 // do, and is suspended until the process has got to it. A stopped process suspends all of them.
-// Threads: the reactor's thread; calls that begin with "Suspends." may wait. Ownership: outlives
-// the streams and services that use it.
+// Threads: the reactor's thread; calls that begin with "Suspends." may wait.
+// Ownership: outlives the streams and services that use it.
 #pragma once
 
 #include <cstddef>

@@ -10,12 +10,14 @@
 // A frame stream outlives its connection (frames.h): its peer connects again with the same key.
 //
 // Trust: a server learns the peer's user from the network (transport.h) or from the token that the
-// peer shows. A server that asks for tokens refuses a peer that has neither. Threads: the reactor's
-// thread; connecting suspends, bootstrap() is called in a fiber. Destroying suspends briefly.
+// peer shows. A server that asks for tokens refuses a peer that has neither.
+// Threads: the reactor's thread; connecting suspends, bootstrap() is called in a fiber. Destroying
+// suspends briefly.
 // Ownership: a Server owns its RPC connections; destroying it drops them. A Connection's
-// capabilities outlive it but fail with kUnavailable. Errors: kUnavailable when nobody answers,
-// kInvalid when the peer is not a Gangway of this wire version, or asks for a token that was not
-// shown. Cost: a call 25-40 us between processes, 7 us in memory.
+// capabilities outlive it but fail with kUnavailable.
+// Errors: kUnavailable when nobody answers, kInvalid when the peer is not a Gangway of this wire
+// version, or asks for a token that was not shown.
+// Cost: a call 25-40 us between processes, 7 us in memory.
 //
 // Example:
 //   Server server(reactor, network, "127.0.0.1:0",

@@ -8,9 +8,10 @@
 // has an endpoint of its own to connect from. An endpoint's user is the user who runs this process,
 // unless set_user() names another.
 //
-// Threads: the reactor's thread. Ownership: the network must outlive its endpoints' listeners and
-// streams. Errors: connect(): kUnavailable when nobody listens there within the time limit, or the
-// two are partitioned.
+// Threads: the reactor's thread.
+// Ownership: the network must outlive its endpoints' listeners and streams.
+// Errors: connect(): kUnavailable when nobody listens there within the time limit, or the two are
+// partitioned.
 //
 // Example:
 //   SimNetwork network(reactor, {.delay = 50us, .jitter = 20us});

@@ -5,7 +5,8 @@
 // are exchanged, those wake-ups are half of all. After a read that emptied the socket, this one
 // also waits at once instead of asking the system whether it is empty.
 //
-// Threads: the reactor's thread. Ownership: the stream owns the socket; the event port outlives it.
+// Threads: the reactor's thread.
+// Ownership: the stream owns the socket; the event port outlives it.
 // Errors: like KJ's stream: DISCONNECTED when the peer has gone, thrown at once or by the promise.
 // Cost: one system call a write and a read; waiting for room costs four more.
 #pragma once

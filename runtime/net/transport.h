@@ -9,12 +9,12 @@
 //
 // Users: for a Unix socket, a listener gets from the system the user at the other end. For a TCP
 // connection, the user is not known. Trust: listening anywhere but on loopback or a Unix socket is
-// refused, since connections are not encrypted. Threads: the reactor's thread. connect() suspends;
-// on_connection is called in a fiber of its own. Ownership: a listener listens until it is
-// destroyed; the streams that it handed out live on. Errors: listen(): kInvalid for a bad or
-// non-loopback address and for a port in use; connect(): kUnavailable when nobody answered within
-// the time limit. A refused connection is tried again until then, so that processes may start in
-// any order.
+// refused, since connections are not encrypted.
+// Threads: the reactor's thread. connect() suspends; on_connection is called in a fiber of its own.
+// Ownership: a listener listens until it is destroyed; the streams that it handed out live on.
+// Errors: listen(): kInvalid for a bad or non-loopback address and for a port in use; connect():
+// kUnavailable when nobody answered within the time limit. A refused connection is tried again
+// until then, so that processes may start in any order.
 //
 // Example:
 //   SocketNetwork network(reactor);

@@ -1,11 +1,13 @@
 // Metrics: the counters and gauges of one process, printed in the Prometheus text format.
 //
 // The creator of a Metrics owns it (main, a test's cluster); there is no global registry. Asking
-// again for the same name and labels gives the same counter or gauge. Threads: any; updates are one
-// relaxed atomic. Ownership: a Counter or Gauge is a handle, which may outlive its series and the
-// Metrics. Counts made after that are shown nowhere. Errors: kInvalid for a name that Prometheus
-// does not allow, or that is already a metric of the other kind. Cost: update 2-5 ns; asking for
-// one takes a lock: do it once.
+// again for the same name and labels gives the same counter or gauge.
+// Threads: any; updates are one relaxed atomic.
+// Ownership: a Counter or Gauge is a handle, which may outlive its series and the Metrics. Counts
+// made after that are shown nowhere.
+// Errors: kInvalid for a name that Prometheus does not allow, or that is already a metric of the
+// other kind.
+// Cost: update 2-5 ns; asking for one takes a lock: do it once.
 //
 // Example:
 //   Counter runs = metrics.counter("gangway_runs_total", "Runs that ended", {{"host", "a"}});

@@ -8,10 +8,11 @@
 //
 // Threads: a thread records after attach(); without it spans cost a load and a branch. drain() and
 // newest() anywhere, also while others record. Names are literals: they must live as long as the
-// process. Ownership: the tracer outlives the attachments of its threads; main() owns it, there is
-// no global one. Cost: 60-80 ns a span. Memory: 48 bytes an event, kTraceEventsPerThread of them. A
-// span is for code that does not suspend. For intervals that contain a suspension, add_row() takes
-// the times.
+// process.
+// Ownership: the tracer outlives the attachments of its threads; main() owns it, there is no global
+// one.
+// Cost: 60-80 ns a span. Memory: 48 bytes an event, kTraceEventsPerThread of them. A span is for
+// code that does not suspend. For intervals that contain a suspension, add_row() takes the times.
 //
 // The viewer shows processes and rows in the order of their numbers ("host-2" before "host-10"). It
 // shows arrows from the span in which the controller dispatches a run to those in which hosts

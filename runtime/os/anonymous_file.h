@@ -1,9 +1,10 @@
 // AnonymousFile: a file without a name that another process can open by path, and that is gone with
 // the last process that holds it, however that one ends.
 //
-// It holds text that a child writes and its parent reads: a log, a trace. Threads: any. Ownership:
-// the path works while the handle lives. Errors: kOverloaded when there is no descriptor left for
-// one.
+// It holds text that a child writes and its parent reads: a log, a trace.
+// Threads: any.
+// Ownership: the path works while the handle lives.
+// Errors: kOverloaded when there is no descriptor left for one.
 //
 // Example:
 //   AnonymousFile log("controller");

@@ -4,8 +4,9 @@
 // It lets code that lost its connection to a process find out whether the process has ended or may
 // come back.
 //
-// Threads: any. Errors: none. A process about which the system gives no information counts as
-// alive. Cost: some system calls, 10-20 us.
+// Threads: any.
+// Errors: none. A process about which the system gives no information counts as alive.
+// Cost: some system calls, 10-20 us.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Signals: Ctrl-C and its like as events of a reactor.
 //
 // While it lives, the chosen signals no longer end the process; each arrives through next(). A
-// second one while the first is not yet taken waits in line. Threads: the reactor's thread; at most
-// one Signals in a process at a time (handlers are the process's). Ownership: destroying it
-// restores the earlier handlers.
+// second one while the first is not yet taken waits in line.
+// Threads: the reactor's thread; at most one Signals in a process at a time (handlers are the
+// process's).
+// Ownership: destroying it restores the earlier handlers.
 //
 // Example:
 //   Signals signals(reactor, {SIGINT, SIGTERM});

@@ -1,7 +1,8 @@
 // A headless Chromium that a test drives over WebDriver: chromedriver on a free port of loopback.
 //
-// Threads: the one that made it. Ownership: both processes, and the browser's own folder, end with
-// the handle. Errors: an Error with WebDriver's answer, or if it does not answer in a minute.
+// Threads: the one that made it.
+// Ownership: both processes, and the browser's own folder, end with the handle.
+// Errors: an Error with WebDriver's answer, or if it does not answer in a minute.
 #pragma once
 
 #include <kj/async-io.h>

@@ -1,7 +1,8 @@
 // OpDevices: CUDA devices of one card that run a local function on literals, all of them
 // together.
 //
-// Threads: the test's. Errors: gtest failures; throws if compile() refuses the function.
+// Threads: the test's.
+// Errors: gtest failures; throws if compile() refuses the function.
 //
 // Example:
 //   OpDevices devices(emulated::card_maker(seed).make(), 2);

@@ -3,8 +3,8 @@
 // program runs. If they were compiled in as definitions, the compiler cache would miss in every
 // other clone.
 //
-// Threads: any. Errors: kInvalid if the program lies in no build tree, or CMake has no such
-// variable.
+// Threads: any.
+// Errors: kInvalid if the program lies in no build tree, or CMake has no such variable.
 #pragma once
 
 #include <string>

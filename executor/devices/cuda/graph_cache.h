@@ -13,10 +13,12 @@
 //
 // Invariant: a graph is destroyed when its last launch is done. An event tells that for a graph of
 // a function that still exists; a graph of a function that is gone is idle, since the runs of the
-// function have waited for their marks. Threads: the device's. Ownership: the graphs are its own,
-// and idle when it is destroyed; each keeps the modules and prepared operations that it launches,
-// also without its function. Errors: those of a launch; commands that can't be captured are
-// launched one by one from then on. Cost: a hash of the bases, 1 ns each.
+// function have waited for their marks.
+// Threads: the device's.
+// Ownership: the graphs are its own, and idle when it is destroyed; each keeps the modules and
+// prepared operations that it launches, also without its function.
+// Errors: those of a launch; commands that can't be captured are launched one by one from then on.
+// Cost: a hash of the bases, 1 ns each.
 #pragma once
 
 #include <deque>

@@ -1,9 +1,10 @@
 // MetNode: the call of a collective node on its group, complete except for addresses, which a run
 // adds.
 //
-// Members are numbered like the group's, by the list of axes (ir/plan/plan_members.h). Threads:
-// immutable. Ownership: refers to its node. Must outlive the calls made from it. Errors: kInvalid
-// for axes that the mesh lacks, and for parts that do not match the members.
+// Members are numbered like the group's, by the list of axes (ir/plan/plan_members.h).
+// Threads: immutable.
+// Ownership: refers to its node. Must outlive the calls made from it.
+// Errors: kInvalid for axes that the mesh lacks, and for parts that do not match the members.
 #pragma once
 
 #include <cstdint>

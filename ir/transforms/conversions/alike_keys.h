@@ -6,7 +6,7 @@
 //
 // Threads: belongs to one thread.
 // Ownership: keeps nothing of the loops.
-// O(nodes of both bodies * log), once; then a look-up for each key.
+// Cost: O(nodes of both bodies * log), once; then a look-up for each key.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@
 // Invariants
 //  - Values are the same in every bit: rows move, and nothing is computed in another order.
 // Threads: a pure function.
-// O(nodes * log), and nothing where no rows are exchanged; nodes of a body count once more for each
-// pair of loops of which one runs the body and the other passes rows to it.
+// Cost: O(nodes * log), and nothing where no rows are exchanged; nodes of a body count once more
+// for each pair of loops of which one runs the body and the other passes rows to it.
 #pragma once
 
 #include "ir/graph/function.h"

@@ -1,9 +1,10 @@
 // The operands and results of scans and calls that are needed: a result that nothing reads needs no
 // operand, and a carry is needed only if something reads its last value or an iteration reads it.
 //
-// Threads: pure functions; a BodyUses belongs to one thread. Cost: a body is gone through a few
-// times for each set of its results that is read, and all bodies together for kBodyNodesVisitedMax
-// nodes at most: operands and results that are not decided by then count as needed.
+// Threads: pure functions; a BodyUses belongs to one thread.
+// Cost: a body is gone through a few times for each set of its results that is read, and all bodies
+// together for kBodyNodesVisitedMax nodes at most: operands and results that are not decided by
+// then count as needed.
 #pragma once
 
 #include <cstdint>

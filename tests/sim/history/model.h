@@ -10,7 +10,8 @@
 // the first one began. Another controller may go back, but not behind a checkpoint that was
 // reported (except for the checkpoint of a repetition's last step: nobody would know its outputs).
 //
-// Threads: pure. Cost: O(operations x operations of unknown outcome).
+// Threads: pure.
+// Cost: O(operations x operations of unknown outcome).
 #pragma once
 
 #include <cstdint>

@@ -13,11 +13,12 @@
 // collectives later; in between every member's stream waited for every record, and records come
 // after the reads before them. Events have two copies by parity for the same reason. Parts to be
 // reduced are packed when they are copied in, so that one launch reduces a part. Arithmetic: the
-// tree over members of collectives/hosts/rank_tree.h. Threads: the device's. Ownership: the devices
-// and the meeting are the plan's. Errors: a call that fails is a failure of the work that is
-// advanced (CardStreams::note()). Cost: in an all-reduce, each of n members reads the bucket n
-// times. Otherwise each byte that a member gets is read once, or once of each member if it is
-// reduced.
+// tree over members of collectives/hosts/rank_tree.h.
+// Threads: the device's.
+// Ownership: the devices and the meeting are the plan's.
+// Errors: a call that fails is a failure of the work that is advanced (CardStreams::note()).
+// Cost: in an all-reduce, each of n members reads the bucket n times. Otherwise each byte that a
+// member gets is read once, or once of each member if it is reduced.
 #pragma once
 
 #include <memory>

@@ -22,9 +22,10 @@
 //
 // Threads: any, one call on one stream at a time. notify() calls back on a thread of the driver's.
 // Ownership: the caller destroys the results of make/compile/prepare/create, after their last use
-// is done (free() alone is in stream order). Errors: statuses. An error of an operation while it
-// runs shows in a later query or synchronize, of any stream: it is sticky. Cost: 1-5 us for an
-// enqueue on a card, none of it waiting, except where a call says "Blocks".
+// is done (free() alone is in stream order).
+// Errors: statuses. An error of an operation while it runs shows in a later query or synchronize,
+// of any stream: it is sticky.
+// Cost: 1-5 us for an enqueue on a card, none of it waiting, except where a call says "Blocks".
 //
 // Example:
 //   At at{stream, "%3 add"};
