@@ -9,6 +9,7 @@
 #include "ir/plan/plan_check.h"
 #include "ir/plan/sequential.h"
 #include "runtime/fibers/kj_error.h"
+#include "runtime/os/landing_log.h"
 
 namespace gangway {
 namespace {
@@ -227,8 +228,13 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   for (const auto& [path, text] : made.texts)
     installed.texts.push_back({path, text->bytes.size(), to_string(text->hash)});
+  // New memory for each plan: hosts of earlier plans that were lost may have stopped only, and they
+  // write into those plans' memory when they go on.
   made.memory = devices.link().offer(areas_of(made));
   installed.offers = {{made.self, made.memory->offer()}};
+  if (const auto& landings = devices.options.landings)
+    landings->offers(cat("plan ", made.id, " on ", devices.options.name),
+                     installed.offers[0].bytes);
   return installed;
 }
 

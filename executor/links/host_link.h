@@ -13,6 +13,8 @@
 //  - A thread that sees the value of a flag also sees the payload of its put(), and everything that
 //    was put to that host before it.
 //  - An offer is opaque to everyone but the implementation that opens it.
+//  - Each offer() makes new memory, which no later offer() uses again while a peer holds it. A peer
+//    that was given up may have stopped only: what it writes when it goes on lands there.
 //
 // A network implements this by writing to a peer's memory (RDMA): put() is two writes with a fence
 // between them, and at() is memory of this host that the card may read. There are two

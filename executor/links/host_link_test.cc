@@ -108,6 +108,30 @@ TEST_P(HostLinkTest, APeerMayStillWriteWhenTheHostHasGone) {
   peer->ring(0);
 }
 
+TEST_P(HostLinkTest, EachOfferIsNewMemoryThatLateWritesToEarlierOnesDoNotReach) {
+  auto own = hosts.here->offer(areas());
+  const std::vector<std::byte> offer = own->offer();
+  const auto late = hosts.there->open(offer);
+  own = nullptr;
+  const auto next = hosts.here->offer(areas());
+  EXPECT_NE(next->offer(), offer);
+  const uint64_t flag = late->place("flag", 8), inbox = late->place("inbox", 1000);
+  std::memset(late->at(inbox), 7, 1000);
+  late->put({inbox, 1000}, flag, 41);
+  EXPECT_EQ(next->word(next->place("flag", 8)).load(), 0u);
+  EXPECT_EQ(next->at(next->place("inbox", 1000))[0], std::byte{0});
+}
+
+TEST(SimFabricTest, MemoryIsOfferedOnce) {
+  SimFabric fabric;
+  const auto memory = std::make_shared<SimMemory>(), other = std::make_shared<SimMemory>();
+  fabric.add(memory);
+  fabric.add(other);
+  std::string text;
+  EXPECT_EQ(refusal([&] { fabric.add(memory); }, &text), ErrorKind::kBug);
+  EXPECT_THAT(text, HasSubstr("this memory is offer 1 already"));
+}
+
 TEST_P(HostLinkTest, AnAreaThatAPeerLacksOrHasTooSmallIsRefusedByName) {
   const auto peer = hosts.there->open(hosts.here->offer(areas())->offer());
   std::string text;

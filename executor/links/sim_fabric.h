@@ -29,8 +29,12 @@ struct SimMemory {
 
 class SimFabric {
  public:
+  // Memory that is new: a peer that it was offered to before may still write there.
   uint64_t add(const std::shared_ptr<SimMemory>& memory) {
     std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
+    for (const auto& [number, offered] : offers_)
+      GW_ASSERT(offered.lock() != memory, "simulated host: this memory is offer ", number,
+                " already");
     offers_[++last_] = memory;
     return last_;
   }

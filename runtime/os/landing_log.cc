@@ -50,6 +50,15 @@ void LandingLog::writes(const std::string& device, uint64_t request, const Bytes
   }
 }
 
+void LandingLog::offers(const std::string& plan, const std::vector<std::byte>& offer) {
+  const std::lock_guard lock(mutex_);
+  const std::string bytes(reinterpret_cast<const char*>(offer.data()), offer.size());
+  const auto [before, is_new] = offered_.try_emplace(bytes, plan);
+  if (is_new || broken_.size() >= kTextBytesMax) return;
+  broken_ += cat("memory for links was offered for ", plan, ": it was offered for ", before->second,
+                 " before, whose hosts may write there still\n");
+}
+
 std::string LandingLog::broken() const {
   const std::lock_guard lock(mutex_);
   return broken_;

@@ -8,19 +8,23 @@
 // memory (client/segment_heap.h), checkpoints get a new segment each, and hosts get new memory for
 // each plan that is installed (executor/links/host_link.h).
 //
-// The controller records which transfer has which bytes, and hosts record where they write. Tests
-// check broken() when the cluster ends (tests/support/checked_order.cc).
+// The controller records which transfer has which bytes, and hosts record where they write. Peers
+// write into a host's memory for links many times in each run, so those writes are not logged one
+// by one. The log checks instead that a host offers each such memory for one plan only. Tests check
+// broken() when the cluster ends (tests/support/checked_order.cc).
 //
 // Threads: any.
 // Cost: a lock and a look into two maps for each transfer; without a log, a branch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/os/shared_segment.h"
 
@@ -37,7 +41,10 @@ class LandingLog {
   void begins(uint64_t request, uint64_t tenant, const Bytes& at);
   // A device writes these bytes for that request.
   void writes(const std::string& device, uint64_t request, const Bytes& at);
-  // The writes that broke the rule, one a line; empty if there were none.
+  // A host offers memory to the other hosts of a plan, which write there as long as they live.
+  // `offer`: the bytes by which they open it. `plan` says whose plan it is, for people.
+  void offers(const std::string& plan, const std::vector<std::byte>& offer);
+  // The writes and offers that broke the rule, one a line; empty if there were none.
   std::string broken() const;
 
  private:
@@ -50,6 +57,7 @@ class LandingLog {
   mutable std::mutex mutex_;
   std::map<Place, Held> held_;  // Keyed by their beginnings; they do not overlap.
   std::map<std::pair<uint64_t, Place>, uint64_t> tenants_;  // Of each request's bytes.
+  std::map<std::string, std::string> offered_;  // Plans, keyed by the bytes of their offers.
   std::string broken_;
 };
 

@@ -51,5 +51,16 @@ TEST(LandingLogTest, RequestsOfOneTenantAndOtherSegmentsAreNotInOneAnothersWay) 
   EXPECT_EQ(log.broken(), "");
 }
 
+TEST(LandingLogTest, MemoryForLinksThatIsOfferedForTwoPlansIsFound) {
+  LandingLog log;
+  const std::vector<std::byte> one(8, std::byte{1}), other(8, std::byte{2});
+  log.offers("plan 1 on h1", one);
+  log.offers("plan 1 on h2", other);
+  EXPECT_EQ(log.broken(), "");
+  log.offers("plan 2 on h1", one);
+  EXPECT_THAT(log.broken(), AllOf(HasSubstr("was offered for plan 2 on h1"),
+                                  HasSubstr("was offered for plan 1 on h1 before")));
+}
+
 }  // namespace
 }  // namespace gangway

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "gangway.h"
 #include "runtime/os/landing_log.h"
 #include "runtime/os/temp_dir.h"
@@ -161,6 +163,24 @@ TEST(LateWritesTest, ACheckpointThatIsCopiedWhileItsHostIsLostIsWrittenFromOther
     EXPECT_THAT(scene.slice->read_state("w").as<float>(), Each(28.0f));
     EXPECT_THAT(scene.told, Not(HasSubstr("was not written")));
   });
+}
+
+// Simulated hosts number what they offer from 1 on.
+TEST(LateWritesTest, TheLogKnowsWhichMemoryHostsHaveOfferedForWhichPlan) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  const auto log = std::make_shared<LandingLog>();
+  with_client(*reactor, {.hosts = 2, .devices_per_host = 1, .new_landings = [log] { return log; }},
+              [&](SimCluster&, const Client& client) {
+                const Slice slice = client.allocate({.devices = 2});
+                const Executable add = slice.compile(adding_seven(2));
+                add.run().wait();
+              });
+  EXPECT_THAT(log->broken(), IsEmpty());
+  const uint64_t number = 1;
+  std::vector<std::byte> offer(sizeof number);
+  std::memcpy(offer.data(), &number, sizeof number);
+  log->offers("a test", offer);
+  EXPECT_THAT(log->broken(), HasSubstr("was offered for plan "));
 }
 
 }  // namespace
