@@ -121,6 +121,7 @@ class SimCluster {
   bool alive(int host) const { return executors[at(host)] != nullptr; }
   bool has_controller() const { return controller.service != nullptr; }
   const SimHost& host(int host) const { return *hosts_[at(host)]; }
+  const SimFabric& fabric() const { return *fabric_; }
   const ProcessCounts& controller_counts() const { return controller_process_.counts(); }
   // Of all devices: how long they were busy.
   int64_t busy_ns() const;

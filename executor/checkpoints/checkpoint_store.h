@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -47,6 +48,7 @@ class CheckpointStore {
   };
   Segment make_segment(uint64_t bytes);
   void close_segment(uint64_t number);
+  size_t segments() const { return segments_.size(); }
   void write(uint64_t segment, CheckpointFiles files);
   // Returns the tensors that are missing, of those that may be.
   std::vector<std::string> read(uint64_t segment, CheckpointFiles files);

@@ -100,6 +100,27 @@ int64_t Host::bytes_peak(uint32_t device) const {
   return impl_->devices.all.at(device)->memory().peak();
 }
 int64_t Host::host_bytes() const { return impl_->host_budget.in_use(); }
+std::map<std::string, size_t> Host::census() const {
+  const std::vector<const HostPlan*> all = impl_->all_plans();
+  size_t links = 0, in_flight = 0;
+  for (const HostPlan* plan : all) {
+    links += static_cast<size_t>(plan->memory != nullptr) + plan->links.size();
+    for (const auto& peer : plan->peers) links += static_cast<size_t>(peer != nullptr);
+    in_flight += plan->active;
+  }
+  return {{"plans", all.size()},
+          {"runs in flight", in_flight},
+          {"names of runs", impl_->runs.size()},
+          {"places for runs", impl_->run_of.size()},
+          {"arrays", impl_->arrays.size()},
+          {"states", impl_->states.size()},
+          {"texts", impl_->texts.size()},
+          {"links", links},
+          {"overlaid regions", impl_->regions.size()},
+          {"bytes of host memory", static_cast<size_t>(impl_->host_budget.in_use())},
+          {"stuck devices", impl_->stuck.stuck().size()},
+          {"plans that are watched", impl_->stuck.size()}};
+}
 LinkBytes Host::moved_bytes() const {
   LinkBytes sum{};
   for (const auto& device : impl_->devices.all) {

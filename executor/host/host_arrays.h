@@ -10,6 +10,7 @@
 // Errors: calls throw kInvalid; later failures are reported with HostEvents::copy_done().
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ class HostArrays {
 
   // Null if there is no such array.
   const TensorShards* find(ArrayId id) const;
+  size_t size() const { return arrays_.size(); }
   void add(ArrayId id, TensorShards tensor) { arrays_[id] = std::move(tensor); }
   void free(std::span<const ArrayId> arrays);
 

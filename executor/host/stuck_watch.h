@@ -20,6 +20,7 @@
 // Cost: look() O(devices of the runs in flight).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -40,6 +41,8 @@ class StuckWatch {
   // At most one entry for each device: the one that waits for no other, or else the one that has
   // lasted longest.
   const std::vector<StuckDevice>& stuck() const { return stuck_; }
+  // How many plans on devices it watches.
+  size_t size() const { return records_.size(); }
   // The entry that each device is at and for how long, a line each.
   std::string describe(const std::vector<const HostPlan*>& plans) const;
 

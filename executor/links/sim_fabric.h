@@ -5,6 +5,7 @@
 // the plan that it was made for.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -44,6 +45,12 @@ class SimFabric {
     if (memory == nullptr)
       throw Error(ErrorKind::kUnavailable, "simulated host: its peer is not in this simulation");
     return memory;
+  }
+
+  // Memories that somebody has still: the host that offers one, or a peer.
+  size_t size() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(offers_, [](const auto& offer) { return !offer.second.expired(); }));
   }
 
  private:

@@ -200,6 +200,11 @@ class ExecutorService::Impl final : public HostEvents {
   const std::string& name() const { return name_; }
   Host& host() { return host_; }
   Future<void> ended() const { return ended_.future(); }
+  std::map<std::string, size_t> census() const {
+    std::map<std::string, size_t> counts = host_.census();
+    counts["segments of checkpoints"] = checkpoints_.segments();
+    return counts;
+  }
 
   void run_done(RunDoneFrame done) override {
     ++runs_done_;
@@ -393,6 +398,7 @@ ExecutorService::~ExecutorService() = default;
 
 const std::string& ExecutorService::name() const { return impl_->name(); }
 Host& ExecutorService::host() { return impl_->host(); }
+std::map<std::string, size_t> ExecutorService::census() const { return impl_->census(); }
 Future<void> ExecutorService::disconnected() const { return impl_->ended(); }
 
 Connection connect_to_controller(Reactor& reactor, Network& network,

@@ -15,6 +15,8 @@
 // lasting_executor.h wraps it in an executor that waits for its controller.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -55,6 +57,8 @@ class ExecutorService {
   // The name that the controller uses.
   const std::string& name() const;
   Host& host();
+  // The host's, with what is here for the controller's calls.
+  std::map<std::string, size_t> census() const;
   // Ready, with the reason, when the controller is gone.
   Future<void> disconnected() const;
 

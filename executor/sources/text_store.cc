@@ -61,6 +61,12 @@ void TextStore::stop() {
   freeing_.stop();
 }
 
+size_t TextStore::size() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(
+      std::ranges::count_if(texts_, [](const Known& known) { return !known.text.expired(); }));
+}
+
 void TextStore::require_wanted(const TextRequest& request) const {
   if (stopping_.load(std::memory_order_relaxed) || request.dropped->load(std::memory_order_relaxed))
     throw Error(ErrorKind::kCancelled, "text: nobody waits for it any more");

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -66,6 +67,8 @@ class TextStore {
   Future<TextPtr> load(TextRequest request);
   // Drops the texts off the reactor's thread, since freeing much memory takes long.
   void release(std::map<std::string, TextPtr> texts);
+  // How many texts somebody has. Any thread.
+  size_t size() const;
   // Texts that are not loaded yet never will be.
   void stop();
 
@@ -89,7 +92,7 @@ class TextStore {
 
   HostBudget& budget_;
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Known> texts_;  // Guarded by mutex_.
   Background freeing_;
   Background background_;

@@ -8,6 +8,7 @@
 // Errors: kInvalid where two programs disagree, or the name is unknown.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -50,6 +51,7 @@ class StateStore {
   void add(StateScope scope, std::shared_ptr<State> state);
   // Forgets this state if the name still stands for it.
   void remove(StateScope scope, const std::shared_ptr<State>& state);
+  size_t size() const { return states_.size(); }
   // The states stay until the last plan that uses them is removed.
   void drop(StateScope scope);
 

@@ -29,10 +29,17 @@ void pass(int64_t ns) {
   WaitQueue().wait_until_ns("for time to pass", Reactor::current().clock().now_ns() + ns);
 }
 
-Program counting() {
+// With a text it reads some of that, too, and adds too little of it to change anything.
+Program counting(const fs::path& text = {}) {
   ProgramBuilder b("counting", Mesh{{{"data", kDevices}}});
   const Value w = b.state("w", zeros(f32({64})));
-  const Value next = w + timed(b.input("x", f32()), 1000);  // Microseconds.
+  Value next = w + timed(b.input("x", f32()), 1000);  // Microseconds.
+  if (!text.empty()) {
+    const Value tokens = b.source(
+        "tokens", {"text", {{"path", text.string()}, {"seed", int64_t{3}}, {"heldout", false}}},
+        i32({2 * kDevices, 5}), {{"data", shard(0)}});
+    next = next + mean(convert(tokens, DType::kF32)) * 1e-12;
+  }
   b.update(w, next);
   b.output("sum", sum(next, {0}));
   return b.build();
@@ -77,7 +84,9 @@ void count_process(const fs::path& folder, Piles& piles) {
 class Lives {
  public:
   Lives(SimCluster& cluster, uint64_t seed, Weeks& weeks)
-      : cluster_(cluster), rng_(seed, 0x3EE45), weeks_(weeks) {}
+      : cluster_(cluster), rng_(seed, 0x3EE45), weeks_(weeks) {
+    std::ofstream(text_) << std::string(4000, 'x');
+  }
 
   void live(int number) {
     remove_of_ended(cluster_.options().checkpoint_folder, "kept");
@@ -107,7 +116,9 @@ class Lives {
                                           HostNames::kForgetAfterNs);
     Piles piles = controller.census();
     count_process(folder, piles);
+    piles["memories of links"] = cluster_.fabric().size();
     for (const auto& executor : cluster_.executors) {
+      for (const auto& [name, count] : executor->census()) piles["hosts: " + name] += count;
       for (uint32_t d = 0; d < static_cast<uint32_t>(cluster_.options().devices_per_host); ++d)
         piles["bytes of devices"] += static_cast<size_t>(executor->host().bytes_in_use(d));
     }
@@ -117,7 +128,7 @@ class Lives {
  private:
   void use(const Client& client, bool keeps) {
     const Slice slice = client.allocate({.devices = kDevices});
-    const Executable step = slice.compile(counting(), {.name = "step"});
+    const Executable step = slice.compile(counting(text_), {.name = "step"});
     if (keeps) slice.keep_checkpoints({.every = 2, .keep = 2});
     for (int i = 0; i < 5; ++i) step.run({{"x", 1.0f}});
     if (slice.read_state("w").as<float>()[0] != 5) weeks_.problems += "a wrong state\n";
@@ -159,6 +170,8 @@ class Lives {
   SimCluster& cluster_;
   Rng rng_;
   Weeks& weeks_;
+  const TempDir folder_;
+  const fs::path text_ = folder_.path() / "text";
 };
 
 // --- Controllers, one after another

@@ -11,8 +11,8 @@
 
 namespace gangway {
 
-// Counts by name: fibers, entries of the controller's tables, series of metrics, files, mapped
-// segments and descriptors.
+// Counts by name: fibers, entries of the controller's and the hosts' tables, series of metrics,
+// memories of links between hosts, files, mapped segments and descriptors.
 using Piles = std::map<std::string, size_t>;
 
 struct Weeks {

@@ -11,7 +11,7 @@ namespace {
 TEST(Weeks, ClientsProgramsAndHostsThatComeAndGoLeaveAsMuchAsTheyFound) {
   const Weeks weeks = live(tests::test_seed(), 100);
   EXPECT_EQ(weeks.problems, "");
-  EXPECT_GT(weeks.before.size(), 19u);
+  EXPECT_GT(weeks.before.size(), 35u);
   EXPECT_EQ(grown(weeks), "");
 }
 
