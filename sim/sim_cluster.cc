@@ -96,6 +96,7 @@ void SimCluster::start_executor(int host) {
                                       .kind = DeviceKind::kSim,
                                       .devices = options_.devices_per_host,
                                       .memory_bytes = options_.memory_bytes,
+                                      .suspended_bytes = options_.suspended_bytes,
                                       .threads = 1,
                                       .tracer = options_.tracer,
                                       .order_log = order_log_,

@@ -43,6 +43,7 @@ struct SimClusterOptions {
   int devices_per_host = 2;
   int islands = 1;  // Hosts are dealt out to them in runs; the controller lies in the first.
   int64_t memory_bytes = 64 << 20;  // Of each device.
+  int64_t suspended_bytes = 0;      // Of each host, as HostOptions.
   bool timed_only = false;          // See executor/devices/sim/sim_host.h.
   SimLinks links;                   // Between the devices.
   // Between the controller and a host or client of its island, and of another.
