@@ -94,6 +94,11 @@ struct Lowered {
 // Belongs to the reactor's thread, as what it holds does.
 using Tell = std::function<void(const CompileStage&)>;
 
+// Whether it says what the host lacks, which another one may have.
+bool is_hosts_own(const Error& refusal) {
+  return refusal.kind() == ErrorKind::kInvalid || refusal.kind() == ErrorKind::kOverloaded;
+}
+
 void require_wanted(const std::atomic<bool>& unwanted) {
   if (unwanted.load(std::memory_order_relaxed))
     throw Error(ErrorKind::kCancelled, "compile: nobody waits for it any more");
@@ -429,7 +434,7 @@ std::vector<Installed> PlanTable::ask_hosts(PlanRecord& record,
   std::vector<Installed> installed;
   for (uint32_t i = 0; i < replies.size(); ++i) {
     if (replies[i].ready() && !replies[i].result().ok() &&
-        replies[i].result().error().kind() == ErrorKind::kInvalid)
+        is_hosts_own(replies[i].result().error()))
       record.refused_by = record.hosts[i];
     installed.push_back(replies[i].take(gone(record.hosts[i])));
   }

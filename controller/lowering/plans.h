@@ -55,7 +55,8 @@ struct PlanRecord {
   std::vector<std::string> kinds;              // Of their devices, by slice.
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::vector<FixedText> texts;                // That its sources read.
-  // A host that could not install it, though another one might: it lacks a file, or has another.
+  // A host that could not install it, though another one might: it lacks a file (kInvalid), has
+  // another, or has no memory left for it (kOverloaded).
   std::optional<HostId> refused_by;
   std::shared_ptr<Holding> memory;
   std::shared_ptr<OverlaidHolding> overlaid;     // Null: its temporaries are in `memory`.

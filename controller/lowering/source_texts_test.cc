@@ -20,6 +20,9 @@ using testing::HasSubstr;
 
 const SourceText kWhole{"books", 100, "aa"}, kGrown{"books", 120, "bb"}, kOther{"books", 100, "cc"};
 
+const Error kNoRoom(ErrorKind::kOverloaded,
+                    "text \"books\": owner \"ada\" has all that it may have of the host's memory");
+
 // What a host answers whose file has grown from kWhole to kGrown.
 SourceText read_grown(const std::vector<SourceText>& fixed) {
   return fixed.empty() ? kGrown : kWhole;
@@ -48,6 +51,21 @@ class SourceTextsTest : public testing::Test {
   PlanId compile() {
     slice_ = controller_.allocate(session_, {4}).id;
     return controller_.compile(session_, counting(), {slice_}, {}).id;
+  }
+  bool lies_on(PlanId plan, int host) {
+    const PlanRecord& now = controller_.plan(session_, plan);
+    return now.ready && !now.broken &&
+           std::ranges::find(now.hosts, hosts_[static_cast<size_t>(host)]) != now.hosts.end();
+  }
+  void pass_ms(int64_t ms) {
+    WaitQueue().wait_until_ns("for the program", reactor_->clock().now_ns() + ms * 1'000'000);
+  }
+  // How many lines its user was told that have this text.
+  int64_t times_told(const std::string& text) const {
+    return std::ranges::count_if(client_.received, [&](const Message& message) {
+      const auto* const warning = std::get_if<WarningFrame>(&message);
+      return warning != nullptr && warning->text.find(text) != std::string::npos;
+    });
   }
 
   const TempDir folder_;
@@ -98,16 +116,53 @@ TEST_F(SourceTextsTest, AProgramThatLosesAHostIsBroughtBackWhereItsTextIsTheSame
       };
     }
     controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "its connection ended"));
-    const auto lies_on = [&](int host) {
-      const PlanRecord& now = controller_.plan(session_, plan);
-      return now.ready && !now.broken &&
-             std::ranges::find(now.hosts, hosts_[static_cast<size_t>(host)]) != now.hosts.end();
-    };
-    for (int i = 0; i < 100 && (first < 0 || !lies_on(5 - first)); ++i)
-      WaitQueue().wait_until_ns("for the program", reactor_->clock().now_ns() + 1'000'000);
+    for (int i = 0; i < 100 && (first < 0 || !lies_on(plan, 5 - first)); ++i) pass_ms(1);
     ASSERT_GE(first, 0);
-    EXPECT_TRUE(lies_on(5 - first));
-    EXPECT_FALSE(lies_on(first));
+    EXPECT_TRUE(lies_on(plan, 5 - first));
+    EXPECT_FALSE(lies_on(plan, first));
+  });
+}
+
+TEST_F(SourceTextsTest, AProgramThatLosesAHostIsBroughtBackWhereItsTextHasRoom) {
+  reactor_->run([&] {
+    const PlanId plan = compile();
+    controller_.keep_checkpoints(session_, slice_, {.every = 10});
+    // Whichever is asked first has no memory left for texts of this owner.
+    int first = -1;
+    for (const int host : {2, 3}) {
+      executor_[host].refuses = [&first, host] {
+        if (first < 0) first = host;
+        return first == host ? std::optional(kNoRoom) : std::nullopt;
+      };
+    }
+    controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "its connection ended"));
+    for (int i = 0; i < 100 && (first < 0 || !lies_on(plan, 5 - first)); ++i) pass_ms(1);
+    ASSERT_GE(first, 0);
+    EXPECT_TRUE(lies_on(plan, 5 - first));
+    EXPECT_EQ(executor_[first].installs, 1);
+    EXPECT_EQ(times_told("waits for room"), 0);
+  });
+}
+
+TEST_F(SourceTextsTest, AProgramWhoseTextHasRoomNowhereWaitsForSome) {
+  reactor_->run([&] {
+    const PlanId plan = compile();
+    controller_.keep_checkpoints(session_, slice_, {.every = 10});
+    bool is_full = true;
+    for (FakeExecutor& executor : executor_)
+      executor.refuses = [&is_full] { return is_full ? std::optional(kNoRoom) : std::nullopt; };
+    controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "its connection ended"));
+    pass_ms(20'000);
+    const int tried = executor_[3].installs;
+    EXPECT_GE(tried, 5);
+    EXPECT_LE(tried, 30) << "pauses grow";
+    EXPECT_EQ(times_told("the program that lost a host waits for room: text \"books\""), 1);
+    EXPECT_LE(times_told("is tried on other hosts"), 3);
+    is_full = false;
+    pass_ms(20'000);
+    EXPECT_TRUE(controller_.plan(session_, plan).ready);
+    EXPECT_FALSE(controller_.plan(session_, plan).broken);
+    EXPECT_EQ(times_told("the program goes on on"), 1);
   });
 }
 

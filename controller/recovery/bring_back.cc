@@ -216,10 +216,14 @@ bool Recovery::install_again(Program& program, PlanId id,
   if (installed.ok()) return true;
   plan = tables_.plans.find(id, program.session);
   if (plan == nullptr || !plan->refused_by) throw Error(installed.error());
-  program.refusing.insert(*plan->refused_by);
-  if (!program.refused) program.refused = installed.error();
-  callbacks_.warn(program.session, cat("the program that lost a host is tried on other hosts: ",
-                                       installed.error().message()));
+  const Error& why = installed.error();
+  program.refusing.insert_or_assign(*plan->refused_by, why);
+  const bool lacks_room = why.kind() == ErrorKind::kOverloaded;
+  if (!program.refused && !lacks_room) program.refused = why;
+  // While it waits for room it is tried on the same hosts again and again.
+  if (!lacks_room || !program.has_said_that_it_lacks_room)
+    callbacks_.warn(program.session,
+                    cat("the program that lost a host is tried on other hosts: ", why.message()));
   return false;
 }
 
@@ -279,7 +283,7 @@ void Recovery::lose_states_on(const Program& program, HostId host, const std::st
 
 std::set<DeviceRef> Recovery::avoided(const Program& program) const {
   std::set<DeviceRef> avoided;
-  for (const HostId id : program.refusing) {
+  for (const auto& [id, why] : program.refusing) {
     const HostRecord* const host = tables_.hosts.find(id);
     for (uint32_t d = 0; host != nullptr && d < host->info.devices; ++d) avoided.insert({id, d});
   }
@@ -315,7 +319,7 @@ void Recovery::move_slices(Program& program, Programs& programs) {
       tables_.slices.undo_occupy(id);
       tables_.slices.find(id)->shape = shape;
     }
-    if (program.refused) throw cannot(program.refused->message());
+    throw_if_refused(program);
     const SliceShape shape = shapes.at(lost.front());
     if (!std::exchange(program.has_said_that_it_waits, true)) {
       callbacks_.warn(program.session, cat("the program waits for ", program.waits_for,
@@ -327,6 +331,21 @@ void Recovery::move_slices(Program& program, Programs& programs) {
     const FreedMemory::Watch watch(freed.memory, memory, [&freed] { freed.waiting.wake_all(); });
     freed.waiting.wait("for devices of a program that lost a host");
   }
+}
+
+// There are no devices but those of hosts that could not install it. A host that had no room for it
+// may have some later, and is tried again then.
+void Recovery::throw_if_refused(Program& program) {
+  const auto lacks_room = [](const auto& item) {
+    return item.second.kind() == ErrorKind::kOverloaded;
+  };
+  const auto full = std::ranges::find_if(program.refusing, lacks_room);
+  if (full != program.refusing.end()) {
+    const Error why = full->second;
+    std::erase_if(program.refusing, lacks_room);
+    throw Error(why);
+  }
+  if (program.refused) throw cannot(program.refused->message());
 }
 
 // As it was, or along elastic axes smaller.

@@ -147,9 +147,8 @@ class Recovery {
     WaitQueue room;                  // May have come.
     Programs resized;  // For its slices as they lie now; not all are installed so yet.
     std::map<std::string, int64_t> shrunk;  // Axes.
-    // Hosts that could not install it, and why the first one could not.
-    std::set<HostId> refusing;
-    std::optional<Error> refused;
+    std::map<HostId, Error> refusing;       // Hosts that could not install it, and why.
+    std::optional<Error> refused;           // The first refusal that was not for want of room.
     bool is_gone = false;
   };
   using ProgramPtr = std::shared_ptr<Program>;
@@ -169,6 +168,7 @@ class Recovery {
                    const std::string& host);
   void lose_states_on(const Program& program, HostId host, const std::string& name);
   void move_slices(Program& program, Programs& programs);
+  static void throw_if_refused(Program& program);
   std::vector<SliceId> slices_of(const Program& program) const;
   bool install_again(Program& program, PlanId id,
                      const std::shared_ptr<const gangway::Program>& graph);

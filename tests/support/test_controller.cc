@@ -43,6 +43,8 @@ Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, u
   ++installs;
   texts_asked = texts;
   if (installing) return installing->future();
+  if (const auto why = refuses ? refuses() : std::nullopt)
+    return Future<Installed>(Result<Installed>(*why));
   Installed reply;
   for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
   if (read_text) reply.texts = {read_text(texts)};

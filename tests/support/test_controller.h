@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -62,6 +63,7 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t devices = 2;
   int64_t need_bytes = 0;
   int64_t state_bytes = 0;
+  std::function<std::optional<Error>()> refuses;  // If set: the reason for which it can't install.
   // Gives the text that it reads, given the texts that are fixed.
   std::function<SourceText(const std::vector<SourceText>&)> read_text;
   std::vector<SourceText> texts_asked;  // Texts of the last of `installs`.
