@@ -99,6 +99,18 @@ bool is_hosts_own(const Error& refusal) {
   return refusal.kind() == ErrorKind::kInvalid || refusal.kind() == ErrorKind::kOverloaded;
 }
 
+// A host refuses what an earlier controller had installed. A refusal that names the user's line is
+// of an op, and stays as long as the host does. One that names none is of a text, which may be
+// there again later, or of memory: whoever brings the program back is to try once more.
+Error seen_behind_restart(const Error& refusal, const std::string& host, bool has_texts) {
+  Where where = refusal.where();
+  where.host = host;
+  const bool may_be_of_text = has_texts && where.at.empty();
+  const bool stays = refusal.kind() == ErrorKind::kInvalid && !may_be_of_text;
+  return {stays ? ErrorKind::kInvalid : ErrorKind::kUnavailable, refusal.message(), where,
+          refusal.hint()};
+}
+
 void require_wanted(const std::atomic<bool>& unwanted) {
   if (unwanted.load(std::memory_order_relaxed))
     throw Error(ErrorKind::kCancelled, "compile: nobody waits for it any more");
@@ -297,10 +309,9 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   if (record.broken && (!failed || failed->kind() == ErrorKind::kCancelled)) failed = record.broken;
   if (!failed && record.released)
     failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
-  // Its texts are as an earlier controller has fixed them: another host may have them, or this one
-  // may have them again, so whoever brings the program back is to try once more.
-  if (failed && record.refused_by && request.states_since && !request.texts.empty())
-    failed = Error(ErrorKind::kUnavailable, failed->message(), failed->where(), failed->hint());
+  if (failed && record.refused_by && request.states_since)
+    failed = seen_behind_restart(*failed, hosts_.at(*record.refused_by).info.name,
+                                 !request.texts.empty());
   if (failed) {
     record.released = true;
     uninstall_if_unused(id);

@@ -102,8 +102,31 @@ std::vector<DeviceRef> SliceTable::find_place(const SliceShape& shape,
   return placement_->place(offered(shape, Holders::kCount, without), request_of(shape));
 }
 
-std::vector<DeviceRef> SliceTable::find_place_if_idle(const SliceShape& shape) const {
-  return placement_->place(offered(shape, Holders::kIgnore, {}), request_of(shape));
+std::vector<DeviceRef> SliceTable::find_place_if_idle(const SliceShape& shape,
+                                                      const std::set<DeviceRef>& without) const {
+  return placement_->place(offered(shape, Holders::kIgnore, without), request_of(shape));
+}
+
+SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>& hosts) {
+  SliceRecord& slice = slices_.at(id);
+  GW_ASSERT(slice.plans == 0, "slice ", id, " has plans");
+  const bool lies_there = std::ranges::any_of(
+      slice.devices, [&](const DeviceRef& device) { return hosts.contains(device.host); });
+  if (!lies_there) return Elsewhere::kLies;
+  std::set<DeviceRef> without;
+  for (const auto& [host, record] : hosts_.all()) {
+    for (uint32_t d = 0; hosts.contains(host) && d < record.info.devices; ++d)
+      without.insert({host, d});
+  }
+  const SliceShape shape = slice.shape;
+  give_devices_back(slice);
+  std::vector<DeviceRef> devices = find_place(shape, without);
+  if (devices.empty()) {
+    return find_place_if_idle(shape, without).empty() ? Elsewhere::kIsNowhere : Elsewhere::kIsHeld;
+  }
+  slice.placed_because.clear();  // Not that a host was lost.
+  take_devices(slice, shape, std::move(devices));
+  return Elsewhere::kLies;
 }
 
 // Those who hold what keeps this slice from the devices that it may not take.

@@ -100,7 +100,8 @@ class SliceTable {
   std::vector<DeviceRef> find_place(const SliceShape& shape,
                                     const std::set<DeviceRef>& without = {}) const;
   // Where it would lie if nobody held anything: of such places, one that few slices lie on.
-  std::vector<DeviceRef> find_place_if_idle(const SliceShape& shape) const;
+  std::vector<DeviceRef> find_place_if_idle(const SliceShape& shape,
+                                            const std::set<DeviceRef>& without = {}) const;
   SliceRecord& add(SessionId owner, const SliceShape& shape, std::vector<DeviceRef> devices);
   std::string holder_name(SessionId session) const;
   // Why find_place() found none.
@@ -128,6 +129,10 @@ class SliceTable {
   void occupy(SliceId id, const SliceShape& shape, std::vector<DeviceRef> devices) {
     take_devices(slices_.at(id), shape, std::move(devices));
   }
+  // A slice that no plan uses goes elsewhere if it lies on one of these hosts. Where others hold
+  // what it could lie on (kIsHeld), or there is nothing else (kIsNowhere), it lies nowhere.
+  enum class Elsewhere : uint8_t { kLies, kIsHeld, kIsNowhere };
+  Elsewhere leave_hosts(SliceId id, const std::set<HostId>& hosts);
   void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);
   size_t size() const { return slices_.size(); }

@@ -64,6 +64,30 @@ TEST_F(SlicesTest, ASliceThatNoIslandHoldsSpansTheLargestWithNeighboursInOneIsla
   EXPECT_THROW(slices_.allocate(SessionId(1), {6}), Error);
 }
 
+TEST_F(SlicesTest, ASliceLeavesHostsThatCantServeItForOthers) {
+  using Elsewhere = SliceTable::Elsewhere;
+  const HostId a = host("a", 2), b = host("b", 2);
+  const SliceRecord& slice = slices_.allocate(SessionId(1), {2});
+  const HostId first = slice.devices.at(0).host, second = first == a ? b : a;
+  EXPECT_EQ(slices_.leave_hosts(slice.id, {second}), Elsewhere::kLies);
+  EXPECT_EQ(slice.devices.at(0).host, first) << "it does not lie there";
+  EXPECT_EQ(slices_.leave_hosts(slice.id, {first}), Elsewhere::kLies);
+  ASSERT_EQ(slice.devices.size(), 2u);
+  EXPECT_EQ(slice.devices[0].host, second);
+  EXPECT_EQ(slice.devices[1].host, second);
+  SliceShape alone(2);
+  alone.exclusive = true;
+  const SliceRecord& other = slices_.allocate(SessionId(2), alone);
+  EXPECT_EQ(other.devices.at(0).host, first);
+  EXPECT_EQ(slices_.leave_hosts(slice.id, {second}), Elsewhere::kIsHeld);
+  EXPECT_TRUE(slice.devices.empty());
+  slices_.release(slice.id);
+  const SliceRecord& last = slices_.allocate(SessionId(1), {2});
+  EXPECT_EQ(slices_.leave_hosts(last.id, {a, b}), Elsewhere::kIsNowhere);
+  slices_.release(last.id);
+  EXPECT_EQ(slices_.size(), 1u);
+}
+
 TEST_F(SlicesTest, RanksThatShareADeviceTakeItOnce) {
   host("a", 2);
   const SliceRecord& slice = slices_.allocate(SessionId(1), {8, 4});

@@ -253,16 +253,12 @@ class Controller {
                         const StopToken& asker = {});
   // For a program that an earlier controller had: its slice has fewer devices than were asked for;
   // nobody is to see its states yet; they are this version's checkpoint's.
-  void note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
-    slices_.at(slice, session).asked = asked;
-  }
-  void note_resuming(SessionId session, SliceId slice) {
-    slices_.at(slice, session).is_resuming = true;
-  }
-  void note_restored(SessionId session, SliceId slice, StateVersion version) {
-    slices_.at(slice, session).is_resuming = false;
-    if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
-  }
+  void note_asked(SessionId session, SliceId slice, const SliceShape& asked);
+  void note_resuming(SessionId session, SliceId slice);
+  void note_restored(SessionId session, SliceId slice, StateVersion version);
+  // For such a program, before it is compiled: see SliceTable.
+  SliceTable::Elsewhere leave_hosts(SessionId session, SliceId slice,
+                                    const std::set<HostId>& hosts);
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);

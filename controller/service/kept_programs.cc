@@ -51,6 +51,24 @@ void Controller::note_run(SessionId id, PlanId plan) {
   if (commits) not_by_repetition_alone(id, "its client runs a program that writes them");
 }
 
+void Controller::note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
+  slices_.at(slice, session).asked = asked;
+}
+
+void Controller::note_resuming(SessionId session, SliceId slice) {
+  slices_.at(slice, session).is_resuming = true;
+}
+
+void Controller::note_restored(SessionId session, SliceId slice, StateVersion version) {
+  slices_.at(slice, session).is_resuming = false;
+  if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
+}
+
+SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
+                                              const std::set<HostId>& hosts) {
+  return slices_.leave_hosts(slices_.at(slice, session).id, hosts);
+}
+
 void Controller::note_checkpoint(SliceId id) {
   const SliceRecord* const slice = slices_.find(id);
   const auto session = slice == nullptr ? sessions_.end() : sessions_.find(slice->owner);

@@ -105,9 +105,11 @@ void ResumedPrograms::close(const SessionPtr& session, const std::string& why) {
 }
 
 void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
+  Refusals refusals;
   for (int64_t pause_ns = kBeginAgainFirstNs;;
        pause_ns = std::min(2 * pause_ns, kBeginAgainMaxNs)) {
-    const Result<StateVersion> resumed = result_of([&] { return resume(*program, session->id); });
+    const Result<StateVersion> resumed =
+        result_of([&] { return resume(*program, session->id, refusals); });
     if (resumed.ok()) {
       session->not_yet.clear();
       writer_.follow(session->id);
@@ -123,7 +125,8 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
     const Error& why = resumed.error();
     const bool is_open = sessions_.is_open(session->id);
     if (why.kind() == ErrorKind::kCancelled && is_open) throw Error(why);
-    if (!is_open || why.kind() != ErrorKind::kUnavailable) {
+    const bool begins_again = why.kind() == ErrorKind::kUnavailable || note_refusal(refusals, why);
+    if (!is_open || !begins_again) {
       if (is_open) {
         options_.log.error(
             "a program of an earlier controller can't go on",
@@ -142,8 +145,35 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
   }
 }
 
+// True: a host has refused the program that had not yet, and is passed over from now on.
+bool ResumedPrograms::note_refusal(Refusals& refusals, const Error& why) {
+  if (why.kind() != ErrorKind::kInvalid || why.where().host.empty()) return false;
+  const auto at = std::ranges::find_if(controller_.hosts().all(), [&](const auto& item) {
+    return !item.second.lost && item.second.info.name == why.where().host;
+  });
+  if (at == controller_.hosts().all().end()) return true;  // It has gone meanwhile.
+  if (!refusals.hosts.insert(at->first).second) return false;
+  if (!refusals.first) {
+    refusals.first = why;
+    refusals.since_ns = reactor_.clock().now_ns();
+  }
+  return true;
+}
+
+// Executors that can take it may not be back yet, or others may hold theirs.
+void ResumedPrograms::throw_refused(const Refusals& refusals, bool is_held) const {
+  const Error& why = *refusals.first;
+  const bool may_come =
+      reactor_.clock().now_ns() < refusals.since_ns + kWholeWaitMs * kNsPerMs || is_held;
+  throw Error(may_come ? ErrorKind::kUnavailable : ErrorKind::kInvalid,
+              cat(why.message(), "; no other host ", may_come ? "can take it now" : "can take it"),
+              {.program = why.where().program, .node = why.where().node, .at = why.where().at},
+              why.hint());
+}
+
 // Calls are numbered as those of a client are, which who attaches goes on counting.
-StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id) {
+StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
+                                     const Refusals& refusals) {
   uint64_t calls = 0;
   Graphs graphs;
   for (const ProgramRecord::Executable& executable : program.executables) {
@@ -155,7 +185,7 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
   for (uint32_t slice = 0; slice < program.slices.size(); ++slice) {
     slices.push_back(
         std::get<SliceId>(controller_.once(id, {.number = ++calls}, [&](const StopToken& stop) {
-          return allocate(program, slice, id, graphs, stop);
+          return allocate(program, slice, id, graphs, refusals, stop);
         })));
     for (const std::string& reader : program.slices[slice].readers)
       controller_.shared_states(id).allow_read(id, slices.back(), reader);
@@ -192,7 +222,7 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
 }
 
 SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, SessionId id,
-                                  Graphs& graphs, const StopToken& stop) {
+                                  Graphs& graphs, const Refusals& refusals, const StopToken& stop) {
   const SliceShape& asked = program.slices[slice].shape;
   const std::vector<std::string>& elastic = program.recovery.elastic;
   std::map<size_t, ProgramOnSlice> on;
@@ -204,9 +234,17 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
     on[i] = {graphs[i].program, static_cast<uint32_t>(at - slices.begin())};
     all.push_back(on[i]);
   }
+  bool is_held = false;
   const auto try_shape = [&](SliceShape shape, int64_t wait_ms) {
     shape.wait_ms = wait_ms;
-    return result_of([&] { return controller_.allocate(id, shape, stop).id; });
+    return result_of([&] {
+      const SliceId lies = controller_.allocate(id, shape, stop).id;
+      const auto elsewhere = controller_.leave_hosts(id, lies, refusals.hosts);
+      if (elsewhere == SliceTable::Elsewhere::kLies) return lies;
+      is_held = is_held || elsewhere == SliceTable::Elsewhere::kIsHeld;
+      controller_.release_slice(lies);
+      throw Error(ErrorKind::kOverloaded, "allocate: no devices of hosts that did not refuse it");
+    });
   };
   const int64_t until_ns = reactor_.clock().now_ns() + kSliceWaitMsMax * kNsPerMs;
   for (int64_t wait_ms = elastic.empty() ? kSliceWaitMsMax : kWholeWaitMs;;
@@ -228,6 +266,7 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
       return got.value();
     }
     if (!lacks_devices(got.error())) throw Error(got.error());
+    if (!refusals.hosts.empty()) throw_refused(refusals, is_held);
     // Where it was refused at once, waiting does not help.
     const int64_t now_ns = reactor_.clock().now_ns();
     if (now_ns < whole_until_ns || now_ns >= until_ns) throw Error(whole);

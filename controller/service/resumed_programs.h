@@ -11,6 +11,10 @@
 // brings it back from lost hosts. One whose mesh may shrink waits kWholeWaitMs for all its devices,
 // then it takes fewer. One that can't go on is ended, and the log says why.
 //
+// A text that a host lacks may come: then it begins again too. A host that lacks what an op needs,
+// such as the library of a user's kernel, is passed over. The program ends with the host's refusal
+// where no other hosts could take it, kWholeWaitMs after the first refusal.
+//
 // Threads: the reactor's. A fiber for each, until its steps go on.
 // Ownership: what it is given outlives it.
 // Errors: none: they end the program.
@@ -19,6 +23,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "controller/service/client_sessions.h"
@@ -50,9 +56,17 @@ class ResumedPrograms {
   using SessionPtr = std::shared_ptr<ClientSessions::Session>;
   SessionPtr open(const ProgramRecord& program);
   void close(const SessionPtr& session, const std::string& why);
+  // These hosts can't do what an op of the program needs.
+  struct Refusals {
+    std::set<HostId> hosts;
+    std::optional<Error> first;
+    int64_t since_ns = 0;
+  };
+  bool note_refusal(Refusals& refusals, const Error& why);
+  [[noreturn]] void throw_refused(const Refusals& refusals, bool is_held) const;
   void serve(const RecordPtr& program, SessionPtr session);
   // Suspends. From where it goes on.
-  StateVersion resume(const ProgramRecord& program, SessionId id);
+  StateVersion resume(const ProgramRecord& program, SessionId id, const Refusals& refusals);
   // An executable's program, and what that takes of the controller's memory until it is compiled.
   struct Graph {
     std::shared_ptr<const Program> program;
@@ -61,7 +75,7 @@ class ResumedPrograms {
   using Graphs = std::vector<Graph>;
   // Suspends. Where the slice is to be smaller, the programs are then for that.
   SliceId allocate(const ProgramRecord& program, uint32_t slice, SessionId id, Graphs& graphs,
-                   const StopToken& stop);
+                   const Refusals& refusals, const StopToken& stop);
   PlanId compile(const ProgramRecord::Executable& executable, Graph& graph, SessionId id,
                  const std::vector<SliceId>& slices, uint64_t call);
   StateVersion restore(const ProgramRecord& program, SessionId id, SliceId slice);

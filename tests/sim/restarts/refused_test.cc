@@ -1,0 +1,101 @@
+// Programs that hosts refuse behind a restart of the controller, on virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/sim/restarts/resumed.h"
+#include "tests/support/places.h"
+#include "tests/support/seed.h"
+
+namespace gangway::restarts_test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Its kernel is of a user's library, and it reads a text; one host has devices enough for it.
+Program with_kernel(const std::filesystem::path& library, const std::filesystem::path& text) {
+  ProgramBuilder b("with_kernel", Mesh{{{"data", 2}}});
+  const Value w = b.state("w", zeros(f32({2, 2})));
+  const Value tokens = b.source(
+      "tokens", {"text", {{"path", text.string()}, {"seed", int64_t{3}}, {"heldout", false}}},
+      i32({8, 5}), {{"data", shard(0)}});
+  const Value seen = mean(convert(tokens, DType::kF32)) * 0.01;
+  const Value next =
+      custom_call(user_kernel(library, "add_ten_times"), {w * 0.1, w * 0.01}, f32({2, 2})) + seen;
+  b.update(w, timed(next, 500));
+  b.output("loss", mean(next));
+  return b.build();
+}
+
+class RefusedTest : public ResumedTest {
+ protected:
+  void SetUp() override {
+    ResumedTest::SetUp();
+    give_library();
+  }
+  void give_library() const { std::filesystem::copy(tests::user_kernel(), library()); }
+  std::filesystem::path library() const { return folder_ / "kernel.so"; }
+  // Until the program runs, and its controller has gone with the library.
+  void begin_and_lose_library(Restarts& cluster) const {
+    start(cluster);
+    {
+      const Client client = cluster.connect("trainer");
+      const Slice slice = client.allocate({.devices = 2});
+      const Executable step = slice.compile(with_kernel(library(), text_));
+      slice.keep_checkpoints({.every = 10, .keep = 2});
+      step.repeat(1'000'000, {});
+      client.detach();
+    }
+    cluster.pass(30ms);
+    cluster.kill_controller();
+    std::filesystem::remove(library());
+  }
+};
+
+TEST_F(RefusedTest, AProgramWhoseLibraryNoHostHasAnyMoreEndsAndSaysSo) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    begin_and_lose_library(cluster);
+    start(cluster);
+    EXPECT_FALSE(cluster.controller().programs().empty()) << "hosts that have it may come back";
+    cluster.pass(120s);
+    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_EQ(cluster.controller().counts().total(), 0u);
+  });
+  EXPECT_THAT(log(), HasSubstr("it could not go on behind a restart of its controller: "
+                               "custom_call: library "));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "programs"));
+}
+
+// The host that refused it is passed over, and the other one finds the library there again.
+TEST_F(RefusedTest, AProgramGoesOnWhereAnotherHostHasItsLibrary) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    begin_and_lose_library(cluster);
+    cluster.start_controller(state(), options());
+    const auto is_refused = [&] {
+      return log().find("custom_call: library ") != std::string::npos;
+    };
+    for (int i = 0; i < 3000 && !is_refused(); ++i) cluster.pass(10ms);
+    ASSERT_TRUE(is_refused());
+    give_library();
+    const auto goes_on = [&] {
+      const std::vector<ProgramCounts> programs = cluster.controller().programs();
+      return !programs.empty() && programs[0].runs_done > 0;
+    };
+    for (int i = 0; i < 200 && !goes_on(); ++i) cluster.pass(100ms);
+    ASSERT_EQ(cluster.controller().programs().size(), 1u);
+    EXPECT_GT(cluster.controller().programs()[0].runs_done, 0u);
+    EXPECT_EQ(cluster.controller().programs()[0].hosts.size(), 1u);
+    cluster.attach("visitor", "trainer").close();
+  });
+  EXPECT_THAT(log(), Not(HasSubstr("it could not go on")));
+}
+
+}  // namespace
+}  // namespace gangway::restarts_test
