@@ -243,6 +243,9 @@ struct RunDone {
   outputs @3 :List(SmallOutput);
   times @4 :List(SectionTime);
   # Executor to controller: what it has not told of yet, of this run.
+  refused @5 :Bool;
+  # Executor to controller, with an error: this host has taken no part in the run, and its peers
+  # would wait for its part for ever. The controller gives the plan up on them.
 }
 
 struct Heartbeat {

@@ -162,6 +162,7 @@ struct Encode {
     auto done = to.initRunDone();
     done.setRun(frame.run.value);
     done.setCulprit(frame.culprit);
+    done.setRefused(frame.refused);
     if (frame.error) write_error(done.initError(), *frame.error);
     auto outputs = done.initOutputs(count(frame.outputs.size()));
     for (uint32_t i = 0; i < outputs.size(); ++i) {
@@ -313,6 +314,7 @@ RunDoneFrame read_run_done(wire::RunDone::Reader from) {
         {output.getOutput(), bytes_of(output.getBytes(), kSmallBytesMax, "a small output")});
   }
   done.times = read_times(from.getTimes());
+  done.refused = from.getRefused();
   return done;
 }
 

@@ -104,11 +104,12 @@ TEST(FramesTest, AnErrorKeepsItsKindItsPlaceItsHintAndItsContext) {
               "restore");
   error.add_context("run 4");
   const RunDoneFrame done =
-      round_trip(RunDoneFrame{.run = RunId(4), .error = error, .culprit = true});
+      round_trip(RunDoneFrame{.run = RunId(4), .error = error, .culprit = true, .refused = true});
   ASSERT_TRUE(done.error.has_value());
   EXPECT_EQ(done.error->kind(), ErrorKind::kLost);
   EXPECT_STREQ(done.error->what(), error.what());
   EXPECT_TRUE(done.culprit);
+  EXPECT_TRUE(done.refused);
 }
 
 TEST(FramesTest, SmallOutputsTravelWithTheEndOfTheRun) {

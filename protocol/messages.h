@@ -160,6 +160,7 @@ struct RunDoneFrame {
   bool culprit = false;
   std::vector<SmallOutput> outputs;
   std::vector<SectionTime> times;  // Executors: of this run, what was not told before.
+  bool refused = false;            // Executors: this one has taken no part in the run.
 };
 
 // A device whose work does not go on (executor/host/stuck_watch.h).

@@ -64,6 +64,34 @@ void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
   tell(run);
 }
 
+// Since one of its hosts did not take part in a run: the others may be in the middle of a
+// collective with it, so they can use the plan no more.
+void RunTable::give_up_plan(PlanRecord& plan, HostId refusing, const Error& why) {
+  const std::string& host = hosts_.at(refusing).info.name;
+  const Error broken(ErrorKind::kUnavailable,
+                     cat("executable \"", plan.plan->name, "\": it is given up, since host \"",
+                         host, "\" took no part in a run of it: ", why.message()),
+                     {.program = plan.plan->name, .host = host}, "compile the program again");
+  std::vector<RunId> hit;
+  for (const auto& [id, run] : runs_) {
+    if (run->plan == &plan) hit.push_back(id);
+  }
+  plans_.give_up(plan, broken);
+  for (RunId id : hit) {
+    const auto at = runs_.find(id);
+    if (at == runs_.end()) continue;
+    RunRecord& run = *at->second;
+    run.fail(broken, true);
+    if (!run.stopping) {
+      ask_to_stop(run, broken);
+      continue;
+    }
+    // Asked before, its hosts go on to wait for one another.
+    const Frame frame = encode(CancelFrame{run.id, broken});
+    for (HostId pending : run.pending) hosts_.send(pending, frame);
+  }
+}
+
 // What the run waits for if its devices have not come to it; nothing if they have, or are stuck.
 std::optional<GangScheduler::Wait> RunTable::wait_of(const RunRecord& run) const {
   return run.stuck.empty() ? gangs_.waits_for_turn(run.id) : std::nullopt;

@@ -7,7 +7,8 @@
 // (admission.h) behind the earlier runs of its scope, has its hosts prepare it, sends what the gang
 // scheduler grants (gangs/gang_scheduler.h), and ends it once: when all hosts are done, one is
 // lost, or it is stopped before it was prepared. A run that is asked to stop after that ends as its
-// hosts say: they alone know whether the request came before its commit.
+// hosts say: they alone know whether the request came before its commit. Where a host refuses its
+// part of a run the others would wait for it: their part of the plan is given up, with all its runs.
 //
 // A run whose time limit has passed ends for its client in any case: at once where it still waits
 // for its turn on the devices, since then it can't commit any more; when a host does not answer
@@ -129,6 +130,7 @@ class RunTable {
   void send_late_prepares(const std::vector<GrantRange>& ranges);
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
+  void give_up_plan(PlanRecord& plan, HostId refusing, const Error& why);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
   std::string text_of(const GangScheduler::Wait& wait) const;
   void set_time_limit(RunRecord& run, int64_t now_ns);

@@ -93,6 +93,41 @@ TEST_F(RunsTest, TheHostThatRaisedAnErrorIsNamedAndNotTheOnesThatHeardOfIt) {
   EXPECT_EQ(client_.ended[0].error->where().host, "host-1");
 }
 
+// Its peers would wait for its part until a time limit.
+TEST_F(RunsTest, ARunThatOneHostRefusesIsGivenUpOnTheOthersAtOnceWithItsPlan) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan);
+  submit(session_, plan);
+  controller_.on_message(
+      hosts_[0], RunDoneFrame{.run = RunId(1),
+                              .error = Error(ErrorKind::kUnavailable, "its program is suspended"),
+                              .culprit = true,
+                              .refused = true});
+  const std::vector<CancelFrame> cancelled = executor_[1].all<CancelFrame>();
+  ASSERT_EQ(cancelled.size(), 2u);
+  for (const CancelFrame& frame : cancelled)
+    EXPECT_EQ(frame.error.kind(), ErrorKind::kUnavailable) << "the devices wait for no peer then";
+  EXPECT_TRUE(client_.ended.empty()) << "host-1 has not ended them";
+  const Error given_up(ErrorKind::kCancelled, "run: its plan was given up");
+  finish(1, RunId(1), given_up);
+  for (const size_t host : {0, 1}) finish(host, RunId(2), given_up);
+  ASSERT_EQ(client_.ended.size(), 2u);
+  EXPECT_EQ(client_.ended[0].error->message(), "its program is suspended");
+  EXPECT_EQ(client_.ended[0].error->where().host, "host-0");
+  submit(session_, plan);
+  ASSERT_EQ(client_.ended.size(), 3u);
+  for (const size_t run : {1, 2}) {
+    EXPECT_EQ(client_.ended[run].error->kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(client_.ended[run].error->what(),
+                HasSubstr("it is given up, since host \"host-0\" took no part in a run of it"));
+  }
+  EXPECT_EQ(executor_[1].all<UninstallFrame>().size(), 1u);
+  submit(session_, compile(session_));
+  finish_everywhere(4);
+  ASSERT_EQ(client_.ended.size(), 4u);
+  EXPECT_FALSE(client_.ended[3].error);
+}
+
 TEST_F(RunsTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedByItsHosts) {
   const PlanId plan = compile(session_, 1);
   const RunId granted = submit(session_, plan), waiting = submit(session_, plan);

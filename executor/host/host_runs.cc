@@ -90,7 +90,8 @@ void Host::Impl::refuse_suspended(HostPlan& made, const RunFrame& request) {
                    .error = Error(ErrorKind::kUnavailable,
                                   cat("run of \"", name, "\": its program is suspended"),
                                   {.program = name}, "resume the program, then run again"),
-                   .culprit = true});
+                   .culprit = true,
+                   .refused = true});
 }
 
 void Host::Impl::grant(const GrantFrame& frame) {

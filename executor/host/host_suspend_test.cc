@@ -109,6 +109,7 @@ TEST_P(HostSuspendTest, WhatIsUnderWayIsNotMovedAndWhatIsAwayDoesNotRun) {
   t.hosts[0]->prepare({1, step_request(kPlan, 2)});
   const Done refused = t.wait(RunId(2));
   ASSERT_TRUE(refused.error);
+  EXPECT_TRUE(refused.refused);
   EXPECT_EQ(refused.error->kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(refused.error->what(), HasSubstr("run of \"step\": its program is suspended"));
   t.hosts[0]->grant(t.grant_of(step_request(kPlan, 2)));

@@ -24,6 +24,7 @@ namespace gangway {
 struct Done {
   std::optional<Error> error;
   bool culprit = false;
+  bool refused = false;
 };
 
 class EventLog final : public HostEvents {
@@ -32,7 +33,7 @@ class EventLog final : public HostEvents {
     for (SmallOutput& output : ended.outputs)
       small[{ended.run, output.output}] = std::move(output.bytes);
     told.insert(told.end(), ended.times.begin(), ended.times.end());
-    done[ended.run] = {std::move(ended.error), ended.culprit};
+    done[ended.run] = {std::move(ended.error), ended.culprit, ended.refused};
     ++ended_runs;
   }
   void copy_done(CopyDoneFrame ended) override {
