@@ -83,11 +83,14 @@ std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& req
       return hosts;
     }
     case CopyKind::kPutState:
-    case CopyKind::kGetState:
+    case CopyKind::kGetState: {
       GW_REQUIRE(request.name.size() <= kTextBytesMax, "state \"",
                  cut(request.name, kQuotedBytesMax), "\": its name is too long: expected at most ",
                  kTextBytesMax, " bytes");
-      return state_holders(slices_.at(SliceId(request.scope.id), session), request.name);
+      const SliceRecord& scope = slices_.at(SliceId(request.scope.id), session);
+      if (scope.given_up) throw Error(*scope.given_up);
+      return state_holders(scope, request.name);
+    }
   }
   return {};
 }
@@ -120,6 +123,7 @@ void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame 
                          uint64_t tenant, Done done) {
   const std::vector<HostId> hosts = state_holders(scope, request.name);
   try {
+    if (scope.given_up) throw Error(*scope.given_up);
     for (HostId host : hosts) hosts_.require_alive(host);
   } catch (const Error& error) {
     return done({.error = error, .is_settled = true});

@@ -223,9 +223,11 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
 // Refuses a program that names a lost state: it would begin with its first value again, and that is
 // not what the state had come to.
 void PlanTable::require_states(const Program& program, const SliceRecord& slice) {
-  if (slice.lost_states.empty()) return;
+  if (slice.lost_states.empty() && !slice.given_up) return;
   for (const ProgramNode& node : program.nodes) {
-    if (node.kind != NodeKind::kState || !slice.lost_states.contains(node.name)) continue;
+    if (node.kind != NodeKind::kState) continue;
+    if (slice.given_up) throw Error(*slice.given_up);
+    if (!slice.lost_states.contains(node.name)) continue;
     throw Error(ErrorKind::kUnavailable,
                 cat("compile: program \"", program.name, "\": state \"", node.name,
                     "\" is lost: no executable had it when a host of the slice was lost"),

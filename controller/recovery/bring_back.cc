@@ -476,6 +476,8 @@ void Recovery::give_up(Program& program, const Error& error) {
   const Error why = error.kind() == ErrorKind::kUnavailable ? error : cannot(error.message());
   callbacks_.warn(program.session, cat(program.lost, " was lost: ", why.message()));
   for (PlanRecord* plan : plans_of(program)) tables_.plans.give_up(*plan, why);
+  // They may be first values, or those of any version since the checkpoint.
+  if (SliceRecord* const slice = tables_.slices.find(program.slice)) slice->given_up = why;
   std::vector<RunId> failed;
   for (const RunLog::Entry& entry : program.log.entries()) {
     if (!entry.is_told && !entry.is_under_way) failed.push_back(entry.frame.run);

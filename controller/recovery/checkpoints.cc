@@ -341,7 +341,7 @@ void Checkpoints::serve(const KeptPtr& kept) {
   while (true) {
     const SliceRecord* const slice = slices_.find(kept->slice);
     if (slice == nullptr || kept->stop.stop_requested()) return;
-    if (slice->is_moving) {
+    if (slice->is_moving || slice->given_up) {  // Then until the slice goes.
       kept->changed.wait("for a program that lost a host");
       continue;
     }
@@ -404,7 +404,8 @@ bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
            callbacks_.place_of(kept->session).empty() || slices_.find(kept->slice) == nullptr;
   };
   if (is_over()) return false;
-  if (slices_.find(kept->slice)->is_moving) return true;
+  const SliceRecord& slice = *slices_.find(kept->slice);
+  if (slice.is_moving || slice.given_up) return true;
   kept->begin_watching();
   callbacks_.warn(
       kept->session,

@@ -21,7 +21,8 @@
 // What can't be brought back fails as without checkpoints, and the client's user is told why: after
 // states were written by a client, or runs came before the checkpoints were asked for, with no
 // checkpoint since; and where a run takes an array that no run of the log has made. Hosts that are
-// lost meanwhile begin it anew. Where there is no room it waits for some, ahead of those who wait
+// lost meanwhile begin it anew. Where bringing it back fails, whatever made it fail, its states are
+// refused to all with that error. Where there is no room it waits for some, ahead of those who wait
 // for slices: it had its devices before.
 //
 // Threads: the reactor's; wait_until_back() suspends, nothing else does. A fiber for each program

@@ -81,6 +81,9 @@ struct SliceRecord {
   bool is_moving = false;  // It was lost and is being brought back (recovery/recovery.h).
   // Versions up to this one were there before it was lost, and come once more.
   StateVersion comes_again;
+  // Why its program could not be brought back: its states are not those that it had, and nobody sees
+  // or changes them any more.
+  std::optional<Error> given_up;
   bool was_written = false;  // Its states are not only what runs have made of their first values.
   std::set<std::string> readers;  // Owners that may read its states (service/shared_states.h).
   Future<void> installing = ready_future();  // The plan whose states are named in it.

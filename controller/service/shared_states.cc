@@ -70,6 +70,7 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
                     "\" is brought back behind a restart of its controller"),
                 {}, "try again later");
   }
+  if (slice->given_up) throw Error(*slice->given_up);
   Opened opened{.slice = slice->id};
   for (const auto& [name, state] : slice->placed_states) opened.states.emplace(name, state.type);
   return opened;
@@ -97,6 +98,7 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
 
 StatesRead SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
   const SliceRecord& slice = readable(reader, request.slice);
+  if (slice.given_up) throw Error(*slice.given_up);
   require_fits(slice, request);
   const auto asked = std::count_if(reads_.begin(), reads_.end(), [&](const ReadPtr& other) {
     return other->reader == reader && other->request.is_counted;
@@ -246,8 +248,11 @@ void SharedStateTable::slice_moves(SliceId slice) {
 void SharedStateTable::slice_is_back(SliceId slice) {
   served_before_.erase(slice);
   const SliceRecord* const record = slices_.find(slice);
-  if (record != nullptr && !reads_of(slice).empty())
-    runs_.watch_states_again(record->owner, {slice.value});
+  if (record == nullptr) return;
+  for (const ReadPtr& read : reads_of(slice)) {
+    if (record->given_up) fail(*read, *record->given_up);
+  }
+  if (!reads_of(slice).empty()) runs_.watch_states_again(record->owner, {slice.value});
 }
 
 void SharedStateTable::session_closed(SessionId reader) {

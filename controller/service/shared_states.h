@@ -22,8 +22,9 @@
 // Threads: the reactor's thread; read() suspends, nothing else does.
 // Ownership: what it is given outlives it, and a call of read() ends before it does.
 // Errors: read() throws kInvalid for what the program has not; kUnavailable once the program has
-// ended, or a host of it that is not brought back; kOverloaded where the reader waits for too much
-// already. Hosts may still write to the reader's memory then.
+// ended, a host of it is lost that is not brought back, or recovery has given the program up;
+// kOverloaded where the reader waits for too much already. Hosts may still write to the reader's
+// memory then.
 #pragma once
 
 #include <cstdint>

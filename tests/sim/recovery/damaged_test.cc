@@ -1,21 +1,25 @@
-// Programs that lose a host and whose newest checkpoint is damaged, on virtual time.
+// Programs that lose a host and whose newest checkpoints are damaged, on virtual time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/tensor_files.h"
+#include "client/shared_states.h"
 #include "controller/recovery/checkpoints.h"
 #include "runtime/os/user.h"
 #include "tests/sim/recovery/trainer.h"
 #include "tests/sim/sim_time.h"
+#include "tests/support/error_of.h"
 
 namespace gangway::damaged_test {
 namespace {
 
 using sim::Trainer;
 using sim::with_trainer;
+using ::testing::HasSubstr;
 
 std::filesystem::path folder_of(const Trainer& trainer) {
   return trainer.root.path() / Checkpoints::escaped(own_user_name()) / "trainer";
@@ -53,6 +57,38 @@ TEST(RecoveryDamagedTest, AProgramWhoseNewestCheckpointIsDamagedGoesBackToTheOne
       TensorFiles::open(*written.latest()).read({});
     });
   }
+}
+
+// Its plans were installed again by then, with first values.
+TEST(RecoveryDamagedTest, NobodyIsShownTheStatesOfAProgramWhoseCheckpointsAreAllDamaged) {
+  with_trainer(3, [&](Trainer& trainer) {
+    const Client reader = trainer.cluster.connect("reader");
+    {
+      trainer.train(Trainer::kEvery, 1);
+      wait_for_checkpoint(trainer, Trainer::kEvery);
+      trainer.train(2 * Trainer::kEvery, 1);
+      wait_for_checkpoint(trainer, 2 * Trainer::kEvery);
+      for (const int version : {Trainer::kEvery, 2 * Trainer::kEvery})
+        flip_last_bit(CheckpointDir(folder_of(trainer)).folder_of(version) / kModelFile);
+      const SharedStates states = reader.open_states("trainer");
+      const Snapshot waits = states.at(Trainer::kSteps);
+      trainer.cluster.kill(1);
+      trainer.wait_told("can't be brought back");
+      const auto expect_refused = [&](const std::function<void()>& call) {
+        const Error error = error_of(call);
+        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+        EXPECT_THAT(error.what(), HasSubstr("can't be brought back"));
+        EXPECT_THAT(error.what(), HasSubstr(": the file is damaged: expected the BLAKE2b hash"));
+      };
+      expect_refused([&] { trainer.slice->read_state("steps"); });
+      expect_refused([&] { trainer.slice->write_state("steps", sim::number(1)); });
+      expect_refused([&] { waits.wait(); });
+      expect_refused([&] { states.latest().wait(); });
+      expect_refused([&] { reader.open_states("trainer"); });
+      expect_refused([&] { trainer.slice->compile(sim::trained_program()); });
+    }
+    reader.close();
+  });
 }
 
 }  // namespace
