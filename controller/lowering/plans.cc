@@ -230,7 +230,8 @@ void PlanTable::require_states(const Program& program, const SliceRecord& slice)
     if (!slice.lost_states.contains(node.name)) continue;
     throw Error(ErrorKind::kUnavailable,
                 cat("compile: program \"", program.name, "\": state \"", node.name,
-                    "\" is lost: no executable had it when a host of the slice was lost"),
+                    "\" is lost: no executable had it when a host of the slice was lost, or its "
+                    "controller was started again"),
                 {.program = program.name},
                 "give it another name to begin with its first value, or allocate a new slice and "
                 "restore states from a checkpoint");

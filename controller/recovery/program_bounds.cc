@@ -108,6 +108,10 @@ void require_record(const ProgramRecord& program) {
   require_executables(program);
   require_index("\"kept_slice\"", program.kept_slice, program.slices.size());
   require_recovery(program.recovery);
+  require_count("\"released_states\"", program.released_states.size(), 0,
+                ProgramRecord::kReleasedStatesMax);
+  for (const std::string& name : program.released_states)
+    require_text("\"released_states\"", name, kTextBytesMax);
   require_repetition(program.repetition, program.executables.size());
 }
 

@@ -303,6 +303,12 @@ ProgramRecord program_of(const RecordJson& from, std::string_view bytes) {
   GW_REQUIRE(bytes.empty(), "it has other executables than its bytes are of");
   program.kept_slice = word_at(from, "kept_slice");
   program.recovery = recovery_of(at(from, "recovery"));
+  // Files of earlier versions lack it.
+  if (from.contains("released_states")) {
+    for (const RecordJson& name :
+         list_at(from, "released_states", ProgramRecord::kReleasedStatesMax))
+      program.released_states.push_back(text_of(name, "released_states"));
+  }
   program.is_checkpointed = flag_at(from, "is_checkpointed");
   program.repetition = repetition_of(at(from, "repetition"));
   require_record(program);
@@ -376,6 +382,7 @@ std::string print_record(const ProgramRecord& program) {
       {"executables", std::move(executables)},
       {"kept_slice", program.kept_slice},
       {"recovery", json_of(program.recovery)},
+      {"released_states", program.released_states},
       {"is_checkpointed", program.is_checkpointed},
       {"repetition", json_of(program.repetition)}};
   std::string text = frame_record(head.dump() + "\n", bytes);

@@ -44,8 +44,9 @@ struct ProgramRecord {
   static constexpr size_t kNameBytesMax = kProgramNameBytesMax;
   static constexpr size_t kExecutableNameBytesMax = kTextBytesMax;
   static constexpr size_t kSlicesMax = 4096,
-                          kExecutablesMax = 4096;           // And slices of an executable.
-  static constexpr size_t kReadersMax = 64;                 // Of a slice.
+                          kExecutablesMax = 4096;  // And slices of an executable.
+  static constexpr size_t kReadersMax = 64;        // Of a slice.
+  static constexpr size_t kReleasedStatesMax = 256;
   static constexpr size_t kInputsMax = size_t{1} << 16;     // Of the repetition.
   static constexpr uint64_t kCountMax = uint64_t{1} << 62;  // Versions and positions.
 
@@ -79,6 +80,9 @@ struct ProgramRecord {
   std::vector<Executable> executables;  // In the order in which they were compiled.
   uint32_t kept_slice = 0;              // That checkpoints are kept of.
   RecoveryOptions recovery;
+  // States of the kept slice that no executable has any more, so that they do not come back: all,
+  // or the first ones by name.
+  std::vector<std::string> released_states;
   bool is_checkpointed = false;  // One of this program, and of no earlier one, is on the disk.
   Repetition repetition;
 };

@@ -35,6 +35,7 @@ ProgramRecord a_program() {
                                      .keep = 3,
                                      .elastic = {"data"},
                                      .metadata = {{"seed", "7"}, {"a", ""}}},
+                        .released_states = {"z"},
                         .is_checkpointed = true};
   program.slices.resize(2);
   program.slices[0].shape = SliceShape(8, 2);
@@ -89,6 +90,7 @@ TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
   EXPECT_EQ(read.executables[0].dispatch, Dispatch::kSequential);
   EXPECT_EQ(read.executables[0].states_since, 57u);
   EXPECT_EQ(read.executables[0].texts, program.executables[0].texts);
+  EXPECT_EQ(read.released_states, program.released_states);
   ASSERT_EQ(read.repetition.inputs.size(), program.repetition.inputs.size());
   for (size_t i = 0; i < read.repetition.inputs.size(); ++i)
     EXPECT_EQ(read.repetition.inputs[i].value, program.repetition.inputs[i].value) << i;
@@ -121,6 +123,7 @@ TEST(ProgramRecordTest, ARecordOfTheFirstReleaseIsRead) {
   EXPECT_EQ(program.slices[0].readers, std::set<std::string>{"*"});
   EXPECT_EQ(*program.executables.at(0).program, *bytes_of("abc"));
   EXPECT_TRUE(program.executables[0].texts.empty());
+  EXPECT_TRUE(program.released_states.empty());
   EXPECT_EQ(program.executables[0].states_since, 0u);
   EXPECT_EQ(program.recovery.every, 20u);
   EXPECT_TRUE(program.is_checkpointed);
@@ -200,6 +203,10 @@ const Bound kBounds[] = {
      [](ProgramRecord& p, uint64_t n) { p.recovery.metadata = {{std::string(n, 'k'), ""}}; }},
     {"a text of metadata", kTextBytesMax,
      [](ProgramRecord& p, uint64_t n) { p.recovery.metadata = {{"key", std::string(n, 't')}}; }},
+    {"released_states", ProgramRecord::kReleasedStatesMax,
+     [](ProgramRecord& p, uint64_t n) { p.released_states.assign(n, "s"); }},
+    {"a released state", kTextBytesMax,
+     [](ProgramRecord& p, uint64_t n) { p.released_states = {std::string(n, 's')}; }},
     {"steps", kRepeatStepsMax,
      [](ProgramRecord& p, uint64_t n) { p.repetition.steps = static_cast<int64_t>(n); }},
     {"inputs", ProgramRecord::kInputsMax,

@@ -252,10 +252,11 @@ class Controller {
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
   // For a program that an earlier controller had: its slice has fewer devices than were asked for;
-  // nobody is to see its states yet; they are this version's checkpoint's.
+  // nobody is to see its states yet; they are this version's checkpoint's; these are there no more.
   void note_asked(SessionId session, SliceId slice, const SliceShape& asked);
   void note_resuming(SessionId session, SliceId slice);
   void note_restored(SessionId session, SliceId slice, StateVersion version);
+  void note_lost_states(SessionId session, SliceId slice, const std::vector<std::string>& names);
   // For such a program, before it is compiled: see SliceTable.
   SliceTable::Elsewhere leave_hosts(SessionId session, SliceId slice,
                                     const std::set<HostId>& hosts);

@@ -3,8 +3,27 @@
 #include <utility>
 
 #include "controller/service/controller.h"
+#include "runtime/base/cut.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
+namespace {
+
+// The slice has or had these states, and no executable has them any more. A record can hold no
+// other names.
+std::vector<std::string> released_states(const SliceRecord& slice,
+                                         const std::set<std::string>& of_executables) {
+  std::set<std::string> released = slice.lost_states;
+  for (const auto& [name, state] : slice.placed_states) released.insert(name);
+  std::vector<std::string> names;
+  for (const std::string& name : released) {
+    if (of_executables.contains(name) || name.empty() || !internal::is_utf8(name)) continue;
+    if (names.size() < ProgramRecord::kReleasedStatesMax) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
 
 // Of the states behind all runs that were submitted.
 uint64_t Controller::version_ahead(uint64_t scope) {
@@ -62,6 +81,16 @@ void Controller::note_resuming(SessionId session, SliceId slice) {
 void Controller::note_restored(SessionId session, SliceId slice, StateVersion version) {
   slices_.at(slice, session).is_resuming = false;
   if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
+}
+
+void Controller::note_lost_states(SessionId session, SliceId slice,
+                                  const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  slices_.at(slice, session).lost_states.insert(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) text += cat(text.empty() ? "\"" : ", \"", name, "\"");
+  warn(session, cat("its controller was started again: the program goes on without its states ",
+                    cut(text, kTextBytesMax), ", which no executable has any more"));
 }
 
 SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
@@ -129,6 +158,7 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
     record.slices.push_back({has_shape ? slice->shape : slice->asked, slice->readers});
   }
   bool is_repeated = false;
+  std::set<std::string> states;
   for (const auto& [id_of_plan, named] : session.executables) {
     const PlanRecord& plan = plans_.at(id_of_plan, id);
     if (id_of_plan == repeated.plan) {
@@ -145,8 +175,11 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
                   .states_since = plan.states_since.value_or(StateVersion()).value,
                   .texts = texts_of(plan.texts)};
     for (const SliceId slice : plan.slices) executable.slices.push_back(slices.at(slice));
+    for (const PlanState& state : plan.plan->states)
+      states.insert(plan.plan->values[state.value].name);
   }
   if (!is_kept || !is_repeated) return std::nullopt;
+  record.released_states = released_states(*slices_.find(SliceId(repeated.scope)), states);
   record.repetition.steps = asked->steps;
   record.repetition.inputs = std::move(asked->inputs);
   record.repetition.position = asked->position;

@@ -207,6 +207,7 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
   controller_.checkpoints().keep(id, kept, program.recovery);
   const StateVersion version = or_begin_again([&] { return restore(program, id, kept); });
   controller_.note_restored(id, kept, version);
+  controller_.note_lost_states(id, kept, program.released_states);
   const ProgramRecord::Repetition& repetition = program.repetition;
   or_begin_again([&] {
     controller_.repeat(id,

@@ -339,6 +339,46 @@ TEST_F(ResumedTest, AnExecutableThatIsYoungerThanTheNewestCheckpointComesAgain) 
   });
 }
 
+TEST_F(ResumedTest, StatesThatNoExecutableHadAnyMoreAreNamedAndNobodyTakesThemForNewOnes) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    ProgramBuilder b("another", Mesh{{{"data", 4}}});
+    const Value z = b.state("z", zeros(f32()));
+    b.update(z, z + 1.0);
+    const Program another = b.build();
+    {
+      const Client client = cluster.connect("trainer");
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = slice.compile(walking(text_));
+      slice.compile(another);  // And let go.
+      slice.keep_checkpoints({.every = 10, .keep = 2});
+      step.repeat(kSteps, {{"lr", rates()}, {"step", Schedule::linear(0, 1)}});
+      client.detach();
+    }
+    for (int restart = 0; restart < 2; ++restart) {
+      cluster.pass(30ms);
+      EXPECT_EQ(state_of_record().released_states, std::vector<std::string>{"z"});
+      cluster.kill_controller();
+      start(cluster);
+      wait_for_steps(cluster, 1);
+      std::string told;
+      ProgramLogs& logs = cluster.controller().logs();
+      if (const auto trainer = logs.find(own_user_name(), "trainer")) {
+        for (const LoggedLine& line : logs.read(*trainer, 0).lines) told += line.text;
+      }
+      EXPECT_THAT(told, HasSubstr("goes on without its states \"z\", which no executable has any "
+                                  "more"));
+    }
+    const Client client = cluster.attach("visitor", "trainer");
+    const Error error = error_of([&] { client.slices().at(0).compile(another); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.what(), HasSubstr("state \"z\" is lost: no executable had it"));
+    client.close();
+  });
+}
+
 // The program's names, slices and numbers are as long, as many and as large as its calls accept.
 TEST_F(ResumedTest, WhatTheCallsOfAProgramAcceptIsBroughtBackAndWhatIsBeyondIsRefusedThere) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
