@@ -23,6 +23,16 @@ Program adding(int64_t devices, int64_t elements) {
   return b.build();
 }
 
+// How often plans were installed so far, of any program: each time under another name.
+uint64_t installed(Controller& controller, const std::string& name) {
+  for (const ProgramCounts& program : controller.programs()) {
+    if (program.name != name) continue;
+    const PlanId plan = controller.shown_plans(program.id).at(0).plan;
+    return controller.plan(program.id, plan).on_hosts.value;
+  }
+  return 0;
+}
+
 TEST(RecoveryRoomTest, AProgramThatWaitsForRoomSaysSoOnceWhateverOthersRun) {
   auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   const TempDir root;
@@ -45,8 +55,14 @@ TEST(RecoveryRoomTest, AProgramThatWaitsForRoomSaysSoOnceWhateverOthersRun) {
       for (int i = 0; i < 6; ++i) step.run().wait();
       std::optional<Slice> other = second.allocate({.devices = 2});
       std::optional<Executable> filling = other->compile(adding(2, 5 * kElements / 4));
+      Controller& core = cluster.controller.controller();
+      EXPECT_GT(installed(core, "first"), 0u);
       cluster.kill(1);
       for (int i = 0; i < 300; ++i) filling->run().wait();
+      const uint64_t before = installed(core, "first");
+      for (int i = 0; i < 300; ++i) filling->run().wait();
+      pass(*reactor, 20 * kSecond);
+      EXPECT_EQ(installed(core, "first"), before) << "it looks whether it would fit, and waits";
       EXPECT_EQ(times_told("waits for room"), 1);
       EXPECT_EQ(times_told("goes on on"), 0);
       filling.reset();
