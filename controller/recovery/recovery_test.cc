@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "tests/support/recovery/kept_program.h"
 
 namespace gangway::recovery_test {
@@ -129,6 +132,108 @@ TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   for (int i = 0; i < 3; ++i) finish();
   EXPECT_EQ(version(), 3u);
   EXPECT_EQ(controller_.counts().arrays, 3u);
+}
+
+// On four devices, two hosts of three: one whose runs change a state, and one whose runs do not.
+Program on_two_hosts(bool has_state) {
+  ProgramBuilder b(has_state ? "training" : "evaluating", Mesh{{{"data", 4}}});
+  if (has_state) {
+    const Value w = b.state("w", zeros(f32()));
+    b.update(w, w + 1.0);
+  }
+  b.output("y", b.input("x", f32()) + 1.0);
+  return b.build();
+}
+
+class PastRunsTest : public testing::Test {
+ protected:
+  PastRunsTest() {
+    for (FakeExecutor& executor : executors_) {
+      hosts_.push_back(
+          controller_.add_host({.name = "host", .devices = 2, .memory_bytes = 1 << 20}, executor));
+    }
+    session_ = controller_.add_session("tester", "ada", client_);
+    slice_ = reactor_->run([&] { return controller_.allocate(session_, {4}).id; });
+  }
+  ~PastRunsTest() override {
+    controller_.session_closed(session_);
+    reactor_->run_ready();
+    end_copies();
+  }
+
+  PlanId compile(bool has_state) {
+    return reactor_->run(
+        [&] { return controller_.compile(session_, on_two_hosts(has_state), {slice_}, {8}).id; });
+  }
+  RunId submit(PlanId plan) {
+    RunFrame frame{.plan = plan, .run = RunId((session_.value << 40) + ++names_)};
+    frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
+    frame.outputs = {ArrayId((session_.value << 40) + ++names_)};
+    const RunId run = frame.run;
+    controller_.on_message(session_, std::move(frame));
+    return run;
+  }
+  // Hosts know a run by its place among all runs.
+  void finish(uint64_t run) {
+    for (const HostId host : hosts_) controller_.on_message(host, RunDoneFrame{.run = RunId(run)});
+    reactor_->run_ready();
+  }
+  void end_copies() {
+    for (size_t host = 0; host < std::size(executors_); ++host) {
+      const std::vector<CopyFrame> all = executors_[host].all<CopyFrame>();
+      for (; copied_[host] < all.size(); ++copied_[host])
+        controller_.on_message(hosts_[host], CopyDoneFrame{all[copied_[host]].request});
+    }
+    reactor_->run_ready();
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  FakeExecutor executors_[3];
+  FakeClient client_;
+  Controller controller_{*reactor_, {.checkpoint_folder = "/nowhere"}};
+  std::vector<HostId> hosts_;
+  SessionId session_;
+  SliceId slice_;
+  size_t copied_[3] = {0, 0, 0};
+  uint64_t names_ = 0;
+};
+
+// It read states of before the checkpoint, which is written while the program is brought back: they
+// do not come again.
+TEST_F(PastRunsTest, ARunThatALostHostFailedAndThatANewCheckpointIsBehindIsTold) {
+  const PlanId training = compile(true), evaluating = compile(false);
+  for (FakeExecutor& executor : executors_) executor.store.writing.emplace();
+  reactor_->run([&] { controller_.keep_checkpoints(session_, slice_, {.every = 2}); });
+  reactor_->run_ready();
+  const RunId past = submit(evaluating);
+  for (int i = 0; i < 2; ++i) submit(training);
+  for (const uint64_t run : {2, 3}) finish(run);
+  end_copies();
+  const auto writer = std::ranges::find_if(
+      executors_, [](const FakeExecutor& executor) { return !executor.store.written.empty(); });
+  ASSERT_NE(writer, std::end(executors_)) << "version 2 is being written";
+  ASSERT_THAT(client_.ended, SizeIs(2));
+  // What is copied keeps the program from being brought back until it has ended.
+  controller_.on_message(
+      session_,
+      CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
+  const std::vector<DeviceRef> devices = controller_.slice(session_, slice_).devices;
+  const HostId keeps = hosts_[static_cast<size_t>(writer - std::begin(executors_))];
+  const auto lost =
+      std::ranges::find_if(devices, [&](const DeviceRef& device) { return device.host != keeps; });
+  ASSERT_NE(lost, devices.end());
+  controller_.host_lost(lost->host, Error(ErrorKind::kUnavailable, "its connection ended"));
+  reactor_->run_ready();
+  EXPECT_THAT(client_.ended, SizeIs(2)) << "it may come again";
+  writer->store.writing->set();
+  reactor_->run_ready();
+  end_copies();
+  ASSERT_THAT(client_.ended, SizeIs(3));
+  EXPECT_EQ(client_.ended[2].run, past);
+  ASSERT_TRUE(client_.ended[2].error);
+  EXPECT_EQ(client_.ended[2].error->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(client_.ended[2].error->what(),
+              HasSubstr("the states that it read are past: enqueue it again"));
 }
 
 }  // namespace
