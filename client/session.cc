@@ -284,7 +284,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                      renew(asked);
                    }
                  });
-                 self->end_reading(number, answer);
+                 self->end_reading(
+                     number, answer.ok() ? answer.value() : StatesAnswer{.error = answer.error()});
                })
         .detach();
   }
@@ -396,7 +397,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                     cat("client: its program was ended: ", *stopped_by_, " asked it to stop"));
     for (auto& [run, done] : desk->close()) done({.run = run, .error = gone_});
     for (auto& [request, done] : std::exchange(copies, {})) done({.error = gone_});
-    for (auto& [number, reading] : std::exchange(readings_, {})) reading.done(*gone_);
+    for (auto& [number, reading] : std::exchange(readings_, {})) reading.done({.error = gone_});
     return *gone_;
   }
 
@@ -495,7 +496,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   // None: it comes again, and is to be asked for with other memory.
   std::optional<StatesAnswer> read_states_now(uint64_t number, const StatesRequest& asked) {
     const auto found = readings_.find(number);
-    if (found == readings_.end() || found->second.is_dropped) throw closed_error();
+    if (found == readings_.end()) throw closed_error();
+    // No host has been told of this memory.
+    if (found->second.is_dropped) return StatesAnswer{.error = closed_error(), .is_settled = true};
     const uint64_t call = found->second.call = ++last_call_;
     const auto response = attachment_.ask<wire::Session::ReadStatesResults>([&](auto& session) {
       auto request = session.readStatesRequest();
@@ -511,18 +514,23 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       }
       request.setCall(call);
       request.setReleases(releases_);
+      request.setErrorInAnswer(true);
       return request.send();
     });
     const auto still = readings_.find(number);
     if (still == readings_.end()) throw closed_error();
-    // What the call has made lies here.
+    // The controller keeps the answer until then.
     if (!still->second.is_dropped) release_call(call);
     if (response.getComesAgain()) return std::nullopt;
-    return StatesAnswer{.version = response.getVersion(), .is_past = response.getPast()};
+    StatesAnswer answer{.version = response.getVersion(),
+                        .is_past = response.getPast(),
+                        .is_settled = response.getSettled()};
+    if (response.hasError()) answer.error = read_error(response.getError());
+    return answer;
   }
 
   // Where the session has ended meanwhile, it was told.
-  void end_reading(uint64_t number, const Result<StatesAnswer>& answer) {
+  void end_reading(uint64_t number, const StatesAnswer& answer) {
     auto node = readings_.extract(number);
     if (!node.empty()) node.mapped().done(answer);
   }
@@ -714,8 +722,8 @@ void Session::copy(CopyFrame frame, CopyDone done) {
 
 void Session::read_states(uint64_t number, const StatesRequest& request, Renew renew,
                           ReadDone done) {
-  if (impl_ == nullptr) return done(closed_error());
-  if (impl_->gone()) return done(*impl_->gone());
+  if (impl_ == nullptr) return done({.error = closed_error(), .is_settled = true});
+  if (impl_->gone()) return done({.error = impl_->gone(), .is_settled = true});
   impl_->read_states(number, request, std::move(renew), std::move(done));
 }
 

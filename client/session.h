@@ -96,6 +96,8 @@ struct StatesRequest {
 struct StatesAnswer {
   uint64_t version = 0;
   bool is_past = false;  // What was asked for; the runs that have begun lead to `version`.
+  std::optional<Error> error = {};  // Why the version never comes.
+  bool is_settled = false;          // No host writes to the request's memory any more.
 };
 
 class Attachment;
@@ -179,11 +181,11 @@ class Session {
   const std::shared_ptr<RunDesk>& desk() const { return desk_; }
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
-  // `done` is told which version it is, or why it never comes; in a fiber of its own. After an
-  // error hosts may still write to the memory. `number`: the caller's, not used before. `renew`
-  // gives the request other memory, where a host was lost that may still write to the first.
+  // `done` is told which version it is, or why it never comes; in a fiber of its own. `number`: the
+  // caller's, not used before. `renew` gives the request other memory, where a host was lost that
+  // may still write to the first.
   // drop_reading() says that nobody waits for it any more; `done` is called all the same.
-  using ReadDone = std::function<void(const Result<StatesAnswer>&)>;
+  using ReadDone = std::function<void(const StatesAnswer&)>;
   using Renew = std::function<void(StatesRequest&)>;
   void read_states(uint64_t number, const StatesRequest& request, Renew renew, ReadDone done);
   void drop_reading(uint64_t number);

@@ -96,15 +96,12 @@ void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offset
 // Returns memory that nobody needs any more.
 internal::ClientImpl::PartPtr arrived(internal::Arrival& arrival, const std::string& program,
                                       const internal::StatesRequest& asked,
-                                      const Result<internal::StatesAnswer>& told) {
-  if (!told.ok()) {
-    arrival.error = told.error();
-  } else {
-    arrival.bytes->returned();
-    arrival.version = told.value().version;
-    if (told.value().is_past)
-      arrival.error = past_error(program, asked.version.value_or(0), arrival.version);
-  }
+                                      const internal::StatesAnswer& told) {
+  // There is none where no other memory could be lent to a version that comes again.
+  if (told.is_settled && arrival.bytes != nullptr) arrival.bytes->returned();
+  arrival.version = told.version;
+  arrival.error = told.error;
+  if (told.is_past) arrival.error = past_error(program, asked.version.value_or(0), told.version);
   arrival.done = true;
   return arrival.error ? std::exchange(arrival.bytes, nullptr) : nullptr;
 }
@@ -140,7 +137,7 @@ Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
     lend_memory(client.heap(), offsets, end, *arrival, again);
   };
   const auto done = [&client, program = from.program, request,
-                     arrival](const Result<internal::StatesAnswer>& told) {
+                     arrival](const internal::StatesAnswer& told) {
     internal::ClientImpl::PartPtr unused;
     client.notify.change([&] { unused = arrived(*arrival, program, request, told); });
     client.free_on_thread(std::move(unused));

@@ -392,15 +392,19 @@ interface Session {
   # states this client may read.
 
   readStates @11 (states :UInt64, version :UInt64, latest :Bool, segment :Frames.Segment,
-                 parts :List(StatePart), call :UInt64, releases :UInt64)
-             -> (version :UInt64, past :Bool, comesAgain :Bool);
+                 parts :List(StatePart), call :UInt64, releases :UInt64,
+                 errorInAnswer :Bool)
+             -> (version :UInt64, past :Bool, comesAgain :Bool, error :Frames.Error,
+                 settled :Bool);
   # Has the hosts copy one version of these states into the client's segment: the latest, or one
   # that is waited for. A call that waits ends when its client releases it. `past`: that version was
   # past, and the runs that have begun lead to `version`. `comesAgain`: a host was lost while it
   # copied, and the program is being brought back: the client asks again, with other memory.
-  # kUnavailable: the program has ended, or does not let the client read it. A host that was lost
-  # may write to the segment also after the answer, unless that says that the version lies there or
-  # is past.
+  # kUnavailable: the program has ended, or does not let the client read it. `settled`: no host
+  # writes to the segment any more; false: a host that was lost may do so also after the answer.
+  # `errorInAnswer`: an error comes as `error` with `settled`, and the client releases the call.
+  # Without it, and where the call is refused before the states are looked for, an error comes as
+  # the call's own and says nothing of the segment.
 
   keepCheckpoints @12 (slice :UInt64, every :UInt64, keep :UInt32, elastic :List(Text),
                        metadata :List(TextPair), first :UInt64);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "controller/resources/slices.h"
+#include "runtime/base/error.h"
 
 namespace gangway {
 
@@ -13,9 +15,12 @@ struct StatesRead {
     kPast,   // The states had gone on to a later one when it was asked for; nothing was copied.
     kAgain,  // A host was lost that may still write there, and the program is being brought back:
              // whoever still wants the version asks again, with other memory.
+    kFailed,
   };
   How how = How::kHere;
-  StateVersion version;  // kHere: that lies there. kPast: to which the runs that have begun lead.
+  StateVersion version;    // kHere: that lies there. kPast: to which the runs that have begun lead.
+  bool is_settled = true;  // No host writes to the reader's memory any more.
+  std::optional<Error> error = {};  // kFailed: why.
 };
 
 }  // namespace gangway

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 
 #include "runtime/fibers/reactor.h"
 #include "tests/support/error_of.h"
@@ -42,8 +43,9 @@ class CallTableTest : public testing::Test {
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   uint64_t made_ = 0;
   std::vector<uint64_t> let_go_;
-  CallTable calls_{
-      [this](const CallTable::Made& made) { let_go_.push_back(std::get<SliceId>(made).value); }};
+  CallTable calls_{[this](const CallTable::Made& made) {
+    if (const auto* slice = std::get_if<SliceId>(&made)) let_go_.push_back(slice->value);
+  }};
   WaitQueue begin_;
 };
 
@@ -56,6 +58,27 @@ TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
     EXPECT_THAT(let_go_, ElementsAre(1));
     EXPECT_EQ(calls_.size(), 1u);
     calls_.release({8});
+    EXPECT_EQ(calls_.size(), 0u);
+  });
+}
+
+// The client learns from it whether hosts still write into its memory.
+TEST_F(CallTableTest, WhoLetsGoOfACopyIsStillToldWhatBecameOfIt) {
+  reactor_->run([&] {
+    std::optional<CallTable::Made> made;
+    Fiber reads = reactor_->spawn("read", [&] {
+      made = calls_.once({7}, [this](const StopToken& stop) {
+        begin_.wait("for the test");
+        EXPECT_TRUE(stop.stop_requested());
+        return StatesRead{.how = StatesRead::How::kFailed, .is_settled = true};
+      });
+    });
+    settle();
+    calls_.release({7});
+    begin_.wake_all();
+    reads.join();
+    ASSERT_TRUE(made.has_value());
+    EXPECT_EQ(std::get<StatesRead>(*made).how, StatesRead::How::kFailed);
     EXPECT_EQ(calls_.size(), 0u);
   });
 }

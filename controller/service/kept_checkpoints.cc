@@ -13,7 +13,9 @@ StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints:
                                     .is_counted = false};
   for (const Checkpoints::Part& part : read.parts)
     request.parts.push_back({part.name, part.offset, part.bytes});
-  return shared_states_.read(session, std::move(request), stop);
+  StatesRead read_now = shared_states_.read(session, std::move(request), stop);
+  if (read_now.error) throw Error(*read_now.error);
+  return read_now;
 }
 
 std::string Controller::place_of_checkpoints(SessionId id) const {

@@ -310,11 +310,15 @@ class SessionServer final : public wire::Session::Server {
           core_.take_memory(id_, asked.totalSize().wordCount * sizeof(capnp::word), "read states");
       const auto read =
           once<StatesRead>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
-            return core_.shared_states(id_).read(id_, read_request(asked), stop);
+            StatesRead came = core_.shared_states(id_).read(id_, read_request(asked), stop);
+            if (came.error && !asked.getErrorInAnswer()) throw Error(*came.error);
+            return came;
           });
       context.getResults().setVersion(read.version.value);
       context.getResults().setPast(read.how == StatesRead::How::kPast);
       context.getResults().setComesAgain(read.how == StatesRead::How::kAgain);
+      context.getResults().setSettled(read.is_settled);
+      if (read.error) write_error(context.getResults().initError(), *read.error);
     });
   }
 

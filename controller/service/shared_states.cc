@@ -77,8 +77,8 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
 }
 
 // Who may not read it learns nothing of it.
-SliceRecord& SharedStateTable::readable(SessionId reader, SliceId slice) {
-  SliceRecord* const record = slices_.find(slice);
+const SliceRecord& SharedStateTable::readable(SessionId reader, SliceId slice) const {
+  const SliceRecord* const record = slices_.find(slice);
   if (record == nullptr || !may_read(reader, *record)) throw program_ended();
   return *record;
 }
@@ -96,7 +96,8 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
   }
 }
 
-StatesRead SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
+const SliceRecord& SharedStateTable::require_may_ask(SessionId reader,
+                                                     const Request& request) const {
   const SliceRecord& slice = readable(reader, request.slice);
   if (slice.given_up) throw Error(*slice.given_up);
   require_fits(slice, request);
@@ -108,12 +109,20 @@ StatesRead SharedStateTable::read(SessionId reader, Request request, const StopT
                 cat("states: this client waits for ", asked, " versions already"), {},
                 "wait for one of them first");
   }
+  return slice;
+}
+
+StatesRead SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
+  const SliceRecord* slice = nullptr;
+  const Result<void> accepted = result_of([&] { slice = &require_may_ask(reader, request); });
+  // No host has been told of the reader's memory.
+  if (!accepted.ok()) return {.how = StatesRead::How::kFailed, .error = accepted.error()};
   const auto read = std::make_shared<Read>();
   read->reader = reader;
   read->request = std::move(request);
   const auto at = reads_.insert(reads_.end(), read);
-  const SessionId program = slice.owner;
-  const StateScope scope{slice.id.value};
+  const SessionId program = slice->owner;
+  const StateScope scope{slice->id.value};
   struct Leaves {
     SharedStateTable& table;
     std::list<ReadPtr>::iterator at;
@@ -135,10 +144,19 @@ StatesRead SharedStateTable::read(SessionId reader, Request request, const StopT
 }
 
 StatesRead SharedStateTable::outcome(const Read& read) {
-  if (read.error) throw Error(*read.error);
-  if (read.again) return {.how = StatesRead::How::kAgain};
-  if (read.past) return {.how = StatesRead::How::kPast, .version = *read.past};
-  return {.version = read.version};
+  StatesRead came{.is_settled = read.is_settled};
+  if (read.error) {
+    came.how = StatesRead::How::kFailed;
+    came.error = read.error;
+  } else if (read.again) {
+    came.how = StatesRead::How::kAgain;
+  } else if (read.past) {
+    came.how = StatesRead::How::kPast;
+    came.version = *read.past;
+  } else {
+    came.version = read.version;
+  }
+  return came;
 }
 
 std::vector<SharedStateTable::ReadPtr> SharedStateTable::reads_of(SliceId slice) const {

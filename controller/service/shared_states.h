@@ -21,10 +21,10 @@
 //
 // Threads: the reactor's thread; read() suspends, nothing else does.
 // Ownership: what it is given outlives it, and a call of read() ends before it does.
-// Errors: read() throws kInvalid for what the program has not; kUnavailable once the program has
+// Errors: read() returns kInvalid for what the program has not; kUnavailable once the program has
 // ended, a host of it is lost that is not brought back, or recovery has given the program up;
-// kOverloaded where the reader waits for too much already. Hosts may still write to the reader's
-// memory then.
+// kOverloaded where the reader waits for too much already. With the error it says whether hosts may
+// still write to the reader's memory.
 #pragma once
 
 #include <cstdint>
@@ -125,7 +125,8 @@ class SharedStateTable {
 
   bool may_read(SessionId reader, const SliceRecord& slice) const;
   SliceRecord* shared_slice(SessionId reader, SessionId program, const std::string& text);
-  SliceRecord& readable(SessionId reader, SliceId slice);
+  const SliceRecord& readable(SessionId reader, SliceId slice) const;
+  const SliceRecord& require_may_ask(SessionId reader, const Request& request) const;
   static void require_fits(const SliceRecord& slice, const Request& request);
   void take(const ReadPtr& read, const SliceRecord& slice, const OrderPlace& place);
   void fail(Read& read, const Error& why);

@@ -30,6 +30,7 @@ Program counting() {
 struct Ended {
   std::optional<uint64_t> version, past;
   std::optional<Error> error;
+  bool is_settled = false;
 };
 
 // ada's program "tester" counts; bob is a reader.
@@ -81,13 +82,11 @@ class SharedStatesTest : public ControllerTest {
     reactor_
         ->spawn("read",
                 [this, ended, reader, request = std::move(request)] {
-                  try {
-                    const StatesRead read = controller_.shared_states(reader).read(reader, request);
-                    const bool is_here = read.how == StatesRead::How::kHere;
-                    (is_here ? ended->version : ended->past) = read.version.value;
-                  } catch (const Error& error) {
-                    ended->error = error;
-                  }
+                  const StatesRead read = controller_.shared_states(reader).read(reader, request);
+                  ended->error = read.error;
+                  ended->is_settled = read.is_settled;
+                  if (read.how == StatesRead::How::kHere) ended->version = read.version.value;
+                  if (read.how == StatesRead::How::kPast) ended->past = read.version.value;
                 })
         .detach();
     reactor_->run_ready();
@@ -348,6 +347,21 @@ TEST_F(SharedStatesTest, WhoWaitsForAVersionIsToldThatTheProgramHasEnded) {
   end_copies();
   EXPECT_EQ(copied->version, 1u) << "its copies came before the states were freed";
   EXPECT_EQ(read(8)->error->kind(), ErrorKind::kUnavailable);
+}
+
+TEST_F(SharedStatesTest, AnErrorSaysThatNoHostWritesAnyMoreWhereThatIsKnown) {
+  SharedStateTable::Request wrong = request(0);
+  wrong.parts[1].bytes = 8;
+  const auto refused = read(wrong);
+  EXPECT_TRUE(refused->error && refused->is_settled) << "no host was asked";
+  const auto failed = read(0);
+  end_copies(Error(ErrorKind::kUnavailable, "no room to map it"));
+  EXPECT_TRUE(failed->error && failed->is_settled) << "each host has said that it is done";
+  const auto lost = read(0);
+  lose(1);
+  end_copies();
+  EXPECT_TRUE(lost->error);
+  EXPECT_FALSE(lost->is_settled) << "the lost host may go on";
 }
 
 TEST_F(SharedStatesTest, WhoReadsIsToldThatAHostIsLost) {

@@ -7,6 +7,7 @@
 
 #include <deque>
 
+#include "client/client_impl.h"
 #include "gangway.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/os/user.h"
@@ -361,6 +362,31 @@ TEST(SharedStatesTest, WhatNobodyHoldsAnyMoreIsNotWaitedFor) {
     for (uint64_t version = 2; version < 67; ++version) many.push_back(states.at(version));
     EXPECT_EQ(error_of([&] { many.back().wait(); }).kind(), ErrorKind::kOverloaded);
     many.clear();
+  });
+}
+
+// Memory that no host writes to is used again: a segment is not given up for it.
+TEST(SharedStatesTest, AReadThatEndsBeforeHostsWriteLeavesTheClientItsMemory) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  with_client(*reactor, {}, [&](SimCluster&, const Client& trainer) {
+    const Slice slice = trainer.allocate({.devices = kDevices});
+    const Executable step = slice.compile(training(10));
+    const Array loss = step.run({{"x", ones()}})["loss"];
+    internal::SegmentHeap& heap = loss.impl()->client->heap();
+    const auto segment = [&] {
+      pass(*reactor, kMillisecond);
+      return heap.take(64)->segment().token;
+    };
+    const uint64_t first = segment();
+    const SharedStates states = trainer.open_states("client");
+    states.at(1000);  // Nobody holds it.
+    EXPECT_EQ(segment(), first) << "let go while it waited";
+    std::vector<Snapshot> many;
+    for (uint64_t version = 2; version < 67; ++version) many.push_back(states.at(version));
+    EXPECT_EQ(error_of([&] { many.back().wait(); }).kind(), ErrorKind::kOverloaded);
+    EXPECT_EQ(segment(), first) << "refused";
+    many.clear();
+    EXPECT_EQ(segment(), first) << "let go together";
   });
 }
 
