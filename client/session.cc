@@ -500,7 +500,15 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     // No host has been told of this memory.
     if (found->second.is_dropped) return StatesAnswer{.error = closed_error(), .is_settled = true};
     const uint64_t call = found->second.call = ++last_call_;
-    const auto response = attachment_.ask<wire::Session::ReadStatesResults>([&](auto& session) {
+    bool is_sent = false, may_go_on = false;
+    const auto is_wanted = [&] {
+      const auto now = readings_.find(number);
+      return now != readings_.end() && !now->second.is_dropped;
+    };
+    const auto send = [&](auto& session) {
+      // The controller forgets a number that was released: asked for under it again, the read would
+      // begin anew, with memory to which hosts of the first one may still write.
+      if (is_sent && !is_wanted()) throw closed_error();
       auto request = session.readStatesRequest();
       request.setStates(asked.states);
       request.setVersion(asked.version.value_or(0));
@@ -515,8 +523,18 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       request.setCall(call);
       request.setReleases(releases_);
       request.setErrorInAnswer(true);
+      // Asked again after a lost connection, the call may be refused while its first try goes on.
+      if (std::exchange(is_sent, true)) may_go_on = true;
       return request.send();
-    });
+    };
+    const auto response = [&] {
+      try {
+        return attachment_.ask<wire::Session::ReadStatesResults>(send);
+      } catch (const Error&) {
+        if (may_go_on && is_wanted()) release_call(call);
+        throw;
+      }
+    }();
     const auto still = readings_.find(number);
     if (still == readings_.end()) throw closed_error();
     // The controller keeps the answer until then.

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "controller/resources/owner_use.h"
 #include "controller/resources/slices.h"
 #include "runtime/base/error.h"
 
@@ -21,6 +23,8 @@ struct StatesRead {
   StateVersion version;    // kHere: that lies there. kPast: to which the runs that have begun lead.
   bool is_settled = true;  // No host writes to the reader's memory any more.
   std::optional<Error> error = {};  // kFailed: why.
+  // Owner's memory that the error takes until the reader releases the read.
+  std::shared_ptr<OwnerUse::Hold> memory = {};
 };
 
 }  // namespace gangway

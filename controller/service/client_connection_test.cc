@@ -215,6 +215,34 @@ TEST_F(ClientConnectionTest, WhatAnOwnerMayReachIsRefusedAndTheConnectionStays) 
   });
 }
 
+TEST_F(ClientConnectionTest, ReadsThatFailedAndAreNotReleasedCountAsMemoryOfTheirOwner) {
+  ControllerOptions options;
+  options.owner_bounds[static_cast<size_t>(OwnerResource::kMemory)] = 64 << 10;
+  start(options);
+  reactor_->run([&] {
+    Connection eves = connect("eve's");
+    Joined eve = join(eves, "reader");
+    using Results = capnp::Response<wire::Session::ReadStatesResults>;
+    const auto read = [&](uint64_t call) {
+      auto request = eve.getSession().readStatesRequest();
+      request.setStates(77);
+      request.setCall(call);
+      request.setErrorInAnswer(true);
+      auto part = request.initParts(1)[0];
+      part.setName(std::string(1000, 'w'));
+      EXPECT_TRUE(await<Results>(request.send()).hasError());
+    };
+    uint64_t calls = 0;
+    const Error error = error_of([&] {
+      while (calls < 100) read(++calls);
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(error.what(), HasSubstr("the controller's memory"));
+    EXPECT_GT(calls, 5u);
+    EXPECT_LT(calls, 20u);
+  });
+}
+
 TEST_F(ClientConnectionTest, WhoHasAllTheCallsThatOneOwnerMayHaveAttachesAndClosesAllTheSame) {
   ControllerOptions options;
   options.owner_bounds[static_cast<size_t>(OwnerResource::kCalls)] = 4;

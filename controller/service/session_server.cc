@@ -15,6 +15,9 @@
 namespace gangway {
 namespace {
 
+// Counted for the error of a read that the reader has not released.
+constexpr size_t kKeptErrorBytes = size_t{4} << 10;
+
 void write_port(wire::Session::Port::Builder to, const std::string& name, const Type& type) {
   to.setName(name);
   to.setDtype(static_cast<uint8_t>(type.dtype));
@@ -305,15 +308,18 @@ class SessionServer final : public wire::Session::Server {
     return connection_->serve("read states", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       connection_->require_at_most(asked.getParts().size(), kStatePartsMax, "read states: parts");
-      // While it waits for a version.
-      const OwnerUse::Hold held =
-          core_.take_memory(id_, asked.totalSize().wordCount * sizeof(capnp::word), "read states");
+      // While it waits for a version, and an error as long as the reader has not released it.
+      const size_t words = asked.totalSize().wordCount * sizeof(capnp::word);
+      const auto held = std::make_shared<OwnerUse::Hold>(
+          core_.take_memory(id_, kKeptErrorBytes + words, "read states"));
       const auto read =
           once<StatesRead>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
             StatesRead came = core_.shared_states(id_).read(id_, read_request(asked), stop);
             if (came.error && !asked.getErrorInAnswer()) throw Error(*came.error);
+            if (came.error) came.memory = held;
             return came;
           });
+      held->shrink(words);
       context.getResults().setVersion(read.version.value);
       context.getResults().setPast(read.how == StatesRead::How::kPast);
       context.getResults().setComesAgain(read.how == StatesRead::How::kAgain);

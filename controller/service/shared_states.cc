@@ -91,8 +91,8 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
                cut(part.name, kQuotedBytesMax),
                "\": the program that is read has none of this name, or it is asked for twice");
     const Type& type = state->second.type;
-    GW_REQUIRE(part.bytes == type.bytes(), "state \"", part.name, "\": expected ", type.bytes(),
-               " bytes for ", to_string(type), ", got ", part.bytes);
+    GW_REQUIRE(part.bytes == type.bytes(), "state \"", cut(part.name, kQuotedBytesMax),
+               "\": expected ", type.bytes(), " bytes for ", to_string(type), ", got ", part.bytes);
   }
 }
 

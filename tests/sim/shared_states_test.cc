@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <optional>
 
 #include "client/client_impl.h"
 #include "gangway.h"
@@ -368,25 +369,57 @@ TEST(SharedStatesTest, WhatNobodyHoldsAnyMoreIsNotWaitedFor) {
 // Memory that no host writes to is used again: a segment is not given up for it.
 TEST(SharedStatesTest, AReadThatEndsBeforeHostsWriteLeavesTheClientItsMemory) {
   auto reactor = Reactor::make_simulated({.seed = 3});
-  with_client(*reactor, {}, [&](SimCluster&, const Client& trainer) {
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& trainer) {
     const Slice slice = trainer.allocate({.devices = kDevices});
     const Executable step = slice.compile(training(10));
     const Array loss = step.run({{"x", ones()}})["loss"];
     internal::SegmentHeap& heap = loss.impl()->client->heap();
-    const auto segment = [&] {
+    const uint64_t first = heap.take(64)->segment().token;
+    const int64_t used = heap.used();
+    const auto expect_given_back = [&](const std::string& when) {
       pass(*reactor, kMillisecond);
-      return heap.take(64)->segment().token;
+      EXPECT_EQ(heap.used(), used) << when;
+      EXPECT_EQ(heap.take(64)->segment().token, first) << when;
     };
-    const uint64_t first = segment();
     const SharedStates states = trainer.open_states("client");
     states.at(1000);  // Nobody holds it.
-    EXPECT_EQ(segment(), first) << "let go while it waited";
+    expect_given_back("let go before the controller heard of it");
+    std::optional<Snapshot> waits = states.at(1000);
+    pass(*reactor, kMillisecond);
+    EXPECT_EQ(cluster.controller.controller().counts().copies, 1u);
+    EXPECT_GT(heap.used(), used);
+    waits.reset();
+    expect_given_back("let go while it waited");
     std::vector<Snapshot> many;
     for (uint64_t version = 2; version < 67; ++version) many.push_back(states.at(version));
     EXPECT_EQ(error_of([&] { many.back().wait(); }).kind(), ErrorKind::kOverloaded);
-    EXPECT_EQ(segment(), first) << "refused";
     many.clear();
-    EXPECT_EQ(segment(), first) << "let go together";
+    expect_given_back("one was refused, the others were let go together");
+  });
+}
+
+TEST(SharedStatesTest, AReadThatIsLetGoWhileItsConnectionIsLostIsNotAskedForAgain) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& trainer) {
+    const Slice slice = trainer.allocate({.devices = kDevices});
+    const Executable step = slice.compile(training(10));
+    const Client reader = cluster.connect("reader");
+    const SharedStates states = reader.open_states("client");
+    const Controller& controller = cluster.controller.controller();
+    const size_t calls = controller.census().at("calls of clients");
+    std::optional<Snapshot> far = states.at(1000);
+    pass(*reactor, kMillisecond);
+    EXPECT_EQ(controller.counts().copies, 1u);
+    cluster.network.partition("reader", SimCluster::kController);
+    cluster.network.break_connections("reader");
+    pass(*reactor, kMillisecond);
+    far.reset();
+    cluster.network.heal("reader", SimCluster::kController);
+    step.run({{"x", ones()}}).wait();
+    EXPECT_EQ(states.latest().version(), 1u) << "the reader is back";
+    EXPECT_EQ(controller.counts().copies, 0u);
+    EXPECT_EQ(controller.census().at("calls of clients"), calls);
+    reader.close();
   });
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "gangway.h"
 #include "runtime/os/landing_log.h"
@@ -146,6 +147,30 @@ TEST(LateWritesTest, ASnapshotThatIsCopiedWhileItsHostIsLostIsOfOneVersion) {
     EXPECT_THAT(first.read("w").as<float>(), Each(7.0f));
     EXPECT_EQ(second.version(), 2u);
     EXPECT_THAT(second.read("w").as<float>(), Each(14.0f));
+    EXPECT_THAT(latest.read("w").as<float>(), Each(7.0f * static_cast<float>(latest.version())));
+    reader.close();
+  });
+}
+
+// The reader lets go of the snapshot while it has no connection: nothing else may have its memory,
+// although the controller would be asked for the snapshot once more.
+TEST(LateWritesTest, ASnapshotThatIsLetGoWhileItsReaderAndItsHostAreGoneLeavesItsMemoryAlone) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    Scene scene(*reactor, 100);
+    const Client reader = scene.cluster.connect("reader");
+    const SharedStates states = reader.open_states("trainer");
+    std::optional<Snapshot> first = states.at(1);
+    const gangway::Run run = scene.step->run();
+    pass(*reactor, 100 * kMillisecond);
+    scene.cluster.network.partition("reader", SimCluster::kController);
+    scene.cluster.network.break_connections("reader");
+    scene.stop_a_host_and_lose_it();
+    first.reset();
+    scene.cluster.network.heal("reader", SimCluster::kController);
+    pass(*reactor, kSecond);
+    const Snapshot latest = states.latest();
+    scene.let_it_go_on();
     EXPECT_THAT(latest.read("w").as<float>(), Each(7.0f * static_cast<float>(latest.version())));
     reader.close();
   });
