@@ -15,20 +15,21 @@ using internal::ExecutableImpl;
 
 namespace {
 
-ScheduledInput bind(const ExecutableImpl& executable, const RepeatedInput& input) {
+ScheduledInput bind(const ExecutableImpl& executable, const RepeatedInput& input, int64_t steps) {
   const std::string& program = executable.program.name;
   const auto& ports = executable.plan.inputs;
   ScheduledInput to;
   to.input = internal::find_port("input", program, ports, input.name);
+  const std::string who = cat("repeat of \"", program, "\": input \"", input.name, "\"");
   if (const auto* schedule = std::get_if<Schedule>(&input.value)) {
+    require_values(who, *schedule, ports[to.input].type.dtype, steps);
     to.value = *schedule;
     return to;
   }
   const auto& tensor = std::get<HostTensor>(input.value);
   tensor.require_whole();
-  GW_REQUIRE(tensor.type == ports[to.input].type, "repeat of \"", program, "\": input \"",
-             input.name, "\": expected ", to_string(ports[to.input].type), ", got ",
-             to_string(tensor.type));
+  GW_REQUIRE(tensor.type == ports[to.input].type, who, ": expected ",
+             to_string(ports[to.input].type), ", got ", to_string(tensor.type));
   to.value = tensor.bytes;
   return to;
 }
@@ -53,7 +54,7 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
   internal::tell_of_failed_runs(executable);
   internal::wait_for_held(executable, {});
   internal::RepeatAsked asked{.plan = executable.plan.plan, .steps = steps};
-  for (const RepeatedInput& input : inputs) asked.inputs.push_back(bind(executable, input));
+  for (const RepeatedInput& input : inputs) asked.inputs.push_back(bind(executable, input, steps));
   {
     const std::lock_guard lock(client.notify.mutex);
     if (!executable.chain->told) asked.after = executable.chain->last;

@@ -46,6 +46,24 @@ void require_schedule(const std::string& who, const Schedule& schedule) {
   }
 }
 
+void require_values(const std::string& who, const Schedule& schedule, DType dtype, int64_t steps) {
+  if (dtype != DType::kI32 && dtype != DType::kBool) return;
+  GW_REQUIRE(!std::holds_alternative<WarmupCosine>(schedule.form), who,
+             ": warm-up and cosine give fractions, and the input is ", to_string(dtype));
+  const auto require = [&](int64_t step) {
+    const auto mistake = number_mistake(dtype, value_at(schedule, step));
+    GW_REQUIRE(!mistake, who, ": the value in step ", step, " ", mistake.value_or(""));
+  };
+  if (const auto* list = std::get_if<Schedule::List>(&schedule.form)) {
+    const int64_t size = std::min(steps, static_cast<int64_t>(list->size()));
+    for (int64_t step = 0; step < size; ++step) require(step);
+    return;
+  }
+  // Two neighbours that are whole numbers have only whole numbers behind them, and a line does not
+  // leave the range of the type between its ends.
+  for (const int64_t step : {int64_t{0}, std::min<int64_t>(1, steps - 1), steps - 1}) require(step);
+}
+
 double value_at(const Schedule& schedule, int64_t step) {
   return std::visit([step](const auto& form) { return value_of(form, step); }, schedule.form);
 }

@@ -2,7 +2,7 @@
 // client sends once, so that the controller can enqueue steps without it.
 //
 // Threads: values and pure functions.
-// Errors: require_schedule() throws kInvalid, naming `who`.
+// Errors: require_schedule() and require_values() throw kInvalid, naming `who`.
 // Cost: O(1) a step.
 //
 // Example:
@@ -52,6 +52,9 @@ struct Schedule {
 inline constexpr size_t kScheduleValuesMax = size_t{1} << 16;  // Limit on the values of a list.
 
 void require_schedule(const std::string& who, const Schedule& schedule);
+// Refuses values that i32 and bool don't have (0.5, or a count beyond 2^31 - 1) in any of the first
+// `steps` steps: bytes_at() would round them. Values of float types are rounded as usual.
+void require_values(const std::string& who, const Schedule& schedule, DType dtype, int64_t steps);
 // Value in a step. The schedule must satisfy require_schedule().
 double value_at(const Schedule& schedule, int64_t step);
 

@@ -1,5 +1,6 @@
 #include "protocol/schedule.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,8 @@
 
 namespace gangway {
 namespace {
+
+using testing::HasSubstr;
 
 template <class T>
 T as(const std::vector<std::byte>& bytes) {
@@ -58,6 +61,33 @@ TEST(ScheduleTest, AScalarIsTheNearestValueOfItsElementType) {
   const ScheduledInput huge{0, Schedule::constant(1e30)};
   EXPECT_EQ(as<int32_t>(bytes_at(huge, {DType::kI32, {}}, 3)), std::numeric_limits<int32_t>::max());
   EXPECT_TRUE(std::isinf(as<float>(bytes_at({0, Schedule::constant(1e300)}, f32(), 3))));
+}
+
+TEST(ScheduleTest, AWholeNumberTypeRefusesFractionsAndCountsBeyondItsRange) {
+  const auto refused = [](const Schedule& schedule, DType dtype, int64_t steps) {
+    try {
+      require_values("x", schedule, dtype, steps);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("accepted");
+  };
+  const auto i32 = DType::kI32;
+  EXPECT_EQ(refused(Schedule::linear(0, 1), i32, int64_t{1} << 30), "accepted");
+  EXPECT_EQ(refused(Schedule::linear(0, 0.5), i32, 1), "accepted");
+  EXPECT_THAT(refused(Schedule::linear(0, 0.5), i32, 2),
+              HasSubstr("in step 1 can't be 0.5 in i32"));
+  EXPECT_THAT(refused(Schedule::constant(0.5), i32, 1), HasSubstr("in step 0 can't be 0.5 in i32"));
+  EXPECT_EQ(refused(Schedule::linear(2147483640, 1), i32, 8), "accepted");
+  EXPECT_THAT(refused(Schedule::linear(2147483640, 1), i32, 9),
+              HasSubstr("in step 8 can't be 2147483648 in i32"));
+  EXPECT_EQ(refused(Schedule::list({1, 2, 2.5}), i32, 2), "accepted");
+  EXPECT_THAT(refused(Schedule::list({1, 2, 2.5}), i32, 3), HasSubstr("can't be 2.5 in i32"));
+  EXPECT_THAT(refused(Schedule::warmup_cosine({}), i32, 1), HasSubstr("give fractions"));
+  EXPECT_EQ(refused(Schedule::list({0, 1}), DType::kBool, 5), "accepted");
+  EXPECT_THAT(refused(Schedule::linear(0, 1), DType::kBool, 3), HasSubstr("expected 0 or 1"));
+  EXPECT_EQ(refused(Schedule::warmup_cosine({}), DType::kF32, 1), "accepted");
+  EXPECT_EQ(refused(Schedule::constant(0.1), DType::kBF16, 1), "accepted");
 }
 
 TEST(ScheduleTest, BytesAreTheSameInEveryStep) {

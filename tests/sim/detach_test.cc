@@ -208,6 +208,14 @@ TEST(RepeatTest, WhatItDoesNotTakeIsRefusedWithTheInput) {
     EXPECT_THAT(refused(1, {lr, {"step", Schedule::list(Schedule::List(kScheduleValuesMax + 1))}}),
                 HasSubstr("65536"));
     EXPECT_EQ(step.repeat(1, {lr, at}).wait().done, 1);
+
+    ProgramBuilder b("counts", Mesh{{{"data", 1}}});
+    b.output("twice", b.input("n", {DType::kI32, {}}) * 2);
+    const Executable counts = client.allocate({.devices = 1}).compile(b.build());
+    const Error error = error_of([&] { counts.repeat(3, {{"n", Schedule::linear(0, 0.25)}}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.message(), HasSubstr("input \"n\": the value in step 1 can't be 0.25 in i32"));
+    EXPECT_EQ(counts.repeat(3, {{"n", Schedule::linear(0, 1)}}).wait().done, 3);
   });
 }
 
