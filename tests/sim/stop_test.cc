@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "checkpoint/checkpoint_dir.h"
+#include "controller/recovery/checkpoints.h"
 #include "gangway.h"
+#include "runtime/os/temp_dir.h"
+#include "runtime/os/user.h"
 #include "tests/sim/detached.h"
 #include "tests/sim/sim_time.h"
 #include "tests/support/error_of.h"
@@ -11,6 +15,7 @@ namespace gangway {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 TEST(StopTest, ADetachedProgramEndsBetweenTwoSteps) {
   auto reactor = Reactor::make_simulated({.seed = 3});
@@ -147,6 +152,46 @@ TEST(StopTest, AControllerThatIsToldToEndAtOnceWaitsForNobody) {
     hurries.join();
     client.close();
   });
+}
+
+// The hosts stand still before the request to write the files reaches one of them. They go on within
+// the grace, or after it.
+TEST(StopTest, AControllerThatIsToldToEndWaitsForTheCheckpointUnderWayButNotBeyondTheGrace) {
+  constexpr int64_t kGraceSeconds = 4;
+  for (const int64_t goes_on_after : {kGraceSeconds - 2, kGraceSeconds + 2}) {
+    const bool is_in_time = goes_on_after < kGraceSeconds;
+    const TempDir root;
+    auto reactor = Reactor::make_simulated({.seed = 3});
+    reactor->run([&] {
+      SimCluster cluster(*reactor, {.checkpoint_folder = root.path().string()});
+      const Checkpoints& checkpoints = cluster.controller.controller().checkpoints();
+      const Client client = cluster.connect("client", {.name = "trainer"});
+      {
+        const Slice slice = client.allocate({.devices = 4});
+        const Executable step = slice.compile(falling());
+        slice.keep_checkpoints({.every = 10});
+        step.repeat(1'000'000, {{"lr", 0.5f}, {"step", Schedule::linear(0, 1)}});
+        for (int i = 0; i < 100'000 && checkpoints.under_way() == 0; ++i)
+          pass(*reactor, kMillisecond / 100);
+        for (const int host : {0, 1}) cluster.stop(host);
+        EXPECT_EQ(checkpoints.under_way(), 1u);
+        const int64_t begin_ns = reactor->clock().now_ns();
+        Fiber goes_on = reactor->spawn("go on", [&] {
+          pass(*reactor, goes_on_after * kSecond);
+          for (const int host : {0, 1}) cluster.resume(host);
+        });
+        cluster.controller.service->end_in_order(kGraceSeconds * 1000);
+        const int64_t took_ns = reactor->clock().now_ns() - begin_ns;
+        EXPECT_EQ(took_ns / kSecond, is_in_time ? goes_on_after : kGraceSeconds);
+        EXPECT_EQ(checkpoints.under_way(), is_in_time ? 0u : 1u);
+        goes_on.join();
+        pass(*reactor, kSecond);
+      }
+      client.close();
+    });
+    const auto folder = root.path() / Checkpoints::escaped(own_user_name()) / "trainer";
+    EXPECT_THAT(CheckpointDir(folder).steps(), SizeIs(1)) << "no later one was begun";
+  }
 }
 
 TEST(StopTest, AClientThatWasAwayIsToldWhenItComesBack) {
