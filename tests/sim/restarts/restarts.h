@@ -75,12 +75,15 @@ class Restarts {
     return names;
   }
   void end_executor(size_t host) { executors_[host].reset(); }
+  // Its process reads and writes nothing until it is resumed.
+  void stop_executor(size_t host) { network_.stop(machine_name(host)); }
+  void resume_executor(size_t host) { network_.resume(machine_name(host)); }
   LastingExecutor& executor(size_t host) { return *executors_[host]; }
   void start_executor(size_t host, const ControllerWait& wait = {}) {
     // Both ask for one name.
     executors_.resize(std::max(executors_.size(), host + 1));
     executors_[host] = std::make_unique<LastingExecutor>(
-        reactor_, network_.endpoint(cat("machine-", host)),
+        reactor_, network_.endpoint(machine_name(host)),
         ExecutorServiceOptions{.controller = "sim:controller",
                                .host = {.name = "e",
                                         .kind = DeviceKind::kSim,
@@ -93,6 +96,8 @@ class Restarts {
   }
 
  private:
+  static std::string machine_name(size_t host) { return cat("machine-", host); }
+
   Reactor& reactor_;
   SimNetwork network_;
   std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();

@@ -237,6 +237,45 @@ TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
   }
 }
 
+// One of its hosts answers nothing, so that it is not compiled yet.
+TEST_F(ResumedTest, NobodyReadsItsStatesBeforeTheyAreThoseOfItsCheckpoint) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    begin(cluster);
+    {
+      const Client client = cluster.attach("visitor", "trainer");
+      client.slices().at(0).allow_read("*");
+      client.detach();
+    }
+    while (!cluster.controller().programs().at(0).checkpoint) cluster.pass(1ms);
+    const StateVersion kept = *cluster.controller().programs()[0].checkpoint;
+    cluster.kill_controller();
+    cluster.end_executor(1);
+    start(cluster);
+    cluster.stop_executor(0);
+    cluster.start_executor(1);
+    const auto devices = [&] { return cluster.controller().programs().at(0).devices; };
+    for (int i = 0; i < 1000 && devices() < 4; ++i) cluster.pass(1ms);
+    EXPECT_EQ(devices(), 4u);
+    const Client reader = cluster.connect("reader");
+    const Error early = error_of([&] { reader.open_states("trainer"); });
+    EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(early.what(), HasSubstr("the program \"trainer\" is brought back behind a restart "
+                                        "of its controller"));
+    EXPECT_EQ(early.hint(), "try again later");
+    cluster.resume_executor(0);
+    wait_for_steps(cluster, 1);
+    {
+      const SharedStates states = reader.open_states("trainer");
+      EXPECT_GE(states.latest().version(), kept.value);
+    }
+    reader.close();
+    expect_the_rest(cluster);
+  });
+}
+
 TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedForAndOneThatIsLostLaterToo) {
   for (uint64_t round = 0; round < 12; ++round) {
     Rng rng(gangway::tests::test_seed() + round, 0x4057);
