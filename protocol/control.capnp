@@ -331,11 +331,10 @@ interface Session {
   allocate @0 (devices :UInt32, islands :UInt32, ranksPerDevice :UInt32 = 1, axes :List(UInt32),
                oneIsland :Bool, perHostMax :UInt32, memoryBytes :Int64, exclusive :Bool,
                waitMs :Int64, call :UInt64, releases :UInt64)
-      -> (id :UInt64, hosts :List(Text));
-  # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them; `hosts`
-  # says, for each, the executor it lies on now. The rest is as in protocol/slice_shape.h. A call
-  # that waits ends when its client releases it. Once released, the devices are given back when no
-  # executable uses them.
+      -> (id :UInt64);
+  # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them. The rest
+  # is as in protocol/slice_shape.h. A call that waits ends when its client releases it. Once
+  # released, the devices are given back when no executable uses them.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
               watch :CompileWatch, call :UInt64, releases :UInt64, name :Text,

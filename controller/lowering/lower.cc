@@ -9,6 +9,7 @@
 #include "ir/graph/node_count.h"
 #include "ir/plan/axis_links.h"
 #include "ir/plan/sequential.h"
+#include "ir/transforms/passes.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -159,10 +160,10 @@ class ProgramLowering {
     try {
       const Function& function = *program_.functions[from.function];
       const size_t nodes = nodes_of(from);
-      size_t passes = 0;
+      size_t begun = 0;
       const PassWatch watch = [&](std::string_view pass) {
         if (!on_progress_) return;
-        const size_t done = nodes * passes++ / kPassesTold;
+        const size_t done = nodes * begun++ / passes().size();
         on_progress_({function.name, pass, nodes_compiled_ + done, nodes_to_compile_});
       };
       auto compiled = on_record_ && from.kind == NodeKind::kCall

@@ -197,14 +197,7 @@ class SessionServer final : public wire::Session::Server {
       const SliceId id = once<SliceId>(
           {asked.getCall(), asked.getReleases()},
           [&](const StopToken& stop) { return core_.allocate(id_, read_shape(asked), stop).id; });
-      const SliceRecord& slice = core_.slice(id_, id);
-      auto results = context.getResults();
-      results.setId(slice.id.value);
-      const uint32_t ranks = slice.ranks_per_device;
-      auto hosts = results.initHosts(static_cast<uint32_t>(slice.devices.size()) * ranks);
-      for (uint32_t i = 0; i < hosts.size(); ++i) {
-        hosts.set(i, core_.hosts().at(slice.devices[i / ranks].host).info.name);
-      }
+      context.getResults().setId(id.value);
     });
   }
 

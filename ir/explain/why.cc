@@ -1,4 +1,5 @@
 #include "ir/explain/why.h"
+#include "ir/transforms/propagation/placed_functions.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +7,6 @@
 #include <set>
 
 #include "ir/explain/conversion_text.h"
-#include "ir/explain/placed_functions.h"
 #include "ir/graph/bodies.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/error.h"
@@ -222,7 +222,8 @@ class Why {
   // `in`: the body that has the value; null: the function itself.
   std::string of_value(const CompileRecord& record, const Function* in, ValueId value) const {
     const Function& function = in == nullptr ? record.function : *in;
-    const FunctionShardings& placed = *placed_functions(record).at(&function);
+    const FunctionShardings& placed =
+        *placed_functions(record.function, record.propagation).at(&function);
     const std::string name = cat("%", value, " of @", function.name);
     std::string text =
         cat(name, ": ",

@@ -1,4 +1,5 @@
 #include "ir/explain/why.h"
+#include "ir/transforms/propagation/placed_functions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +7,6 @@
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 #include "ir/build/scan.h"
-#include "ir/explain/placed_functions.h"
 #include "ir/text/text.h"
 #include "ir/transforms/pipeline.h"
 #include "tests/support/error_of.h"
@@ -137,7 +137,8 @@ TEST(Why, BodiesAreNamedAndTheirValuesSharded) {
               AllOf(HasSubstr("%2 of @layer: f32[8, 16] {data: shard(0), model: shard(1)}"),
                     HasSubstr("because parameter \"w\" is shard(2); through scan at ")));
   EXPECT_THAT(explained.why("@layer.%0"), HasSubstr("all_gather over model"));
-  const Function function = with_shardings(explained.record());
+  const Function function =
+      with_shardings(explained.record().function, explained.record().propagation);
   const std::string text = print(function);
   EXPECT_THAT(text, HasSubstr("%2: f32[8, 16] over {data: shard(0), model: shard(1)} = dot"));
   EXPECT_TRUE(same_graph(parse_function(text), function));

@@ -9,8 +9,6 @@
 namespace gangway {
 namespace {
 
-constexpr size_t kAdamwStates = 3;  // Operands p, m and v; then the gradient and the scalars.
-
 // Gradients. A value *tells* of a gradient if it is not finite whenever the gradient is not.
 using Told = std::set<ValueId>;
 
@@ -81,10 +79,11 @@ std::vector<ValueId> committed_values(const LocalFunction& local) {
   Told gradients;
   for (NodeId id = local.commit_begin; id < function.nodes.size(); ++id) {
     const Node& node = function.nodes[id];
-    const bool in_place = node.op == Op::adamw;
-    for (size_t i = in_place ? kAdamwStates : 0; i < node.inputs.size(); ++i) {
+    // The gradient follows the operands that are written in place.
+    const auto in_place = static_cast<size_t>(row(node.op).in_place);
+    for (size_t i = in_place; i < node.inputs.size(); ++i) {
       if (!is_float(function.types[node.inputs[i]].dtype)) continue;
-      const bool is_gradient = in_place && i == kAdamwStates;
+      const bool is_gradient = in_place > 0 && i == in_place;
       (is_gradient ? gradients : values).insert(node.inputs[i]);
     }
   }

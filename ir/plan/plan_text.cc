@@ -48,16 +48,6 @@ std::string line(const Plan& plan, const PlanValue& value, size_t index) {
   return text;
 }
 
-// ", sections 0: 120 us, 7: 250 us".
-std::string sections(const LocalFunction& local) {
-  std::string text;
-  for (const LocalFunction::Section& section : local.sections) {
-    text += cat(text.empty() ? ", sections " : ", ", section.begin, ": ",
-                (section.modelled_ns + 500) / 1000, " us");
-  }
-  return text;
-}
-
 std::string line(const Plan& plan, const PlanNode& node, size_t index) {
   std::string text = cat("  ", index, ": ", to_string(node.kind));
   if (node.kind == PlanNodeKind::kCommit) {
@@ -68,8 +58,8 @@ std::string line(const Plan& plan, const PlanNode& node, size_t index) {
   }
   if (node.kind == PlanNodeKind::kCall) {
     const LocalFunction& local = plan.functions[node.function];
-    text += cat(" [", local.function->nodes.size(), " nodes, commit at ", local.commit_begin,
-                sections(local), to_string(local.numerics), "]");
+    text += cat(" [", commit_text(local.function->nodes.size(), local.commit_begin, local.sections),
+                to_string(local.numerics), "]");
   }
   if (node.kind == PlanNodeKind::kSend) text += cat(" to ", node.peer);
   if (node.kind == PlanNodeKind::kReceive) text += cat(" from ", node.peer);
@@ -93,6 +83,16 @@ std::string_view to_string(PlanNodeKind kind) {
     case PlanNodeKind::kWhile: return "while";
   }
   return "?";
+}
+
+std::string commit_text(size_t nodes, NodeId commit_begin,
+                        const std::vector<LocalFunction::Section>& sections) {
+  std::string text = cat(nodes, " nodes, commit at ", commit_begin);
+  for (size_t i = 0; i < sections.size(); ++i) {
+    text += cat(i == 0 ? ", sections " : ", ", sections[i].begin, ": ",
+                (sections[i].modelled_ns + 500) / 1000, " us");
+  }
+  return text;
 }
 
 std::string to_text(const Plan& plan) {

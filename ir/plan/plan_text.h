@@ -11,14 +11,20 @@
 // Threads: pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/plan/plan.h"
 
 namespace gangway {
 
 std::string to_text(const Plan& plan);
+
+// "9 nodes, commit at 8, sections 0: 240 us, 8: 30 us", of a local function as that text has it.
+std::string commit_text(size_t nodes, NodeId commit_begin,
+                        const std::vector<LocalFunction::Section>& sections);
 
 // "call", as that text says it.
 std::string_view to_string(PlanNodeKind kind);

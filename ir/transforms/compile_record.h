@@ -5,14 +5,24 @@
 // Threads: a value.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "ir/graph/function.h"
+#include "ir/plan/plan.h"
 #include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/simplify.h"
 
 namespace gangway {
+
+// The function behind a pass (ir/transforms/passes.h).
+struct AfterPass {
+  std::string_view pass;
+  Function function;  // Placed behind `propagate_shardings`, one device's behind `partition`.
+  NodeId commit_begin = 0;
+  std::vector<LocalFunction::Section> sections;
+};
 
 struct CompileRecord {
   // The function at partitioning: simplified, with the shardings that were found.
@@ -21,6 +31,7 @@ struct CompileRecord {
   Propagation propagation;
   // Conversions of values of `function` and of bodies in it.
   std::vector<ConversionRecord> conversions;
+  std::vector<AfterPass> after;  // One for each pass, in their order.
 };
 
 }  // namespace gangway

@@ -52,15 +52,12 @@ class CommitOrder {
     return out.append({.op = Op::barrier, .inputs = {value}}, {type}, info);
   }
 
-  // The element-wise optimizer ops may overwrite exactly the operands that their results replace.
-  static bool may_write_in_place(Op op) { return op == Op::adamw; }
-
   void find_writers() {
     // Candidate -> how many of its results replace their own operand.
     std::map<NodeId, uint32_t> covered;
     for (const auto& [value, parameter] : parameter_of_) {
       NodeId id = makers_[value];
-      if (id == kNone || !may_write_in_place(local_.nodes[id].op)) continue;
+      if (id == kNone || row(local_.nodes[id].op).in_place == 0) continue;
       const Node& node = local_.nodes[id];
       uint32_t r = value - node.first_result;
       // p, m, v in, p, m, v out: result r replaces operand r, and is used by nothing else.
@@ -83,8 +80,7 @@ class CommitOrder {
     std::vector<ValueId> roots(local.types.size());
     std::iota(roots.begin(), roots.end(), ValueId{0});
     for (const Node& node : local.nodes) {
-      if (node.op == Op::reshape || node.op == Op::barrier)
-        roots[node.first_result] = roots[node.inputs[0]];
+      if (row(node.op).shares_buffer) roots[node.first_result] = roots[node.inputs[0]];
     }
     return roots;
   }

@@ -390,6 +390,44 @@ TEST(OpTable, OpsAreLinearWhereTheirRowsSaySo) {
   }
 }
 
+// Changing one element of an operand that is written in place changes that element of results only.
+TEST(OpTable, OperandsThatAreWrittenInPlaceAreReadElementByElement) {
+  int seen = 0;
+  for (const Sample& sample : samples(DType::kF64)) {
+    const auto in_place = static_cast<size_t>(row(sample.op).in_place);
+    if (in_place == 0) continue;
+    SCOPED_TRACE(sample.text());
+    ++seen;
+    const std::vector<Literal> before = evaluate(sample.call(), sample.in);
+    ASSERT_EQ(before.size(), in_place) << "each result takes the place of one operand";
+    for (size_t i = 0; i < in_place; ++i) {
+      ASSERT_EQ(before[i].type, sample.types[i]);
+      std::vector<Literal> in = sample.in;
+      if (in[i].values.empty()) continue;
+      in[i].values[0] += 0.5;
+      const std::vector<Literal> after = evaluate(sample.call(), in);
+      for (size_t r = 0; r < in_place; ++r) {
+        for (size_t at = 1; at < before[r].values.size(); ++at)
+          EXPECT_EQ(after[r].values[at], before[r].values[at]) << i << " " << r << " " << at;
+      }
+    }
+  }
+  EXPECT_GT(seen, 0);
+}
+
+TEST(OpTable, ResultsThatShareABufferHaveTheBytesOfTheirOperand) {
+  int seen = 0;
+  for (const Sample& sample : samples(DType::kF32)) {
+    if (!row(sample.op).shares_buffer) continue;
+    SCOPED_TRACE(sample.text());
+    ++seen;
+    const std::vector<Literal> results = evaluate(sample.call(), sample.in);
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(to_bytes(results[0]), to_bytes(sample.in[0]));
+  }
+  EXPECT_GT(seen, 1);
+}
+
 TEST(OpTable, CostsAreFinite) {
   for (const Sample& sample : samples(DType::kF32)) {
     Cost cost = row(sample.op).cost(sample.call());

@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         Form{"function", {"A", "--level", "function"}},
         Form{"sharding", {"A", "--level", "sharding"}}, Form{"device", {"A", "--level", "device"}},
         Form{"plan", {"A", "--level", "plan"}},
+        Form{"after", {"A", "--after", "order_commit"}},
         Form{"wider", {"A", "--level", "plan", "--mesh", "data=4"}},
         Form{"op", {"A", "--op", "dot"}}, Form{"collectives", {"A", "--collectives"}},
         Form{"why_state", {"A", "--why", "params.down"}},

@@ -220,6 +220,10 @@ TEST_F(ToolTest, GraphShowsLevelsOnDevicesThatAreNotThere) {
   EXPECT_THAT(plan.text, StartsWith("plan @"));
   EXPECT_THAT(plan.text, HasSubstr("{data: 4} on host:0-3"));
   EXPECT_EQ(gangway({"graph", program_, "--level", "engine"}).status, 2);
+  EXPECT_THAT(gangway({"graph", program_, "--after", "cut_sections"}).text, HasSubstr("commit at"));
+  const Ended no_pass = gangway({"graph", program_, "--after", "polish"});
+  EXPECT_EQ(no_pass.status, 2);
+  EXPECT_THAT(no_pass.text, HasSubstr("fuse_elementwise")) << "the passes that there are";
   const Ended all = gangway({"graph", program_, "--level", "plan", "--op", "add"});
   EXPECT_EQ(all.status, 2);
   EXPECT_THAT(all.text, HasSubstr("--level plan shows everything: expected no --node"));

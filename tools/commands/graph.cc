@@ -14,6 +14,7 @@
 #include "ir/inspect/program_diff.h"
 #include "ir/plan/plan_text.h"
 #include "ir/text/text.h"
+#include "ir/transforms/passes.h"
 #include "runtime/base/error.h"
 #include "runtime/base/printable.h"
 #include "sim/study.h"
@@ -28,7 +29,7 @@ namespace gangway::tool {
 namespace {
 
 struct GraphCommand {
-  std::string file, level, mesh, why, address, executable, html;
+  std::string file, level, after, mesh, why, address, executable, html;
   std::vector<std::string> diff;
   int64_t hosts = 1, timeout_ms = ConnectOptions().timeout_ms;
   OutlineFilter filter;
@@ -153,6 +154,12 @@ std::string level_text(const GraphCommand& command, Subject& subject) {
   return cat(to_text(lowered.plan), "\n", collectives_text(lowered));
 }
 
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const Pass& pass : passes()) names.emplace_back(pass.name);
+  return names;
+}
+
 std::string text_of(const GraphCommand& command) {
   if (!command.diff.empty()) {
     const std::string differences =
@@ -169,6 +176,7 @@ std::string text_of(const GraphCommand& command) {
   if (command.model_explorer) return to_model_explorer(subject.program());
   if (command.collectives) return collectives_text(subject.lowered());
   if (command.memory) return memory_text(subject.lowered());
+  if (!command.after.empty()) return pass_text(subject.lowered(), command.after);
   if (!command.why.empty()) {
     const LoweredProgram& lowered = subject.lowered();
     return why({lowered.program, lowered.plan, lowered.calls, lowered.placed}, command.why);
@@ -204,6 +212,10 @@ void add_graph(CLI::App& app, Chosen& chosen) {
       command->add_flag("--memory", given->memory,
                         "what lies in the memory of each device over a run, and whose it is where "
                         "that is most"),
+      command
+          ->add_option("--after", given->after,
+                       "the functions that it calls, as they are behind this pass of the compiler")
+          ->check(CLI::IsMember(pass_names())),
       command
           ->add_option("--diff", given->diff, "what differs between two programs, in place of FILE")
           ->expected(2),

@@ -1,16 +1,18 @@
 #include "tools/commands/lowered_program.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "executor/devices/cpu/cpu_function.h"
 #include "executor/kernels/parallel.h"
 #include "ir/explain/memory_chart.h"
-#include "ir/explain/placed_functions.h"
 #include "ir/explain/plan_totals.h"
 #include "ir/graph/bodies.h"
 #include "ir/inspect/collectives.h"
 #include "ir/inspect/graphviz.h"
+#include "ir/plan/plan_text.h"
 #include "ir/text/text.h"
+#include "ir/transforms/propagation/placed_functions.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
 #include "tools/page/layout_document.h"
@@ -72,7 +74,23 @@ LoweredProgram lower_as_it_runs(ProgramGraph graph) {
 std::string shardings_text(const LoweredProgram& lowered) {
   std::string text;
   for (const auto& [node, record] : lowered.calls)
-    text += cat(text.empty() ? "" : "\n", print(with_shardings(record)));
+    text +=
+        cat(text.empty() ? "" : "\n", print(with_shardings(record.function, record.propagation)));
+  return text;
+}
+
+std::string pass_text(const LoweredProgram& lowered, std::string_view pass) {
+  std::string text;
+  for (const auto& [node, record] : lowered.calls) {
+    const auto after = std::ranges::find(record.after, pass, &AfterPass::pass);
+    GW_ASSERT(after != record.after.end(), "there is no pass ", pass);
+    const Function& function = after->function;
+    text += cat(text.empty() ? "" : "\n", "// call \"", lowered.program.nodes[node].name, "\"");
+    if (after->commit_begin > 0) {
+      text += cat(": ", commit_text(function.nodes.size(), after->commit_begin, after->sections));
+    }
+    text += cat("\n", print(function));
+  }
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,8 @@ LoweredProgram lower_as_it_runs(ProgramGraph graph);
 
 // The functions of its calls, with the sharding of each value.
 std::string shardings_text(const LoweredProgram& lowered);
+// The functions of its calls behind a pass (ir/transforms/passes.h).
+std::string pass_text(const LoweredProgram& lowered, std::string_view pass);
 // What one device runs: the functions of its plan.
 std::string device_text(const LoweredProgram& lowered);
 // What the devices of each call exchange in a run.

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ir/explain/conversion_text.h"
-#include "ir/explain/placed_functions.h"
 #include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
+#include "ir/transforms/propagation/placed_functions.h"
 #include "runtime/base/cat.h"
 
 namespace gangway::tool {
@@ -26,7 +26,7 @@ class FunctionLayout {
         record_(record),
         kept_(kept),
         now_(kept.now == nullptr ? record.function : *kept.now),
-        placed_(*placed_functions(record).at(&now_)) {
+        placed_(*placed_functions(record.function, record.propagation).at(&now_)) {
     for (NodeId id = 0; id < before.nodes.size(); ++id) {
       const Node& node = before.nodes[id];
       if (node.results > 0 && kept.values[node.first_result] != kNone)

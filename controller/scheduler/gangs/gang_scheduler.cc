@@ -142,6 +142,7 @@ void GangScheduler::submit(RunId id, PlanId plan, const std::vector<RunId>& make
   run.place = ++last_place_;
   const OrderKey key = order_of(run);
   orders_[key][run.place] = {.run = id};
+  not_ended_[key].emplace(run.place, id);
   for (RunId maker : makers) {
     const auto found = runs_.find(maker);
     if (found == runs_.end() || order_of(found->second) == key) continue;
@@ -229,6 +230,9 @@ void GangScheduler::ended(RunId id, bool is_ok) {
     order->second.erase(run.place);
     dirty_.insert(key);
   }
+  const auto left = not_ended_.find(key);
+  left->second.erase(run.place);
+  if (left->second.empty()) not_ended_.erase(left);
   --live_[run.plan->plan.program];
   dirty_.insert(run.takers.begin(), run.takers.end());
   runs_.erase(found);
@@ -273,10 +277,8 @@ RunId GangScheduler::not_before(const RunState& run) const {
     if (is_sequential ? runs_.contains(maker) : !is_granted_whole(maker)) return maker;
   }
   if (!is_sequential) return RunId();
-  const auto earlier = std::ranges::find_if(runs_, [&](const auto& other) {
-    return other.second.place < run.place && order_of(other.second) == order_of(run);
-  });
-  return earlier == runs_.end() ? RunId() : earlier->first;
+  const auto& [place, earliest] = *not_ended_.at(order_of(run)).begin();
+  return place < run.place ? earliest : RunId();
 }
 
 bool GangScheduler::is_granted_whole(RunId id) const {

@@ -213,6 +213,8 @@ class GangScheduler {
   std::map<PlanId, PlanState> plans_;
   std::map<RunId, RunState> runs_;
   std::map<OrderKey, Order> orders_;
+  // Runs that have not ended, by place: also those that have left `orders_`, granted whole.
+  std::map<OrderKey, std::map<uint64_t, RunId>> not_ended_;
   std::map<SessionId, size_t> live_;  // Runs by program.
   std::set<SessionId> leaving_;
   std::set<SessionId> held_;

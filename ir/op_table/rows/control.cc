@@ -106,6 +106,7 @@ std::vector<OpRow> control_rows() {
                          "x, after keeping its device busy for a given time: for tests of the "
                          "control plane.");
   timed.type_rule = timed_type;
+  timed.keeps_its_place = true;
   timed.attrs = {{"microseconds", AttrKind::kInt, {}, "how long"}};
   OpRow constrain =
       identity(Op::constrain, "constrain",
@@ -116,11 +117,14 @@ std::vector<OpRow> control_rows() {
       {"priority", AttrKind::kInt, int64_t{0}, "annotations of lower priority decide first"}};
   constrain.type_rule = constrain_type;
   constrain.gradient = constrain_gradient;
+  OpRow barrier = identity(Op::barrier, "barrier",
+                           "x; passes do not look through it, so what is computed from it is not "
+                           "merged with what is computed from x.");
+  barrier.shares_buffer = true;
+  barrier.keeps_its_place = true;
   return {
       stop,
-      identity(Op::barrier, "barrier",
-               "x; passes do not look through it, so what is computed from it is not merged with "
-               "what is computed from x."),
+      barrier,
       timed,
       constrain,
       {.op = Op::custom_call,
@@ -135,6 +139,7 @@ std::vector<OpRow> control_rows() {
                  {"dtype", AttrKind::kDType, {}, "the result's element type"}},
        .type_rule = custom_call_type,
        .factors = whole_factors,
+       .keeps_its_place = true,
        .no_gradient = "the derivative of a user's kernel is not known",
        .cost = per_result<1>,
        .doc = "A user's kernel: a function with the interface of ir/build/user_kernel.h, from a "

@@ -78,6 +78,7 @@ std::vector<OpRow> optimizer_rows() {
                      },
                  .keeps_zero = true,
                  .keeps_zero_when = [](const OpCall& c) { return c.attrs.real("eps") > 0; },
+                 .in_place = 3,  // p, m and v.
                  .no_gradient = "an optimizer step is not differentiated",
                  .decompose = adamw_parts,
                  .cost = per_result<16>,

@@ -271,6 +271,7 @@ std::vector<OpRow> source_rows() {
        .attrs = {dims_attr(), dtype_attr(), {"value", AttrKind::kDouble, {}, "of every element"}},
        .type_rule = constant_type,
        .factors = elementwise_factors,
+       .made_again = true,
        .gradient = [](const GradientCall&) { return Values(); },
        .cost = per_result<0>,
        .doc = "A tensor filled with one value that its element type has, rounded to it."},
@@ -356,6 +357,7 @@ std::vector<OpRow> shape_rows() {
        .factors = broadcast_factors,
        .linear = Linear::kAll,
        .keeps_zero = true,
+       .made_again = true,
        .gradient = broadcast_gradient,
        .doc = "Repeats along new dimensions and along dimensions of size 1."});
   add({.op = Op::reshape,
@@ -365,6 +367,7 @@ std::vector<OpRow> shape_rows() {
        .factors = reshape_factors,
        .linear = Linear::kAll,
        .keeps_zero = true,
+       .shares_buffer = true,
        .gradient =
            [](const GradientCall& g) {
              return Values{reshape(g.cotangents[0], g.inputs[0].type().dims, g.loc)};

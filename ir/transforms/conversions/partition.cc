@@ -342,7 +342,7 @@ class Partitioner {
     const NodeId id = producers_[value];
     if (id == kNone) return std::nullopt;
     const Node& old = global_.nodes[id];
-    if (old.op != Op::broadcast && old.op != Op::constant) return std::nullopt;
+    if (!row(old.op).made_again) return std::nullopt;
     if (!cuts_evenly(global_.types[value], global_.mesh, to)) return std::nullopt;
     const bool is_zero = old.op == Op::constant && old.attrs.real("value") == 0;
     std::vector<Type> inputs;

@@ -99,8 +99,7 @@ std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
   const Node& node = function.nodes[id];
   std::vector<Touch> all;
   // One that shares its operand's bytes moves nothing.
-  if ((node.op == Op::reshape || node.op == Op::barrier) &&
-      memory.slots[node.first_result] == memory.slots[node.inputs[0]])
+  if (row(node.op).shares_buffer && memory.slots[node.first_result] == memory.slots[node.inputs[0]])
     return all;
   for (ValueId input : node.inputs)
     all.push_back({memory.slots[input], function.types[input].bytes(), false});

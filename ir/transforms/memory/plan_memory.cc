@@ -73,7 +73,7 @@ class Planner {
     }
     for (NodeId id = 0; id < function_.nodes.size(); ++id) {
       const Node& node = function_.nodes[id];
-      if (node.op != Op::reshape && node.op != Op::barrier) continue;
+      if (!row(node.op).shares_buffer) continue;
       if (bound_[node.first_result]) continue;
       // A value staged for the commit phase must outlive the buffer that it comes from.
       if (node.op == Op::barrier && used_by_commit[node.first_result]) continue;

@@ -24,11 +24,8 @@ Error conflict(const Function& global, const Annotation& first, const Annotation
                "that it is looked at later: then the value is converted between them");
 }
 
-// Computed again for each reader that wants it cut differently: equal ones have become one value.
 bool is_made_again(const Function& global, NodeId maker) {
-  if (maker == kNone) return false;
-  const Op op = global.nodes[maker].op;
-  return op == Op::constant || op == Op::broadcast;
+  return maker != kNone && row(global.nodes[maker].op).made_again;
 }
 
 // An annotation speaks of the operand too: a `constrain` of a `constrain`, or two of one value,

@@ -30,9 +30,6 @@ int level_of(Op op) {
              : 1;
 }
 
-// p, m and v: what decides of an optimizer step's operands.
-constexpr size_t kAdamwStates = 3;
-
 // The node numbers that wait for a visit, the smallest first, each once.
 class Waiting {
  public:
@@ -267,8 +264,9 @@ class CutDecider {
     };
     const Node& node = global_.nodes[id];
     out_.steps += static_cast<int64_t>(node.inputs.size() + node.results);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.op == Op::adamw && i >= kAdamwStates) break;
+    const auto in_place = static_cast<size_t>(row(node.op).in_place);
+    const size_t deciding = in_place > 0 ? in_place : node.inputs.size();
+    for (size_t i = 0; i < deciding; ++i) {
       const Placement& placed = layout(node.inputs[i], axis);
       ask(node.inputs[i], factor_of_input(id, i, placed), placed);
     }

@@ -10,8 +10,7 @@ namespace gangway {
 namespace {
 
 bool keeps_its_place(const Node& node) {
-  return row(node.op).meets || node.body != nullptr || node.op == Op::barrier ||
-         node.op == Op::timed || node.op == Op::custom_call;
+  return row(node.op).meets || row(node.op).keeps_its_place || node.body != nullptr;
 }
 
 class LossJoiner {

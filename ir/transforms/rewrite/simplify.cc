@@ -19,11 +19,9 @@ bool is_identity(const Function& function, const Node& node) {
   return function.types[node.inputs[0]] == function.types[node.first_result];
 }
 
-// Nodes whose result must not be shared: each is meant to run where it stands. Two collectives that
-// partition() inserted are equal only if a weight is gathered for each pass by itself.
-bool is_unique(Op op) {
-  return op == Op::barrier || op == Op::timed || op == Op::custom_call || row(op).meets;
-}
+// Two collectives that partition() inserted are equal only if a weight is gathered for each pass by
+// itself.
+bool is_unique(Op op) { return row(op).keeps_its_place || row(op).meets; }
 
 // Every operand of a node that runs is needed.
 std::vector<bool> live_nodes(const Function& function) {

@@ -20,7 +20,7 @@ class Finder {
       : local_(local), function_(*local.function), steps_(steps), roots_(function_.types.size()) {
     std::iota(roots_.begin(), roots_.end(), ValueId{0});
     for (const Node& node : function_.nodes) {
-      if (is_alias(node)) roots_[node.first_result] = roots_[node.inputs[0]];
+      if (row(node.op).shares_buffer) roots_[node.first_result] = roots_[node.inputs[0]];
     }
     for (const auto& pair : local.in_place)
       overwrites_[function_.results[pair.result]] = pair.parameter;
@@ -49,10 +49,6 @@ class Finder {
   }
 
  private:
-  static bool is_alias(const Node& node) {
-    return node.op == Op::reshape || node.op == Op::barrier;
-  }
-
   // Nodes of one kind can be one launch. Empty: it is none of these.
   std::string kind_of(NodeId id) const {
     const Node& node = function_.nodes[id];
@@ -70,7 +66,7 @@ class Finder {
 
   bool ends_all(const Node& node, const std::string& kind) const {
     if (row(node.op).meets || node.op == Op::timed || steps_.body_of(node) != kNone) return true;
-    if (!kind.empty() || is_alias(node)) return false;
+    if (!kind.empty() || row(node.op).shares_buffer) return false;
     for (uint32_t r = 0; r < node.results; ++r)
       if (function_.types[node.first_result + r].bytes() > kSmallBytes) return true;
     return false;

@@ -1,4 +1,4 @@
-#include "ir/explain/placed_functions.h"
+#include "ir/transforms/propagation/placed_functions.h"
 
 #include <memory>
 
@@ -15,9 +15,10 @@ void add_bodies(const Function& function, const FunctionShardings& placed,
   }
 }
 
-class Placer {
+class PlacedCopy {
  public:
-  explicit Placer(const CompileRecord& record) : placed_(placed_functions(record)) {}
+  PlacedCopy(const Function& function, const Propagation& propagation)
+      : placed_(placed_functions(function, propagation)) {}
 
   Function run(const Function& function) {
     Function with = function;
@@ -37,13 +38,16 @@ class Placer {
 
 }  // namespace
 
-std::map<const Function*, const FunctionShardings*> placed_functions(const CompileRecord& record) {
+std::map<const Function*, const FunctionShardings*> placed_functions(
+    const Function& function, const Propagation& propagation) {
   std::map<const Function*, const FunctionShardings*> found;
-  found.emplace(&record.function, &record.propagation);
-  add_bodies(record.function, record.propagation, record.propagation, found);
+  found.emplace(&function, &propagation);
+  add_bodies(function, propagation, propagation, found);
   return found;
 }
 
-Function with_shardings(const CompileRecord& record) { return Placer(record).run(record.function); }
+Function with_shardings(const Function& function, const Propagation& propagation) {
+  return PlacedCopy(function, propagation).run(function);
+}
 
 }  // namespace gangway
