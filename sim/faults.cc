@@ -23,7 +23,7 @@ bool may_hit_a_client(FaultKind kind) {
   return kind <= FaultKind::kBreak || kind == FaultKind::kHang;
 }
 
-// Who suffers it, by its name in the network.
+// Name in the network of the host or client that suffers the fault.
 std::string sufferer(const Fault& fault) {
   return fault.client ? SimCluster::client_name(*fault.client) : SimCluster::host_name(fault.host);
 }
@@ -33,8 +33,8 @@ FrameFault::Kind frame_fault_of(FaultKind kind) {
   return kind == FaultKind::kRepeatFrames ? FrameFault::Kind::kDuplicate : FrameFault::Kind::kSwap;
 }
 
-// From `least` to `most`: a doubling of `least` by chance, then evenly within it. Integers alone,
-// since powers differ by processor in their last bits.
+// Draws from `least` to `most`: first a doubling of `least`, then a number within it, both evenly.
+// Computes with integers only, since powers differ by processor in their last bits.
 int64_t draw_magnitude(Rng& rng, int64_t least, int64_t most) {
   uint64_t doublings = 1;
   while ((least << doublings) < most) ++doublings;
@@ -48,9 +48,9 @@ Fault draw_fault(Rng& rng, const FaultLimits& limits) {
   if (fault.kind != FaultKind::kStopController)
     fault.host = static_cast<int>(rng.below(static_cast<uint64_t>(limits.hosts)));
   if (lasts(fault.kind)) {
-    // From a thousandth of the host timeout to twice as long, evenly by magnitude. Frames are
-    // harmed for a quarter of it at most: where the first ones of several connections in a row are
-    // lost, the pause before the next try doubles.
+    // From a thousandth of the host timeout to twice as long, evenly by magnitude. Faults of frames
+    // last a quarter of the timeout at most: where the first frames of several connections in a row
+    // are lost, the pause before the next try doubles.
     const int64_t timeout_ns = limits.host_timeout_ns;
     fault.for_ns = draw_magnitude(rng, std::max<int64_t>(timeout_ns / 1000, 1),
                                   is_of_frames(fault.kind) ? timeout_ns / 4 : 2 * timeout_ns);
@@ -144,7 +144,8 @@ bool ends_host(const Fault& fault, int64_t host_timeout_ns) {
 }
 
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns) {
-  // A silence that is a little shorter than the timeout may follow one heartbeat's pause.
+  // A silence that is shorter than the timeout may also end a host, since it may begin up to one
+  // heartbeat's pause after the last heartbeat.
   return fault.kind == FaultKind::kNoMemory || ends_host(fault, host_timeout_ns / 2);
 }
 
@@ -206,9 +207,10 @@ void FaultInjector::begin(const Fault& fault) {
   const std::string controller = SimCluster::kController;
   SimNetwork& network = cluster_.network;
   switch (fault.kind) {
+    // draw_frame_fault() does these while the fault is under way.
     case FaultKind::kLoseFrames:
     case FaultKind::kRepeatFrames:
-    case FaultKind::kSwapFrames: return;  // While it is under way: draw_frame_fault().
+    case FaultKind::kSwapFrames: return;
     case FaultKind::kPartition: return network.partition(host, controller);
     case FaultKind::kDelay:
       return network.set_speed(host, controller,
@@ -225,9 +227,11 @@ void FaultInjector::begin(const Fault& fault) {
 }
 
 void FaultInjector::end(const Fault& fault) {
-  // Also where its host has gone meanwhile: another one of that name may have come, or will.
+  // The fault ends also where its host has gone meanwhile: another host of that name may have come,
+  // or will.
   under_way_.erase(std::ranges::find(under_way_, fault));
-  // It goes on until the last of its kind has ended; a delay is taken off by its own factor.
+  // The effect lasts until the last fault of its kind has ended; a delay is taken off by its own
+  // factor.
   const bool lasts = std::ranges::any_of(under_way_, [&](const Fault& other) {
     return other.kind == fault.kind && sufferer(other) == sufferer(fault);
   });

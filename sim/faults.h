@@ -1,5 +1,5 @@
-// Faults: what goes wrong in a simulated cluster, and when; drawn from a seed, printed as a list,
-// and done by a FaultInjector.
+// Faults of a simulated cluster and their times. They are drawn from a seed, printed as a list, and
+// carried out by a FaultInjector.
 //
 //   by frame     lose, repeat, swap: each frame of a host's stream, with some chance, for a while
 //   by link      partition: bytes wait until it heals; delay: each write takes longer;
@@ -7,10 +7,10 @@
 //   by process   kill: a host's process ends; vanish: its machine ends without a goodbye;
 //                hang: it stands still for a while, connections stay; slow: its kernels take
 //                longer; stop the controller: it stands still for a while
-//   by memory    no memory: all that is free of a host's devices is taken for a while
+//   by memory    no memory: all free memory of a host's devices is taken for a while
 //
-// Frames, links and hangs are a host's, or a client's: of its connection to the controller, and of
-// its process.
+// Faults of frames and links, and hangs, happen to a host or to a client: to its connection with
+// the controller, and to its process.
 //
 // Threads: drawing is pure; an injector is the reactor's thread's.
 // Ownership: the cluster outlives its injector, whose destructor suspends and finishes.
@@ -55,7 +55,8 @@ struct Fault {
   int64_t for_ns = 0;         // kKill, kVanish, kBreak: 0.
   int host = 0;               // kStopController: 0.
   std::optional<int> client;  // It happens to this client (SimCluster::client_name()), to no host.
-  // kSlow: so many times slower; kDelay: so many times the delay; frames: the chance of each.
+  // kSlow: how many times slower; kDelay: how many times the delay; faults of frames: the chance of
+  // each frame.
   double factor = 1;
 
   friend bool operator==(const Fault&, const Fault&) = default;
@@ -63,17 +64,17 @@ struct Fault {
 // "at 12.0 ms: host-3 hangs for 2.0 s".
 std::string to_string(const Fault& fault);
 std::string to_string(const std::vector<Fault>& faults);  // One a line.
-// Whether the host is lost by it: at once, or after so long a silence.
+// Whether the controller loses the host by it: at once, or after a silence of `host_timeout_ns`.
 bool ends_host(const Fault& fault, int64_t host_timeout_ns);
 // Whether it may fail runs at all.
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns);
 
 struct FaultLimits {
   int hosts = 2;
-  int clients = 0;                    // None: all happens to hosts.
-  int64_t within_ns = 1'000'000'000;  // They begin in that time.
+  int clients = 0;                    // 0: all faults happen to hosts.
+  int64_t within_ns = 1'000'000'000;  // Faults begin within this time.
   int64_t host_timeout_ns = 10'000'000'000;
-  int count_max = 3;  // One to so many.
+  int count_max = 3;  // One to this many faults are drawn.
 };
 // In the order of their times.
 std::vector<Fault> draw_faults(uint64_t seed, const FaultLimits& limits);
@@ -84,10 +85,10 @@ class FaultInjector {
   ~FaultInjector() { finish(); }
   FaultInjector(const FaultInjector&) = delete;
 
-  // Those that have begun; a fault of a host that was gone already does not happen.
+  // Faults that have begun; a fault of a host that was gone already does not happen.
   struct Happened {
     Fault fault;
-    int64_t at_ns = 0;  // By the clock.
+    int64_t at_ns = 0;  // Time of the reactor's clock.
   };
   const std::vector<Happened>& happened() const { return happened_; }
   // Ends the faults that last, and begins no more. Suspends.
@@ -105,7 +106,7 @@ class FaultInjector {
   SimCluster& cluster_;
   Rng rng_;
   std::vector<Happened> happened_;
-  std::vector<Fault> under_way_;  // Of those that last.
+  std::vector<Fault> under_way_;  // Only faults that last.
   FiberGroup fibers_;
 };
 

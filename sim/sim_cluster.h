@@ -2,11 +2,11 @@
 // reactor's seed; up to 128 hosts of 8 devices are tried in tests.
 //
 // Only what lies outside of Gangway is simulated: the clock, the network (runtime/net/sim_network)
-// and the devices (executor/devices/sim). What a process of the cluster suffers is done to it here:
-// it is killed, stopped, slowed down, its machine vanishes, its memory is used up; what a link
-// suffers, to `network`.
+// and the devices (executor/devices/sim). This class does faults of processes: it kills, stops and
+// slows down processes, lets a machine vanish, and uses up memory. Faults of links are done through
+// `network`.
 //
-// Threads: the reactor's; creating and destroying one suspends, and so does what says so.
+// Threads: the reactor's; creating and destroying one suspends, and so do functions that say so.
 // Ownership: the reactor and the tracer outlive it; clients are closed before it goes.
 // Errors: those of the services.
 //
@@ -41,9 +41,9 @@ namespace gangway {
 struct SimClusterOptions {
   int hosts = 2;
   int devices_per_host = 2;
-  int islands = 1;  // Hosts are dealt out to them in runs; the controller lies in the first.
-  int64_t memory_bytes = 64 << 20;  // Of each device.
-  int64_t suspended_bytes = 0;      // Of each host, as HostOptions.
+  int islands = 1;  // Consecutive hosts share an island; the controller is in the first island.
+  int64_t memory_bytes = 64 << 20;  // Memory of each device.
+  int64_t suspended_bytes = 0;      // For each host; see HostOptions.
   bool timed_only = false;          // See executor/devices/sim/sim_host.h.
   SimLinks links;                   // Between the devices.
   // Between the controller and a host or client of its island, and of another.
@@ -51,24 +51,24 @@ struct SimClusterOptions {
   SimSpeed far{.delay = std::chrono::microseconds(500), .jitter = std::chrono::microseconds(100)};
   int64_t heartbeat_interval_ms = 1000;
   int64_t host_timeout_ms = 10'000;
-  int64_t lease_ms = 60'000;      // As ControllerOptions.
-  std::string policy = "fair";    // As ControllerOptions.
-  bool overlay_memory = false;    // As ControllerOptions.
-  std::string checkpoint_folder;  // As ControllerOptions.
-  std::string state_folder;       // Of the controller (StateDir); empty: it has none.
+  int64_t lease_ms = 60'000;      // See ControllerOptions.
+  std::string policy = "fair";    // See ControllerOptions.
+  bool overlay_memory = false;    // See ControllerOptions.
+  std::string checkpoint_folder;  // See ControllerOptions.
+  std::string state_folder;       // The controller's (StateDir); empty: it has none.
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
-  FrameOptions frames;                    // Of the controller's and the executors' streams.
+  FrameOptions frames;                    // For streams of the controller and the executors.
   Tracer* tracer = nullptr;               // Gets a row for each device.
-  std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
-  // As HostOptions; null: checked_order_log(), another one for each controller.
+  std::vector<BusySpan>* busy = nullptr;  // See SimHostOptions.
+  // See HostOptions; null: a new checked_order_log() for each controller.
   std::shared_ptr<OrderLog> order_log;
-  // As HostOptions, another one for each controller, which counts requests from the beginning;
+  // Creates the log of HostOptions for each controller, which counts requests from the beginning;
   // null: landing_log_of_test().
   std::function<std::shared_ptr<LandingLog>()> new_landings;
-  bool order_collectives = true;          // As HostOptions.
-  std::shared_ptr<ChargeLog> charge_log;  // As ControllerOptions.
-  // As ControllerOptions.
+  bool order_collectives = true;          // See HostOptions.
+  std::shared_ptr<ChargeLog> charge_log;  // See ControllerOptions.
+  // See ControllerOptions.
   OwnerBounds owner_bounds = kOwnerBounds;
   PlantedControllerBugs planted_in_controller;
   PlantedTransferBugs planted_in_transfers;
@@ -86,34 +86,35 @@ class SimCluster {
   static std::string client_name(int client) { return "client-" + std::to_string(client); }
   static constexpr char kController[] = "controller";  // Its endpoint's name.
 
-  // A client of its own endpoint, of this name, which is its program's too where the options have
-  // none; other options as for a running cluster. Suspends.
+  // Connects a client whose endpoint has this name; its program has the same name where the options
+  // give none. Other options as for a running cluster. Suspends.
   Client connect(const std::string& name, ConnectOptions options = {});
-  // To the detached program that the options name.
+  // Connects a client to the detached program that the options name.
   Client attach(const std::string& endpoint, const ConnectOptions& options);
 
-  // To a host. After the first two it is no more: executors[host] is null.
+  // Faults of a host. After kill() and vanish() executors[host] is null.
   void kill(int host);    // Its process ends, its connections with it. Suspends.
   void vanish(int host);  // Its machine ends without a goodbye. Suspends.
-  // Of a host that was killed: a new process of its name registers. Suspends.
+  // After kill(): a new process of the host's name registers. Suspends.
   void start_again(int host);
   // From stop() to resume() its process and its devices stand still; connections stay.
   void stop(int host);
   void resume(int host);
   void slow_down(int host, double factor) { hosts_[at(host)]->slow_down(factor); }
-  // All memory of its devices that is free, until free_memory().
+  // Takes all free memory of its devices, until free_memory().
   void exhaust_memory(int host) { hosts_[at(host)]->exhaust_memory(); }
   void free_memory(int host) { hosts_[at(host)]->free_memory(); }
 
   void stop_controller();
   void resume_controller();
-  // Its process ends, and what it had is gone but for its state folder; between the two there is
-  // none. Executors end with their connection: see start_again(). Both suspend.
+  // The controller's process ends, and all that it had is gone but for its state folder; until
+  // start_controller() there is no controller. Executors end with their connection: see
+  // start_again(). Both suspend.
   void end_controller();
   void start_controller();
 
-  // A client's connections end, and it reaches the controller no more: as if it had been killed
-  // where nobody can ask whether it has ended.
+  // A client's connections end, and it reaches the controller no more, as if it had been killed and
+  // nobody could ask whether its process has ended.
   void cut_off_client(const std::string& name);
   // A client's process stands still: it reads and writes nothing from stop to resume.
   void stop_client(const std::string& name) { network.stop(name); }
@@ -124,9 +125,9 @@ class SimCluster {
   const SimHost& host(int host) const { return *hosts_[at(host)]; }
   const SimFabric& fabric() const { return *fabric_; }
   const ProcessCounts& controller_counts() const { return controller_process_.counts(); }
-  // Of all devices: how long they were busy.
+  // Time for which devices were busy, summed over all of them.
   int64_t busy_ns() const;
-  // Of everything that was sent and computed so far, with its time.
+  // Hash of everything that was sent and computed so far, with its time.
   uint64_t replay_hash() const { return replay_.value(); }
 
  private:
@@ -149,7 +150,7 @@ class SimCluster {
   const std::shared_ptr<SimFabric> fabric_;
   std::vector<std::shared_ptr<SimHost>> hosts_;
   SimProcess controller_process_;
-  std::vector<std::unique_ptr<SimProcess>> processes_;  // By host.
+  std::vector<std::unique_ptr<SimProcess>> processes_;  // Indexed by host.
 
  public:
   SimNetwork network;
@@ -157,7 +158,7 @@ class SimCluster {
     std::unique_ptr<ControllerService> service;  // Null: it has ended.
     Controller& controller() const { return service->controller(); }
   } controller;
-  std::vector<std::unique_ptr<ExecutorService>> executors;  // By host.
+  std::vector<std::unique_ptr<ExecutorService>> executors;  // Indexed by host.
 };
 
 }  // namespace gangway

@@ -29,7 +29,7 @@ int64_t SimProcess::moving_ns(size_t bytes) const {
   return std::llround(rates_.ns_per_byte * static_cast<double>(bytes));
 }
 
-// Behind what it has begun before.
+// Begins when all earlier work is done.
 void SimProcess::work(int64_t ns) {
   wait_until_running();
   const int64_t now_ns = reactor_.clock().now_ns();
@@ -49,7 +49,7 @@ void SimProcess::begin_frame(size_t bytes) {
   if (time_ == ProcessTime::kMeasured) frame_begun_ns_ = processor_ns();
 }
 
-// What it sent meanwhile leaves when it is done (write()).
+// Frames that the process sent while it handled this one leave when that is done (write()).
 void SimProcess::end_frame() {
   if (time_ != ProcessTime::kMeasured) return;
   const int64_t ns = processor_ns() - frame_begun_ns_;
@@ -65,7 +65,7 @@ void SimProcess::write(size_t frames, size_t bytes) {
   work(rates_.write_ns + static_cast<int64_t>(frames) * rates_.frame_out_ns + moving_ns(bytes));
 }
 
-// Measured, it is part of handling a frame.
+// With kMeasured this time is part of handling a frame.
 void SimProcess::prepare_calls(size_t calls) {
   if (time_ != ProcessTime::kModelled) return wait_until_running();
   work(static_cast<int64_t>(calls) * rates_.call_ns);

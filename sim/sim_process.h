@@ -1,10 +1,10 @@
-// SimProcess: the one thread of a simulated process. What the process does with frames takes time
-// on the virtual clock, and one thing is done after another.
+// SimProcess: the one thread of a simulated process. Handling frames takes time on the virtual
+// clock, and the process does one thing after another.
 //
 //   kFree      nothing takes time
 //   kModelled  the committed table says what it takes: repeats exactly from a seed
-//   kMeasured  handling a frame takes the processor's time that it really took; what the system's
-//              calls would take, which a simulation has none of, is the table's. For figures only.
+//   kMeasured  handling a frame takes the processor's time that it really took; system calls, which
+//              a simulation does not make, take the table's time. For figures only.
 //
 // Compiling takes time by the number of nodes, and holds up nothing else; other RPC (allocate,
 // link) takes none. A process that is stopped does nothing until it goes on, as after SIGSTOP:
@@ -21,17 +21,17 @@
 
 namespace gangway {
 
-// What a process does and how long one of each takes. Round figures of one server core of 2023: a
-// frame is decoded, handled and answered in about a microsecond and a half, a call of the system
-// that moves bytes costs three.
+// Times of what a process does. Round figures of one server core of 2023: a frame is decoded,
+// handled and answered in about a microsecond and a half, a call of the system that moves bytes
+// costs three.
 struct ProcessRates {
   int64_t frame_in_ns = 1'500;
   int64_t frame_out_ns = 500;
   int64_t read_ns = 3'000;
   int64_t write_ns = 3'000;
   double ns_per_byte = 0.25;
-  int64_t call_ns = 100;        // Executors: what is host-side of one call of a run.
-  int64_t compile_ns = 20'000;  // Of a node of a program or a plan.
+  int64_t call_ns = 100;        // Executors: host-side work of one call of a run.
+  int64_t compile_ns = 20'000;  // For each node of a program or a plan.
 };
 
 enum class ProcessTime : uint8_t { kFree, kModelled, kMeasured };
@@ -39,8 +39,9 @@ enum class ProcessTime : uint8_t { kFree, kModelled, kMeasured };
 struct ProcessCounts {
   uint64_t frames_in = 0, frames_out = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
-  int64_t busy_ns = 0;       // On the virtual clock.
-  int64_t processor_ns = 0;  // Of that, kMeasured: what handling frames really took.
+  int64_t busy_ns = 0;  // On the virtual clock.
+  // The part of busy_ns that handling frames really took; kMeasured only.
+  int64_t processor_ns = 0;
 };
 
 class SimProcess final : public Pacer {

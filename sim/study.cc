@@ -31,7 +31,7 @@ class Runner {
 
   ProgramReport report;
   ProgramGraph graph;
-  int64_t first_ns = 0, last_ns = 0;  // Of its runs.
+  int64_t first_ns = 0, last_ns = 0;  // Begin and end of its runs.
 
   // Suspends.
   void install(const std::string& client_name, const Share& share) {
@@ -72,7 +72,7 @@ class Runner {
     for (int i = 0; i < options_.runs && report.error.empty(); ++i) {
       try {
         waiting.push_back(executable_->run(arguments_));
-      } catch (const Error& error) {  // It never was a run.
+      } catch (const Error& error) {  // The run was never submitted.
         met(error);
         break;
       }
@@ -123,7 +123,7 @@ class Runner {
 
 using Runners = std::vector<std::unique_ptr<Runner>>;
 
-// In a fiber for each. Suspends until all have ended.
+// Calls body(runner, index) in a fiber for each runner. Suspends until all have ended.
 template <class Body>
 void for_all(Reactor& reactor, Runners& runners, const char* what, const Body& body) {
   std::vector<Fiber> fibers;
@@ -142,7 +142,7 @@ ProcessCounts operator-(ProcessCounts a, const ProcessCounts& b) {
   return a;
 }
 
-using BusyTimes = std::map<std::string, int64_t>;  // Of all devices, by program.
+using BusyTimes = std::map<std::string, int64_t>;  // Sum over all devices; keys are programs.
 
 BusyTimes busy_times(const SimCluster& cluster) {
   BusyTimes busy;
@@ -185,15 +185,15 @@ void report_controller(StudyReport& report) {
   report.bytes_per_run = per_run(counts.bytes_in + counts.bytes_out);
 }
 
-// Whether the program met the fault: one of a host is named in its error, one of a client ends
-// none.
+// Whether the program's error comes from the fault: it then names the fault's host. A client's
+// fault ends no program.
 bool has_met(const ProgramReport& program, const Fault& fault) {
   if (fault.client) return false;
   return fault.kind != FaultKind::kStopController &&
          program.error.find(SimCluster::host_name(fault.host) + "\"") != std::string::npos;
 }
 
-// The first error that came after a fault, of a program that met it.
+// Reports for each fault the first error that came after it, in a program that met it.
 void report_faults(const FaultInjector& injector, std::vector<Fault> faults, StudyReport& report) {
   for (const auto& [fault, at_ns] : injector.happened()) {
     faults.erase(std::ranges::find(faults, fault));
@@ -284,7 +284,7 @@ bool resize(Mesh& mesh, const MeshAxis& to) {
   return any;
 }
 
-// With its bodies; those that nodes share stay shared.
+// Resizes a function with its bodies. Bodies that several nodes share stay shared.
 using FunctionPtr = std::shared_ptr<const Function>;
 using Resized = std::map<const Function*, FunctionPtr>;
 FunctionPtr resized(const FunctionPtr& function, const MeshAxis& to, Resized& made) {

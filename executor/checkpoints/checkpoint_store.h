@@ -35,7 +35,7 @@ class CheckpointStore {
   static constexpr size_t kTensorsMax = size_t{1} << 20;
   static constexpr size_t kPieceBytes = size_t{16} << 20;
   static constexpr int64_t kFileBytes = int64_t{5}
-                                        << 30;  // Tensors are dealt to files of about it.
+                                        << 30;  // Tensors are dealt to files of this size or so.
 
   explicit CheckpointStore(Reactor& reactor)
       : freeing_(reactor, "segments", 1), background_(reactor, "checkpoints", 1) {}

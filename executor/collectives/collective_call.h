@@ -47,8 +47,8 @@ namespace gangway {
 // Which dimensions of `in` are cut, and how `out` differs. Dimensions that are not cut are joined:
 // `in` has dims[0..4], of which at most [1] and [3] are cut, in their order.
 //
-//   all_gather       concat    out has `whole` rows there, at most n times as many as `in`: what
-//                              the last parts have beyond is dropped
+//   all_gather       concat    out has `whole` rows there, at most n times as many as `in`: rows
+//                              of the last parts beyond that are dropped
 //   reduce_scatter   split     out has `part` rows there
 //   all_to_all       both      may be the same dimension, which then is dims[1]
 struct CollectiveCut {
@@ -90,7 +90,7 @@ struct CollectiveCall {
   Reduction reduction = Reduction::kSum;
   CollectiveCut cut;
   RaggedRows ragged;
-  std::span<const uint32_t> to;  // kPermute: by member, the member that it sends to; a permutation.
+  std::span<const uint32_t> to;  // kPermute: the member that each member sends to.
   uint32_t root = 0;             // kBroadcast.
 };
 

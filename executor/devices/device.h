@@ -88,12 +88,12 @@ struct CallFrame {
   int64_t resume_at_ns = 0;
   // Tensors of the collective that has begun; keeps its capacity.
   std::vector<CollectiveTensor> bucket;
-  // Collectives that have begun and overlap with later steps: by collective_needs(), and their
-  // number.
+  // Collectives that have begun and overlap with later steps, indexed by collective_needs(), and
+  // the number of all of them.
   std::vector<CollectiveQueue> beside;
   uint32_t beside_count = 0;
-  // On a modelled device: when it has moved the bytes of all collectives that every member has
-  // begun.
+  // On a modelled device: the time at which it has moved the bytes of all collectives that every
+  // member has begun.
   int64_t links_free_ns = 0;
   // If the frame waits for another step than its own, whose collective overlaps: the number of that
   // step, plus 1; else 0.
@@ -145,7 +145,7 @@ class CompiledFunction {
     std::string axes;
     int64_t bytes_max = 0;
     CollectiveKinds kinds{};
-    std::array<std::string, kCollectiveKinds> at{};  // By kind.
+    std::array<std::string, kCollectiveKinds> at{};  // Indexed by kind.
   };
   const std::vector<CollectiveNeed>& collective_needs() const { return needs_; }
 
@@ -195,10 +195,10 @@ struct DeviceGroup {
   std::vector<LinkClass> links;  // Link of each device to the next, and of the last to the first.
   int64_t bytes_max = 0;         // Limit for a collective.
   CollectiveKinds kinds{};       // Kinds that the group must do.
-  // By device: number of its ranks that are members. Empty: one each.
+  // Number of each device's ranks that are members. Empty: one each.
   std::vector<uint32_t> ranks;
   uint32_t ranks_per_device = 1;
-  std::vector<uint32_t> device_of{};  // By rank: the device that runs it. Empty: one each.
+  std::vector<uint32_t> device_of{};  // Device that runs each rank. Empty: one rank each.
 };
 
 // The collectives in which a member meets the others in host memory.
@@ -218,7 +218,7 @@ struct CollectiveRefusal {
 // cause.
 const std::shared_ptr<const Error>& peer_failed();
 
-// Stands for everything that a device was told to start before; later marks are larger.
+// Stands for everything that was started on a device before; later marks are larger.
 using Mark = uint64_t;
 
 enum class HostAccess : uint8_t { kRead, kWrite };

@@ -21,7 +21,8 @@
 // ticket go on, since each may be a member that the others wait for.
 //
 // A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks
-// when no work can go on; a simulated one inline on the reactor. So the same work runs on both.
+// when no work can go on; a simulated one inline on the reactor. The same work therefore runs on
+// both.
 //
 // Threads: push() anywhere; advance() and brief_ns() by one thread at a time: the device's or the
 // one that serves the device for it. They do not throw.
@@ -90,7 +91,7 @@ class LaneQueue {
   void settle(Turn& turn);
 
   std::atomic<Work*> incoming_{nullptr};  // Newest first.
-  std::vector<Lane*> lanes_;              // Those with works.
+  std::vector<Lane*> lanes_;              // Lanes that have works.
   std::vector<Work*> tasks_;              // Oldest first.
   std::vector<Candidate> candidates_;     // Ascending by ticket.
   size_t passed_over_ = 0;                // Number of candidates that wait.

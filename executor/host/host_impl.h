@@ -132,7 +132,7 @@ struct Host::Impl final : DeviceRun::Listener {
   HostArrays arrays;
   std::unique_ptr<SourceFeeder> feeder;
   StuckWatch stuck;
-  std::map<uint32_t, std::shared_ptr<OverlayRegion>> regions;  // By device.
+  std::map<uint32_t, std::shared_ptr<OverlayRegion>> regions;  // Keys are devices.
   std::map<PlanId, std::unique_ptr<HostPlan>> plans;
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;

@@ -58,7 +58,7 @@ struct PlanRun {
   // Positions that have tickets: by slice, and for a run that is granted in all slices at once.
   std::vector<uint32_t> granted;
   uint32_t granted_in_order = 0;
-  std::vector<SectionTime> told;  // By slice: the last report to the controller; busy_ns sums up.
+  std::vector<SectionTime> told;  // Last report of each slice to the controller; busy_ns sums up.
   std::vector<uint64_t> source_positions;    // Sequential dispatch: for sources granted later.
   bool refused = false;                      // It does not fit its plan.
   std::deque<std::vector<std::byte>> parts;  // Inline arguments, by device.
@@ -85,9 +85,10 @@ struct HostPlan {
   // offers nothing to its peers.
   std::optional<Error> too_large;
   std::shared_ptr<CompileJob> compiling;
-  size_t to_come = 0;                    // Error of the first text that could not be loaded.
-  std::optional<Error> text_error;       // The first text that could not be loaded.
-  std::map<std::string, TextPtr> texts;  // By path.
+  // Texts that are still loading, and 1 while the compiler works.
+  size_t to_come = 0;
+  std::optional<Error> text_error;       // Error of the first text that could not be loaded.
+  std::map<std::string, TextPtr> texts;  // Keys are paths.
   Promise<Installed> installed;
   Promise<void> committed;
   size_t initialising = 0;           // Shards of new states that are not filled yet.
@@ -99,14 +100,15 @@ struct HostPlan {
   std::vector<GroupSpec> groups;
   std::vector<PlanGroup> meetings;
   std::vector<std::unique_ptr<DevicePlan>> devices;
-  std::vector<TensorShards> shards;  // By value; only this host's devices, without buffers.
+  std::vector<TensorShards> shards;  // Indexed by value; only this host's devices, without buffers.
   // Indexed by Plan::sources; empty if not here.
   std::vector<std::optional<SourceSpec>> source_specs;
   std::vector<std::unique_ptr<const DataSource>> sources;
 
-  std::shared_ptr<OwnMemory> memory;               // Memory in which this host's devices receive.
-  std::vector<std::shared_ptr<PeerMemory>> peers;  // By host; null: nothing is written to it.
-  // By receive and mesh device.
+  std::shared_ptr<OwnMemory> memory;  // Memory in which this host's devices receive.
+  // Indexed by host; null: nothing is written to it.
+  std::vector<std::shared_ptr<PeerMemory>> peers;
+  // Keys are a receive and a mesh device.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
   PlantedTransferBugs planted;

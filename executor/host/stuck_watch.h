@@ -54,7 +54,7 @@ class StuckWatch {
     uint32_t progress = 0;
     int64_t for_ns = 0;  // Time for which it has been seen at this progress.
     bool ended_once = false;
-    std::map<uint32_t, int64_t> longest_ns;  // By entry; without those that took less than a look.
+    std::map<uint32_t, int64_t> longest_ns;  // Keys are entries that took longer than a look.
   };
 
   void look_at(const HostPlan& plan, size_t device, int64_t passed_ns,

@@ -29,7 +29,8 @@ struct AttentionShape {
   double scale = 0;  // 0: 1 / sqrt(head_dim)
   // Elements from one position to the next, of q (and dq), k (dk), v (dv), out (and dout).
   int64_t stride_q = 0, stride_k = 0, stride_v = 0, stride_out = 0;
-  // Of the gradient on a card, as the program chose (ir/graph/numerics.h).
+  // Whether a card's gradient must have the same bits each time, as the program chose (Numerics in
+  // ir/graph/numerics.h).
   std::optional<bool> deterministic = std::nullopt;
   bool operator==(const AttentionShape&) const = default;
 };
@@ -44,9 +45,9 @@ struct AttentionGrad {
   const void *q, *k, *v, *out, *lse, *dout;
   void *dq, *dk, *dv;
 };
-// Where the lse of a row lies beyond 128, which leaves an f32 too few digits, the gradient computes
-// the row's scores twice, to find their largest and the sum by itself; not where the keys are only
-// some of those that lse speaks of, as with a lead.
+// An lse beyond 128 or -128 has too few digits as an f32. For a row with such an lse the gradient
+// computes the scores twice: first to find the largest score and the sum separately. It does not
+// where the keys are only some of those that the lse covers, as with a lead.
 void attention_grad(Parallel& par, const AttentionShape& shape, const AttentionGrad& tensors,
                     void* scratch, std::optional<int64_t> lead = std::nullopt);
 

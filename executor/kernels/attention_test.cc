@@ -197,7 +197,8 @@ TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
                            {of.q.data(), of.k.data(), of.v.data(), out.data(), lse.data(),
                             of.dout.data(), dq.data(), dk.data(), dv.data()},
                            backward.data());
-            // What is shared times the sum of a row's gradients, which is 0 but for roundings.
+            // Column 0 of dq is not compared: it is the shared offset times the sum of a row's
+            // gradients, which is 0 but for roundings.
             for (int64_t i = 0; i < nq; i += s.head_dim) dq.set(i, want.dq[static_cast<size_t>(i)]);
             return outputs(std::move(out), std::move(dq), std::move(dk), std::move(dv));
           },
@@ -206,7 +207,8 @@ TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
   }
 }
 
-// As in a ring without a mask: logsumexp and out are of all keys, each call has some of them.
+// A ring without a mask calls the gradient so: logsumexp and out cover all keys, and each call has
+// some of them.
 TEST(Attention, PartsOfTheKeysGiveTheirTermsOfTheGradientWhereScoresAreLarge) {
   std::mt19937 rng = seeded();
   const AttentionShape all{.seq_q = 20, .seq_k = 64, .head_dim = 8, .scale = 1};

@@ -72,8 +72,8 @@ class Slots {
 
 constexpr int32_t kForever = INT32_MAX;
 
-// The last instruction that reads each value; kForever for outputs and for what is computed once
-// for all units.
+// The last instruction that reads each value; kForever for outputs and for values that are computed
+// once for all units.
 std::vector<int32_t> last_uses(const FusedProgram& program) {
   const size_t inputs = program.inputs.size();
   std::vector<int32_t> last(inputs + program.code.size(), -1);

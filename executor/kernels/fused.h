@@ -23,8 +23,8 @@
 //
 // Outputs may lie on top of a kFull input of the same element size, never on a broadcast one.
 // An element's bits depend on its inputs alone, never on its position, the shape or the number of
-// threads. So where full inputs are zeros for the length of a chunk, as behind the rows of experts
-// that have more room than rows, the results of one such chunk are copied for the others.
+// threads. Where full inputs are zeros for the length of a chunk, as in the room behind experts'
+// rows, the results of one such chunk can therefore be copied for the others.
 //
 // Threads: run() is const and may be called from several devices at once.
 // Errors: the constructor throws kInvalid.
@@ -56,14 +56,14 @@ struct FusedInput {
 
 struct FusedInstruction {
   FusedOp op = FusedOp::kConstant;
-  DType dtype = DType::kF32;  // Of the result.
+  DType dtype = DType::kF32;  // Type of the result.
   std::array<int32_t, 3> in = {0, 0, 0};
   double immediate = 0;
 };
 
 struct FusedOutput {
   int32_t value = 0;
-  DType dtype = DType::kF32;  // As the value's, or f32 for bf16 and the reverse.
+  DType dtype = DType::kF32;  // The value's type, or f32 for bf16 and the reverse.
 };
 
 struct FusedProgram {

@@ -1,6 +1,6 @@
-// Element-wise ops of a chain, by number: kernels on a card are told the same ones.
+// Numbers of the element-wise ops of a chain, which kernels on a card use too.
 //
-// Alone in its file, without C++ that compilers for cards can't read.
+// It has a file of its own, without C++ that compilers for cards can't read.
 #pragma once
 
 #include <cstdint>

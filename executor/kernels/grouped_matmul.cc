@@ -19,8 +19,8 @@ namespace {
 using simd::kPanelCols;
 using simd::kPanelRows;
 
-// Of the weight gradient: lines packed at a time, and columns of dw that are summed at a time; both
-// operands and the sums then lie in a cache of the second level.
+// The weight gradient packs kLines lines and sums kCols columns of dw at a time, so that both
+// operands and the sums lie in a cache of the second level.
 constexpr int64_t kLines = 128, kCols = 4 * kPanelCols;
 
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
@@ -37,7 +37,7 @@ struct Segment {
   int64_t first, rows;  // `first` counts rows from the start of the whole tensor.
 };
 
-// What every expert has: segments [begin, end), in group order.
+// The segments of all experts, each expert's in group order.
 struct Segments {
   std::vector<Segment> all;
   std::vector<size_t> of;  // [experts + 1]
@@ -68,11 +68,11 @@ struct Segments {
 struct GroupedMatmul::Impl {
   GroupedMatmulDesc desc;
   bool native = false;
-  int64_t cols = 0, depth = 0;  // Of one row's product (kForward, kGradInput).
+  int64_t cols = 0, depth = 0;  // Sizes of one row's product (kForward, kGradInput).
 
   bool weight() const { return desc.kind == GroupedKind::kGradWeight; }
   bool pairs() const { return desc.in0 == DType::kBF16; }
-  int64_t lines(int64_t k) const { return pairs() ? even(k) / 2 : k; }  // Of a panel.
+  int64_t lines(int64_t k) const { return pairs() ? even(k) / 2 : k; }  // Lines of a panel.
   int64_t line_bytes() const { return kPanelCols * (desc.in0 == DType::kF64 ? 8 : 4); }
   int64_t panel_bytes() const { return lines(depth) * line_bytes(); }
   // Columns whose panels are packed together: as many as leave room for rows in the cache.
@@ -81,7 +81,7 @@ struct GroupedMatmul::Impl {
     return std::clamp<int64_t>(kRoom / std::max<int64_t>(panel_bytes(), 1), 1, 4) * kPanelCols;
   }
   DType sum() const { return desc.in0 == DType::kF64 ? DType::kF64 : DType::kF32; }
-  int64_t copied_bytes() const {  // Of rows whose last pair would reach into the next row.
+  int64_t copied_bytes() const {  // For rows whose last pair would reach into the next row.
     return pairs() && depth % 2 != 0 ? kPanelRows * even(depth) * 2 : 0;
   }
   int64_t thread_bytes() const {
@@ -122,7 +122,8 @@ GroupedMatmul::~GroupedMatmul() = default;
 GroupedMatmul::GroupedMatmul(GroupedMatmul&&) noexcept = default;
 GroupedMatmul& GroupedMatmul::operator=(GroupedMatmul&&) noexcept = default;
 
-// Of each thread: a panel and rows with even ends; or panels of dy, one of x, and sums.
+// Each thread has the panels of a strip and rows with even ends; for the weight gradient panels of
+// dy, panels of x, and sums.
 size_t GroupedMatmul::scratch_bytes(int threads) const {
   return static_cast<size_t>(threads * impl_->thread_bytes());
 }

@@ -32,7 +32,7 @@ struct GroupedMatmulDesc {
   DType in0 = DType::kF32, in1 = DType::kF32, out = DType::kF32;
   int64_t groups = 1, slots = 0, experts = 0, d = 0, h = 0;
   int64_t capacity = 0;     // Above 0: the rows of each expert, instead of sizes.
-  bool allow_tf32 = false;  // Of f32, on cards: operands may be rounded to TF32.
+  bool allow_tf32 = false;  // On cards f32 operands may be rounded to TF32.
 };
 
 class GroupedMatmul {

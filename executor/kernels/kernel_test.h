@@ -1,5 +1,5 @@
-// What every test of a kernel shares: typed buffers of exact size, and one check that runs a kernel
-// everywhere.
+// Helpers that all tests of kernels share: typed buffers of exact size, and one check that runs a
+// kernel everywhere.
 //
 // check_everywhere runs it on every instruction set of this machine with 1 and 2 threads, twice
 // each, on outputs that hold poison, compares each result with a double-precision one and its bits
@@ -138,7 +138,7 @@ inline double rounding(DType dtype) {
 
 struct Expected {
   std::vector<double> values;
-  double roundings = 8;  // Of the result's dtype; 0 for exact.
+  double roundings = 8;  // Allowed error, in roundings of the result's dtype; 0: exact.
   double terms = 0;      // The size of the terms where results are small by cancellation.
 };
 

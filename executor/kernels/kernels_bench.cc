@@ -1,5 +1,5 @@
-// What the CPU kernels cost beside the two limits of a machine: the rate of oneDNN's matrix product
-// and of a copy.
+// Times of the CPU kernels, and the two limits of a machine to compare them with: the rate of
+// oneDNN's matrix product and that of a copy.
 //
 // Why: training speed is judged as a share of the matrix-product rate of the same machine and run;
 // everything that is not a product should run near the speed of memory. Shapes are those of the

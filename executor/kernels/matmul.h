@@ -40,7 +40,7 @@ struct MatmulDesc {
   int64_t lda = 0, ldb = 0, ldc = 0;
   int64_t batch_stride_a = 0, batch_stride_b = 0, batch_stride_c = 0;
   bool accumulate = false;  // c += instead of c =
-  bool allow_tf32 = false;  // Of f32, on cards: operands may be rounded to TF32.
+  bool allow_tf32 = false;  // On cards f32 operands may be rounded to TF32.
 };
 
 class Matmul {

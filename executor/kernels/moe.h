@@ -25,7 +25,7 @@
 
 namespace gangway {
 
-inline constexpr int64_t kMoeChoicesMax = 64;  // Of one token; further ones would not be combined.
+inline constexpr int64_t kMoeChoicesMax = 64;  // Choices of one token beyond it are not combined.
 
 struct RouteShape {
   int64_t groups = 1, tokens = 0, k = 1, experts = 1, capacity = 0;

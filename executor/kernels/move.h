@@ -24,7 +24,7 @@
 namespace gangway {
 
 struct StridedCopy {
-  int64_t bytes = 4;  // Of one element: 1, 2, 4 or 8.
+  int64_t bytes = 4;  // Size of one element: 1, 2, 4 or 8.
   std::vector<int64_t> sizes;
   std::vector<int64_t> src_strides, dst_strides;
 };

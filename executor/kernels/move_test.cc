@@ -33,7 +33,7 @@ void check(DType dtype, StridedCopy copy, int64_t src_elements, int64_t dst_elem
            std::mt19937& rng) {
   copy.bytes = static_cast<int64_t>(size_of(dtype));
   const Buffer x(dtype, randoms(rng, dtype, src_elements, 0, 100));
-  // What the copy must leave alone.
+  // The ones are elements that the copy must leave alone.
   std::vector<double> want(static_cast<size_t>(dst_elements), 1);
   reference(copy, x, want);
   check_everywhere(cat("copy of ", src_elements, " ", to_string(dtype)),

@@ -7,7 +7,7 @@
 namespace gangway {
 namespace {
 
-// Of rows, each with sums of its own for the gradients of the parameters.
+// Limit on the number of chunks of rows. Each chunk sums the gradients of the parameters by itself.
 constexpr int64_t kChunksMax = 32;
 
 int64_t chunk_count(int64_t rows) { return std::clamp<int64_t>(rows / 16, 1, kChunksMax); }

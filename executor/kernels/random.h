@@ -25,10 +25,10 @@ namespace gangway {
 struct RandomShape {
   DType dtype = DType::kF32;
   int64_t cols = 0;
-  std::vector<int64_t> sizes = {}, strides = {};  // Of the outer dimensions.
+  std::vector<int64_t> sizes = {}, strides = {};  // Outer dimensions.
 };
 
-// What the first element of the part is.
+// Position of the part's first element in the random sequence of its key.
 struct RandomStart {
   uint32_t key[2] = {0, 0};
   int64_t first = 0;

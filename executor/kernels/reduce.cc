@@ -12,7 +12,7 @@
 namespace gangway {
 namespace {
 
-// Of one piece of an axis: fits the second-level cache in every dtype.
+// Elements of one piece of an axis. A piece fits the second-level cache in every dtype.
 constexpr int64_t kPieceElements = 16384;
 constexpr int64_t kSumPiece = 1 << 16;
 

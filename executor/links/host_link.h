@@ -9,12 +9,13 @@
 //
 // Invariants
 //  - A host waits only on words of its own memory, which its peers write: no network card can poll
-//    a peer's memory. So a flag, a credit and a payload lie with the host that waits for them.
+//    a peer's memory. A flag, a credit and a payload therefore lie with the host that waits for
+//    them.
 //  - A thread that sees the value of a flag also sees the payload of its put(), and everything that
 //    was put to that host before it.
 //  - An offer is opaque to everyone but the implementation that opens it.
 //  - Each offer() makes new memory, which no later offer() uses again while a peer holds it. A peer
-//    that was given up may have stopped only: what it writes when it goes on lands there.
+//    that was given up may only have stopped: when it goes on it still writes there.
 //
 // A network implements this by writing to a peer's memory (RDMA): put() is two writes with a fence
 // between them, and at() is memory of this host that the card may read. There are two
@@ -25,7 +26,7 @@
 // once, at different offsets.
 // Ownership: what open() returns keeps the peer's memory alive for writing, also after the peer has
 // gone. A memory outlives everything that was linked to it.
-// Errors: open() throws kInvalid for what is no offer, kUnavailable for memory that can't be
+// Errors: open() throws kInvalid for bytes that are no offer, kUnavailable for memory that can't be
 // reached; place() throws kUnavailable. Nothing else fails: a peer that has gone is noticed by the
 // controller.
 // Cost: over shared memory a flag is one store, a ring 5 ns while the peer does not sleep.

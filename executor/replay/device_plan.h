@@ -63,31 +63,32 @@ struct DeviceOutput {
 // were busy: the first device of the slice is one of its own.
 struct ToldSlice {
   uint32_t slice = 0;
-  std::vector<uint32_t> ended;  // By number of entries that have ended: positions that have.
+  // Number of positions that have ended; the index is the number of entries that have.
+  std::vector<uint32_t> ended;
 };
 
 struct DevicePlan {
   std::shared_ptr<const Plan> plan;
   Device* device = nullptr;
   Member member;
-  CompiledFunctions functions;  // By Plan::functions; null: not run here.
+  CompiledFunctions functions;  // Indexed by Plan::functions; null: not run here.
   PlanLayout layout;
   std::vector<Entry> entries;
-  std::vector<uint32_t> entries_end;  // By plan node: the entries up to it.
+  std::vector<uint32_t> entries_end;  // End of each plan node's entries.
   std::vector<uint32_t> patched;      // The entries that have patches.
   // The entry at each position (ir/plan/positions.h): by slice, and in the order of the plan's
   // nodes; kNone, or empty: not here.
   std::vector<std::vector<uint32_t>> entry_at;
   std::vector<uint32_t> entry_in_order;
   std::vector<ToldSlice> told_slices;   // None on a discrete device: a launched entry is not done.
-  std::vector<uint32_t> told_slice_of;  // By entry: index into told_slices; kNone: in none.
+  std::vector<uint32_t> told_slice_of;  // Each entry's index into told_slices; kNone: in none.
   mutable RunId last_committed;         // The device's thread's.
   mutable Lane lane;
-  std::vector<const void*> shared_states;  // Those of `states` that are set.
+  std::vector<const void*> shared_states;  // Addresses of `states` that are set, ascending.
   PlanId id;
   std::shared_ptr<OrderLog> order_log;  // Null: nothing is logged.
   std::vector<DeviceOutput> outputs;
-  std::vector<Box> source_parts;  // By Plan::sources: the device's part; empty: not here.
+  std::vector<Box> source_parts;  // The device's part of each of Plan::sources; empty: not here.
   std::vector<TransferChannel> channels;
   std::vector<std::shared_ptr<void>> pins;  // Pin the segments of the channels.
   std::vector<std::unique_ptr<Collective>> collectives;
@@ -100,10 +101,13 @@ struct DevicePlan {
   BufferPtr meeting_place;                // Staging of collectives; null: none.
   HostMemory staging;                     // Slots in host memory; null if the slots are.
   BufferPtr inboxes;                      // Values received over links; null: none.
-  std::vector<BufferPtr> states;          // By value.
-  std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
-  std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
-  int64_t modelled_ns = kNever;                           // Of a run; see Work. Also the next.
+  std::vector<BufferPtr> states;          // Indexed by value.
+  // Indexed by Plan::inputs; null for small ones.
+  std::vector<std::shared_ptr<BufferPool>> input_pools;
+  // Indexed by Plan::outputs; null where absent.
+  std::vector<std::shared_ptr<BufferPool>> output_pools;
+  // For Work::modelled_ns(), as is the next.
+  int64_t modelled_ns = kNever;
   bool needs_others = true;
   int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.
 

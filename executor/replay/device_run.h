@@ -56,11 +56,11 @@ class DeviceRun final : public Work {
     RunId run;
     RunId after;                       // It commits only if that run did; 0: none.
     uint64_t number = 0;               // Runs of this plan so far: the transfers' sequence.
-    std::vector<BufferPtr> arguments;  // By Plan::inputs; null: inline.
-    // By Plan::inputs; null: an array. bind() copies them.
+    std::vector<BufferPtr> arguments;  // Indexed by Plan::inputs; null: inline.
+    // Indexed by Plan::inputs; null: an array. bind() copies the bytes.
     std::vector<const std::vector<std::byte>*> inline_bytes;
-    std::vector<BufferPtr> outputs;      // By Plan::outputs; null where absent.
-    std::vector<EventPtr> sources;       // By Plan::sources; null where absent.
+    std::vector<BufferPtr> outputs;      // Indexed by Plan::outputs; null where absent.
+    std::vector<EventPtr> sources;       // Indexed by Plan::sources; null where absent.
     std::shared_ptr<const Error> error;  // Set: poisoned before it begins.
   };
   void bind(Inputs inputs);
@@ -166,14 +166,15 @@ class DeviceRun final : public Work {
   Mailbox& mailbox_;
   Listener& listener_;
 
-  std::vector<std::byte*> values_;  // By plan value: its address in this run.
-  std::vector<CallFrame> frames_;   // By node; only calls have bases.
+  std::vector<std::byte*> values_;  // Each plan value's address in this run.
+  std::vector<CallFrame> frames_;   // Indexed by node; only calls have bases.
   Inputs inputs_;
   RunId run_;
   bool active_ = false;
 
   SectionClock clock_;
-  std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Entries before granted_ are final.
+  // Indexed by entry; 0: none yet. Final for entries before granted_.
+  std::vector<uint64_t> tickets_;
   std::atomic<uint32_t> granted_{0};  // Number of entries, from the first on, that have tickets.
 
   SharedCounter progress_;

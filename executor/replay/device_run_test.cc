@@ -28,7 +28,7 @@ class Throwing final : public CompiledFunction {
     if (!frame.poisoned) throw std::bad_alloc();
     return Progress::kDone;
   }
-  mutable std::vector<bool> poisoned;  // By call.
+  mutable std::vector<bool> poisoned;  // One element for each call.
 };
 
 // A run of two calls of this function.

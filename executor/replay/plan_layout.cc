@@ -132,7 +132,7 @@ class LayoutMaker {
   std::vector<uint32_t> sourced_, received_;
   std::vector<uint32_t> linked_;  // Received values that come over a link.
   std::vector<LiveInterval> intervals_;
-  std::vector<int64_t*> offsets_;  // By interval: where its offset is written.
+  std::vector<int64_t*> offsets_;  // Where the offset of each interval is written.
 };
 
 }  // namespace

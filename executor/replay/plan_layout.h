@@ -34,8 +34,8 @@ struct ValuePlace {
 };
 
 struct PlanLayout {
-  std::vector<ValuePlace> values;   // By value.
-  std::vector<int64_t> call_arena;  // By node: offset of a call's arena, or -1.
+  std::vector<ValuePlace> values;   // Indexed by value.
+  std::vector<int64_t> call_arena;  // Indexed by node: offset of a call's arena, or -1.
   int64_t arena_bytes = 0;
   int64_t slot_bytes = 0;   // For one run in flight.
   int64_t inbox_bytes = 0;  // For one run in flight; on a discrete device: in its own memory.

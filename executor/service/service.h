@@ -2,8 +2,8 @@
 // into calls of Host, and Host's events into frames.
 //
 // Threads: the reactor's thread; creating and destroying one suspends.
-// Errors: the constructor throws what the controller answers: kInvalid (another version),
-// kUnimplemented (another machine), kUnavailable (no controller). A put or get that Host refuses
+// Errors: the constructor throws the controller's answer, kInvalid (another version) or
+// kUnimplemented (another machine), or kUnavailable (no controller). A put or get that Host refuses
 // becomes its result. A run that the host can't take part in at all ends the connection: otherwise
 // the other hosts of the run would wait for this one for ever, while the controller fails the run
 // on all of them when a host is lost.
@@ -57,7 +57,8 @@ class ExecutorService {
   // The name that the controller uses.
   const std::string& name() const;
   Host& host();
-  // The host's, with what is here for the controller's calls.
+  // The host's census, with the segments of checkpoints that the service holds for the controller's
+  // calls.
   std::map<std::string, size_t> census() const;
   // Ready, with the reason, when the controller is gone.
   Future<void> disconnected() const;

@@ -64,7 +64,8 @@ char outcome(Stage stage, const std::vector<Message>& messages, std::string& det
 }
 
 struct Row {
-  std::string expected;  // By stage; ' ': the frame is expected there, so it is not tried.
+  // One letter for each stage; ' ': the frame is expected there, so it is not tried.
+  std::string expected;
   std::string name;
   std::vector<Message> messages;
   std::string why;  // A regular expression: why the connection ends.

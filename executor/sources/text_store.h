@@ -77,7 +77,7 @@ class TextStore {
 
   struct Known {
     std::weak_ptr<const LoadedText> text;
-    std::map<std::string, std::weak_ptr<void>> charges;  // By owner.
+    std::map<std::string, std::weak_ptr<void>> charges;  // Keys are owners.
   };
   using Charge = std::shared_ptr<void>;  // Held in the HostBudget for an owner; null: for none.
 

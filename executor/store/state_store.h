@@ -32,7 +32,7 @@ struct StateOnHost {
   };
   std::shared_ptr<void> counted;  // Holds the bytes in the HostBudget.
   int64_t bytes = 0;
-  std::vector<Copy> copies;  // By shard.
+  std::vector<Copy> copies;  // Indexed by shard.
 };
 
 struct State {

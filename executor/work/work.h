@@ -79,7 +79,8 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual Progress advance(Turn& turn) = 0;
-  // All that it started on the device is done; or has failed, since it last took a mark.
+  // The queue calls this when all that the work started on the device is done; or has failed, since
+  // the work last took a mark.
   virtual void settled(Turn& turn, const std::shared_ptr<const Error>& failure) {
     static_cast<void>(turn);
     static_cast<void>(failure);
@@ -91,7 +92,7 @@ class Work {
   virtual uint64_t ticket() const { return 0; }
   // Whether its next piece may hold the device until other devices come (a collective, a gate).
   virtual bool meets_others() const { return false; }
-  // What its piece under way holds until it ends.
+  // How its piece under way blocks the device until the piece ends.
   virtual Hold holds() const { return Hold::kNothing; }
   // States and arrays that it shares with other works, which use them in the order of tickets;
   // ascending.

@@ -10,7 +10,7 @@ constexpr size_t kSplitMax = 4;
 
 using Groups = std::map<std::string, std::vector<size_t>>;
 
-// Behind `prefix`, by the next component.
+// Groups the names by the component behind `prefix`.
 Groups split(const std::vector<std::string>& names, const std::vector<size_t>& members,
              const std::string& prefix) {
   Groups groups;

@@ -17,7 +17,8 @@ struct NameGroup {
 
 // Up to `unfolded_max` names stand alone, each in a group of its own. If there are more, names with
 // the same first component form a group; if their next component divides them into at most four
-// groups, none of one name, the group is replaced by these. In the order of the groups' names.
+// groups, none of one name, these replace the group, and may be replaced in turn. In the order of
+// the groups' names.
 std::vector<NameGroup> name_groups(const std::vector<std::string>& names, size_t unfolded_max);
 
 }  // namespace gangway

@@ -1,7 +1,7 @@
 // Counts the steps and the memory of a piece of work, which are the same on every machine, however
 // busy.
 //
-// A step is one execution of a basic block in ir/ or controller/lowering; this test program has a
+// A step is one execution of a basic block in ir/ or controller/lowering; this test program links a
 // build of both in which each block calls a function that counts. Code inside the C++ library
 // counts no steps; its copies show in the bytes that were allocated.
 //

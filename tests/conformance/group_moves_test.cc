@@ -1,6 +1,6 @@
 // The kinds of collectives that move parts of tensors, over groups of many shapes: one thread
-// advances members in an order that is drawn from a seed, each as far ahead as it can, and again
-// when it was rung.
+// advances members in an order that is drawn from a seed. A member goes as far ahead as it can, and
+// again when it was rung.
 #include <bit>
 #include <numeric>
 #include <set>
@@ -186,8 +186,8 @@ TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
       operations.push_back({CollectiveCase(rng, kMoves[o % 2 == 0 ? 0 : 5], size, 500)});
     Stepped group(in_blocks(size, 1), 1, bytes_of(operations), kinds);
     ASSERT_NO_FATAL_FAILURE(group.run(operations));
-    // One host for each distance ahead, and one for each distance behind, which gets the count of
-    // reads.
+    // A host writes to one host for each distance ahead, and to one for each distance behind, which
+    // gets the count of read messages.
     for (uint32_t host = 0; host < size; ++host)
       EXPECT_LE(group.group().writes(host).hosts.size(),
                 2 * static_cast<size_t>(std::bit_width(size - 1)));

@@ -47,7 +47,7 @@ namespace gangway {
 struct GroupPart {
   uint32_t index = 0;           // Index of this member among its host's.
   std::vector<uint32_t> ranks;  // Ranks of its host's members in the group of `size`.
-  // By index of its host's members: those on the same device, with this one.
+  // Indices, among its host's members, of the members on its device, including itself.
   std::vector<uint32_t> beside;
   uint32_t size = 1;
   int64_t bytes_max = 0;  // Limit for a collective.

@@ -34,7 +34,7 @@ struct GroupView {
   struct OnHost {
     uint32_t host = 0;
     LinkClass link = LinkClass::kHost;  // Link from this host.
-    std::vector<Member> members;        // By rank.
+    std::vector<Member> members;        // In the order of ranks.
   };
 
   std::string name;           // Equal on all hosts; no other group of the plan has it.
@@ -68,7 +68,7 @@ struct GroupLinks {
   // The memory of a host, for a member that rings that device there.
   std::function<PeerMemory&(uint32_t host, uint32_t device)> memory_of;
   std::vector<Bell> bells;         // Bells of this host's members.
-  std::vector<LinkMeter*> meters;  // By member of this host; null: nothing is counted.
+  std::vector<LinkMeter*> meters;  // One for each member of this host; null: nothing is counted.
 };
 // Returns a collective for each member of this host.
 std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,

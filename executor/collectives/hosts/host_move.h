@@ -2,9 +2,9 @@
 //
 //   all_gather              at distance 1, 2, 4, ...: a host sends what it has, its own and what it
 //                           received, to the host that far behind it, until all have all
-//   collective_broadcast    the same distances, from the root's host: who has it sends it on, all
-//                           others send an empty message
-//   all others              each host sends each other one what is for it, if only an empty message
+//   collective_broadcast    the same distances, from the root's host: a host that has the tensor
+//                           sends it on, all others send an empty message
+//   all others              each host sends each other host the bytes for it, or an empty message
 //
 // The first is the dissemination of Bruck et al. 1997, the second a binomial tree. Either way each
 // host gets a message that depends on every other host, and so learns whether any member is
@@ -92,7 +92,7 @@ class HostMove {
 
   const LaneView view_;
   StreamEdges& edges_;
-  std::vector<size_t> edge_of_;  // By host.
+  std::vector<size_t> edge_of_;  // Indexed by host.
   const HostMembers* members_ = nullptr;
   bool poisoned_ = false;
   BlockShape shape_;              // Shape of the streams.

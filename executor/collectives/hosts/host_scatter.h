@@ -1,8 +1,8 @@
 // HostScatter: one lane of a reduce-scatter over several hosts.
 //
-//   to each other host    what this host's members come to, of the parts of that host's members
-//   from each             the same of theirs: all hosts' are combined, rounded and written where
-//                         they are kept
+//   to each other host    the partial of this host's members, for the parts of that host's members
+//   from each             its partial for the parts of this host's members; the partials of all
+//                         hosts are combined, rounded and written to those members
 //
 // Each host thereby learns from all others whether any member is poisoned: there is at least one
 // message, which may be empty.
@@ -59,7 +59,7 @@ class HostScatter {
   int64_t size_ = 4, widening_ = 1;  // Size of a stored element; size of a partial divided by it.
   int64_t stored_max_ = 0;           // Limit for one message.
   bool poisoned_ = false;
-  std::vector<Out> out_;  // By edge.
+  std::vector<Out> out_;  // Indexed by edge.
   // Walks over the parts that are kept here: what is reduced next, and what is combined next.
   SegmentWalk here_, in_;
   bool in_done_ = false;

@@ -147,7 +147,7 @@ class Maker {
 }  // namespace
 
 HostSchedule reduce_schedule(uint32_t hosts, uint32_t self) {
-  // As many holders as hosts, or few enough that the last host may speak with all of them.
+  // There are as many holders as hosts, or so few that the last host may speak with all of them.
   const auto bits = static_cast<uint32_t>(std::bit_width(hosts - 1));
   const uint32_t chunks = std::has_single_bit(hosts) ? hosts : std::bit_floor(bits);
   return Maker(hosts, self, chunks).run();

@@ -16,8 +16,8 @@
 //  - A host exchanges messages with at most 2 ceil(log2(hosts)) others.
 //  - In one schedule two hosts send at most one kSend and one kSendResult in each direction, and
 //    whoever sends to a host also receives from it, later in the same collective or at the same
-//    step. So where a message comes, the one of the collective before has been read (kSend,
-//    kSendResult in reduce()), or the one two collectives before (exchange()).
+//    step. When a message comes, the same message of the collective before has therefore been read
+//    (kSend, kSendResult in reduce()), or that of two collectives before (exchange()).
 //
 // Threads: pure.
 // Cost: O(log hosts) steps.
@@ -30,11 +30,11 @@ namespace gangway {
 
 struct HostStep {
   enum class Kind : uint8_t {
-    kSend,        // My partial of these chunks.
-    kCombine,     // The peer's partial with mine.
-    kFinish,      // My partial of these chunks is the result.
-    kSendResult,  // The result of these chunks.
-    kTake         // The peer's result of these chunks.
+    kSend,        // This host sends its partial of these chunks.
+    kCombine,     // It combines the peer's partial with its own.
+    kFinish,      // Its partial of these chunks is the result.
+    kSendResult,  // It sends the result of these chunks.
+    kTake         // It takes the peer's result of these chunks.
   };
   Kind kind = Kind::kSend;
   uint32_t peer = 0;

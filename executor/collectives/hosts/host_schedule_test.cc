@@ -45,7 +45,7 @@ class Hosts {
   struct Host {
     HostSchedule schedule;
     size_t cursor = 0;
-    std::vector<std::string> partial, result;  // By chunk.
+    std::vector<std::string> partial, result;  // Indexed by chunk.
     std::set<uint32_t> peers = {};
     uint32_t chunks_sent = 0;
   };

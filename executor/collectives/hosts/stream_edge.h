@@ -1,22 +1,24 @@
 // StreamEdge: messages of at most `piece_bytes`, both ways, between a member of a group on this
-// host and one on another host, which work on the same lane. Tensors of any size go over it piece
-// by piece; a message may be empty, and says whether its sender knows of a poisoned member.
+// host and the member on another host that works on the same channel. Tensors of any size go over
+// it piece by piece; a message may be empty, and says whether its sender knows of a poisoned
+// member.
 //
 // Each of the two has an area in its own memory in which the other writes:
 //
 //   | read | message | message |
 //
-//   read      how many of mine the other has read: a place is written again when it was
+//   read      how many of my messages the other has read; a slot is written again only after that
 //   message   | flag | read | payload, up to 48 bytes | or payload on the lines behind the first |
 //
-// A flag is that of host_edge.h. Messages use the two places in turn. An edge that is used one way
-// only has places for messages in that direction; `read` goes the other way.
+// A flag is that of host_edge.h. Messages use the two slots in turn. An edge that is used only one
+// way has slots for messages in that direction; `read` goes the other way.
 //
 // A sender that waits for room is woken by the release of any message except the last that goes one
 // way in a collective. That is enough. Each collective that uses the edge gives every host news of
 // all others, so at the beginning of one, every message has been read except those of the last
 // collective. The first message thus waits only for a message that was not the last. The second may
-// wait for the last one, but then its own first, which is read later, is not the last.
+// wait for the last one, whose release does not ring; but then the release of the first message,
+// which is read later and is not the last, does.
 //
 // Threads: the member's device. Ownership: memory is the plan's. Cost: a message is one put() and
 // one ring, and a signal back, with a ring if it was not the last.
@@ -54,7 +56,7 @@ class StreamEdge {
   LinkClass link() const { return ends_.link; }
   int64_t piece_bytes() const { return ends_.piece_bytes; }
 
-  // Whether the place of the next message is free.
+  // Whether the slot of the next message is free.
   bool has_room() {
     if (sent_ - read_there_ < 2) return true;
     read_there_ = word(0).load(std::memory_order_acquire);
@@ -75,7 +77,7 @@ class StreamEdge {
   // The oldest unread message, and, if it has arrived, its payload of `bytes` bytes.
   Arrived message() const { return arrived(word(place(read_)), read_ + 1); }
   const std::byte* payload(int64_t bytes) const { return from_ + place(read_) + payload_at(bytes); }
-  // Gives the oldest message's place back. `last`: no other message comes in this collective.
+  // Gives the oldest message's slot back. `last`: no other message comes in this collective.
   void release(bool last) {
     uint64_t read_there = 0;
     std::memcpy(&read_there, from_ + place(read_) + kReadAt, sizeof read_there);

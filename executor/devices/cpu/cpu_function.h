@@ -69,7 +69,7 @@ class CpuFunction final : public PlannedFunction {
 
   Parallel& par_;
   StepTimer* const timer_;
-  std::vector<uint32_t> first_command_;  // By part.
+  std::vector<uint32_t> first_command_;  // Indexed by part.
   std::vector<Step> steps_;
   std::vector<Loop> loops_;
   std::vector<Place> operands_;

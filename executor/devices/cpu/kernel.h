@@ -63,7 +63,7 @@ struct LowerCall : NodeView {
 // and calls have one only if there is no body to run: it copies the carries.
 Lowered lower(const LowerCall& call);
 
-// By family (executor/devices/lower/kernel_family.h), one file each.
+// One function for each family (executor/devices/lower/kernel_family.h), in a file of its own.
 Lowered lower_elementwise(const LowerCall& call);
 Lowered lower_fusion(const LowerCall& call);
 Lowered lower_fill(const LowerCall& call);

@@ -24,7 +24,7 @@ struct Spread {
 struct FusionState {
   Fused fused;
   int64_t outer, inner;
-  std::vector<uint32_t> parameters;  // By input.
+  std::vector<uint32_t> parameters;  // Indexed by input.
   std::vector<Spread> spreads;
   size_t outputs;
 

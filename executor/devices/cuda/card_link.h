@@ -29,8 +29,9 @@ class CardLink final : public DeviceLink {
   CudaDevice& receiver_;
   const std::string label_;
   cuda::EventHandle ready_;
-  std::vector<cuda::EventHandle> sent_;  // By slot.
-  // The last of them; none: compute comes after all of them.
+  std::vector<cuda::EventHandle> sent_;  // Indexed by slot.
+  // The last of them that compute may not yet have waited for; none: compute comes after all of
+  // them.
   cuda::EventHandle last_;
 };
 

@@ -39,7 +39,7 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
       graphs_(std::make_unique<cuda::GraphCache>(gpu_->driver(), capture_)),
       comms_(std::make_unique<CommBook>(*this)) {
   ringer_->device = this;
-  // A missing thread nobody would notice.
+  // An exception ends the process: nobody would notice a missing thread.
   thread_ = Thread(options.name, [this]() noexcept { serve(); });
 }
 
@@ -248,7 +248,7 @@ cuda::EventHandle CudaDevice::take_event() {
 Status CudaDevice::fork() {
   const cuda::EventHandle event = take_event();
   if (!event) return {cuda::StatusKind::kLaunch, false, "fork: there is no event"};
-  free_events_.push_back(event);  // A wait keeps what it found recorded.
+  free_events_.push_back(event);  // A wait that was enqueued is not changed by later records.
   const Status recorded = gpu_->driver().record({compute_, "fork"}, event);
   return recorded.ok() ? gpu_->driver().wait({communication_, "fork"}, event) : recorded;
 }
@@ -262,7 +262,8 @@ void CudaDevice::join(size_t beside) {
   if (collectives_.size() <= beside) return;
   const auto last = collectives_.end() - static_cast<std::ptrdiff_t>(beside);
   cuda::EventHandle& event = *(last - 1);
-  if (!event) event = record_on({communication_, "collective"});  // It failed there.
+  // end_collective() could not record it.
+  if (!event) event = record_on({communication_, "collective"});
   if (event && lost_ == nullptr) note(gpu_->driver().wait({compute_, "join"}, event));
   std::copy_if(collectives_.begin(), last, std::back_inserter(free_events_),
                [](cuda::EventHandle done) { return static_cast<bool>(done); });
@@ -324,7 +325,7 @@ Progress CudaDevice::look_for_mark(Mark mark, std::shared_ptr<const Error>* fail
   const auto found = reached_.find(mark);
   if (found == reached_.end()) return Progress::kPending;
   *failure = found->second.failure;
-  // A run that was given up has not asked for its earlier ones.
+  // A run that was given up has not asked for its earlier marks.
   const Work* owner = found->second.owner;
   std::erase_if(reached_,
                 [&](const auto& item) { return item.first <= mark && item.second.owner == owner; });

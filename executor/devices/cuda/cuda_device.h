@@ -67,7 +67,7 @@ class CudaDevice final : public Device, public CardStreams {
   void join_collectives() override { join(0); }
   void trim() override;
 
-  // For what was compiled for it, and for collectives. Device thread.
+  // For functions compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const override { return *gpu_; }
   cuda::StreamHandle compute() const override { return compute_; }
   cuda::GraphCache& graphs() { return *graphs_; }
@@ -129,8 +129,8 @@ class CudaDevice final : public Device, public CardStreams {
     const Work* owner = nullptr;
     std::shared_ptr<const Error> failure;
   };
-  std::map<Mark, ReachedMark> reached_;        // And not asked for yet.
-  std::deque<cuda::EventHandle> collectives_;  // The ends of those that compute has not joined.
+  std::map<Mark, ReachedMark> reached_;        // Marks that nobody has asked for yet.
+  std::deque<cuda::EventHandle> collectives_;  // Ends of collectives that compute has not joined.
   std::vector<cuda::EventHandle> free_events_;
 
   LaneQueue queue_;

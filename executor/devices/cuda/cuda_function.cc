@@ -149,7 +149,7 @@ void CudaFunction::place(cuda::Command& command, uint32_t part, NodeId id) const
   }
 }
 
-// From the function into the bodies around the step.
+// Enters the bodies around the step, from the function down.
 void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const {
   if (frame.bases.size() < bases()) frame.bases.resize(bases());
   frame.at = {.step = step, .command = first_command_.back()};
@@ -173,7 +173,8 @@ void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) co
   }
 }
 
-// Into the body whose node is there, or on behind its last step.
+// Enters a body at its node, or, behind the body's last step, begins its next iteration or leaves
+// it.
 void CudaFunction::enter_or_leave(Position& at) const {
   if (steps_[at.command].kind == StepKind::kEnterBody) {
     GW_DASSERT(at.depth < at.loops.size());
@@ -196,7 +197,7 @@ bool CudaFunction::passes_over(const Step& step, const Position& at) const {
   return loop_of(loop).places.is_last(loop.iteration);
 }
 
-// The same with bases and rows. Without a stream nothing is copied, here and below.
+// The same, and sets bases and copies rows. Without a stream nothing is copied, here and below.
 cuda::Status CudaFunction::enter_or_leave(CallFrame& frame, cuda::StreamHandle stream) const {
   const bool ends = steps_[frame.at.command].kind == StepKind::kEndOfBody;
   const uint32_t depth = frame.at.depth;
@@ -417,7 +418,7 @@ void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
   frame.poisoned = true;
 }
 
-// The device is busy for a given time, once what came before is done.
+// The device is busy for a given time, once all earlier work is done.
 Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& turn) const {
   auto& device = static_cast<CudaDevice&>(turn.device);
   if (!frame.begun) {
@@ -451,15 +452,15 @@ Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) co
   return Progress::kDone;
 }
 
-// One step at a time: what it reads and writes is looked at on the card, and the host waits for
-// what was found. Once a step is blamed, or the run failed, steps are run alone.
+// Runs one step at a time: the card checks the step's inputs and results, and the host waits for
+// the findings. Once a step is blamed, or the run failed, steps run without checks.
 Progress CudaFunction::advance_checked(const Step& step, CallFrame& frame, Turn& turn) const {
   Device& device = turn.device;
   const auto looks = [&] {
     return frame.culprit == kNone && !frame.poisoned && frame.error == nullptr;
   };
   if (frame.told_by == 0 || frame.begun) {
-    // In place, inputs are gone afterwards.
+    // An in-place step overwrites its inputs, so they are checked first.
     if (!frame.begun && looks()) check_inputs(step, frame, device);
     if (advance_step(step, frame, turn) == Progress::kPending) return Progress::kPending;
     device.join_collectives();

@@ -46,7 +46,8 @@ class CudaFunction final : public PlannedFunction {
     enum class Role : uint8_t { kAlone, kWaits, kRunsAll } role = Role::kAlone;
     std::vector<cuda::Command> of_all;  // kRunsAll.
     std::string label;                  // Its name in the driver: "step: %14 dot".
-    // Compute waits for all collectives but so many of the newest; none: for nothing.
+    // Compute waits for all collectives but this many of the newest; none: it waits for no
+    // collective.
     std::optional<uint32_t> joins_to;
     uint32_t loop = 0;  // kEnterBody: in loops_.
   };
@@ -56,9 +57,9 @@ class CudaFunction final : public PlannedFunction {
   };
   // The commands that a part was lowered to.
   struct Lowered {
-    std::vector<std::vector<cuda::Command>> commands;  // By node.
+    std::vector<std::vector<cuda::Command>> commands;  // Indexed by node.
     std::vector<int64_t> scratch;
-    std::vector<std::vector<cuda::Command>> of_all;  // By Together.
+    std::vector<std::vector<cuda::Command>> of_all;  // Indexed like together_.
   };
   using Position = CallFrame::Position;
   using Keeps = std::vector<std::shared_ptr<const void>>;
@@ -105,12 +106,12 @@ class CudaFunction final : public PlannedFunction {
   const std::shared_ptr<cuda::Gpu> gpu_;
   const Numerics numerics_;
   const std::vector<Together> together_;
-  std::vector<uint32_t> first_command_;  // By part.
+  std::vector<uint32_t> first_command_;  // Indexed by part.
   std::vector<Step> steps_;
   std::vector<Loop> loops_;
   const std::shared_ptr<const void> alive_ = std::make_shared<int>();
   cuda::GraphOwner owner_;  // Owner of the graphs that devices make of it.
-  uint32_t flags_ = 0;      // That a checked step tells.
+  uint32_t flags_ = 0;      // Most flags of one checked step.
 };
 
 }  // namespace gangway

@@ -98,7 +98,7 @@ class GraphCache {
 
   Driver& driver_;
   const StreamHandle capture_;
-  std::unordered_map<uint64_t, Entry> entries_;  // By hash.
+  std::unordered_map<uint64_t, Entry> entries_;  // Keys are hashes.
   Sightings sightings_;
   std::deque<Retired> retired_;  // In the order of their events.
   uint64_t now_ = 0;             // Counts replay().

@@ -4,10 +4,10 @@
 // arena. Before each iteration these bases are set to the current addresses of the node's operands
 // and results. The arena, and one more buffer for each carry, are in the node's scratchpad: a carry
 // is read from one buffer and written to the other, one of which is the result's; slices and rows
-// of stacked results are used in place. In the last iteration the slice of the next one is its own,
-// and is not read. If a device wants tensors aligned, and rows are not, their base points to a
-// place in the scratchpad, and the device copies them: in_copies() of an iteration before it,
-// out_copies() behind it.
+// of stacked results are used in place. In the last iteration its own slice stands in for that of
+// the next one, and is not read. If a device wants tensors aligned, and rows are not, their base
+// points into the scratchpad, and the device copies them: in_copies() before an iteration,
+// out_copies() after it.
 //
 // Threads: immutable. Cost of bind(): a few instructions for each carry and stacked tensor.
 #pragma once
@@ -77,7 +77,7 @@ class BodyLoop {
            row(stacked, iteration) * stacked.row_bytes;
   }
 
-  // Where an iteration leaves the carry. The last iteration writes the result.
+  // The buffer in which an iteration leaves the carry. The last iteration writes the result.
   const Place& carry_after(const Carry& carry, int64_t iteration) const {
     return (layout_.length - 1 - iteration) % 2 == 0 ? carry.result : carry.spare;
   }

@@ -12,7 +12,7 @@
 
 namespace gangway {
 
-// By ValueId, for the function and for each of its bodies.
+// For the function and each of its bodies a vector that is indexed by ValueId.
 using MaskedValues = std::map<const Function*, std::vector<bool>>;
 MaskedValues masked_values(const Function& function);
 

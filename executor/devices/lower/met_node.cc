@@ -26,13 +26,13 @@ Reduction reduction_of(const Attrs& attrs) {
   return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
 }
 
-// By member: the member that it sends to.
+// The member that each member sends to.
 std::vector<uint32_t> receivers(const Mesh& mesh, const Attrs& attrs) {
   const std::vector<int> axes = axes_of(mesh, attrs.text("axes"));
   const std::vector<int> to = axes_of(mesh, attrs.text("to"));
   const int64_t n = members_along(mesh, axes);
   const std::vector<int64_t> devices = members_of_groups(mesh, axes)[0];
-  std::vector<uint32_t> member_at(devices.size());  // By number along `to`.
+  std::vector<uint32_t> member_at(devices.size());  // Indexed by number along `to`.
   for (size_t m = 0; m < devices.size(); ++m) {
     member_at[static_cast<size_t>(member_along(mesh, to, devices[m]))] = static_cast<uint32_t>(m);
   }

@@ -49,7 +49,7 @@ class PlannedFunction : public CompiledFunction {
   // own nodes run, the function last.
   struct Part {
     const Function* function = nullptr;
-    const std::vector<bool>* masked = nullptr;  // By ValueId.
+    const std::vector<bool>* masked = nullptr;  // Indexed by ValueId.
     Places places;
     struct Met {
       MetNode node;

@@ -2,8 +2,8 @@
 // own part of the whole.
 //
 // Element (i..., c) of the part [sizes..., cols] is number first + i... * strides... + c of the
-// sequence, where `first` is the device's. Dimensions that are contiguous in the whole are joined
-// in cols.
+// sequence, where `first` is the device's. Inner dimensions that are contiguous in the whole are
+// joined in cols, and contiguous outer ones with one another.
 // Threads: a value, immutable; safe anywhere.
 #pragma once
 

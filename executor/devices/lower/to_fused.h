@@ -16,8 +16,8 @@ FusedOp to_fused(Op op);
 
 // A fused chain as a program over [outer, inner]; input i of the program is parameter
 // `parameter[i]` of the body. An operand whose broadcast is neither scalar, row nor column is laid
-// out in full first, or read where it lies. So is one that the body transposes or slices, which
-// only the CUDA device's own pass fuses (view_fusion.h).
+// out in full first, or read where it lies. The same holds for an operand that the body transposes
+// or slices, which only the CUDA device's own pass fuses (view_fusion.h).
 struct FusedChain {
   FusedProgram program;
   int64_t outer = 1, inner = 1;

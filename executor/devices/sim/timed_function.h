@@ -34,7 +34,7 @@ class TimedFunction final : public PlannedFunction {
   void record_kernels(const CallFrame& frame, Turn& turn, uint32_t end, int64_t cost_ns) const;
 
   StepTimer& timer_;
-  std::vector<std::vector<PlannedStep>> planned_;  // By part, then by node.
+  std::vector<std::vector<PlannedStep>> planned_;  // Indexed by part, then by node.
   std::optional<StepSums> costs_ns_;               // Costs of the kernels.
   std::optional<StepMarks> events_;                // Collectives and joins.
 };

@@ -123,23 +123,24 @@ inline void attention_typed(const AttentionHead& h) {
   }
 }
 
-// Whether the logsumexp of a row of scores lies so far from 0 that the digits left behind its point
-// are too few for probabilities: it is handed over as one f32.
+// Whether the logsumexp of a row of scores, kept as one f32, lies so far from 0 that the digits
+// left behind its point are too few for probabilities.
 inline bool lacks_digits(float lse) { return (lse > 128 || lse < -128) && lse - lse == 0; }
 inline bool lacks_digits(double) { return false; }
 
-// Whether a row's scores are all that its logsumexp speaks of: then both say the same but for
-// roundings. Of a part of the keys, as a ring has it, they do not.
+// Whether the row's logsumexp covers exactly the keys of the row's scores: `top` and `lse` then
+// agree but for roundings. In a ring, where the scores are those of a part of the keys, they do
+// not.
 template <class T>
 inline bool is_of_all(const RowTop<T>& top, T lse) {
   const T apart = top.largest - lse + top.log_sum, most = (lse < 0 ? -lse : lse) / (1 << 22);
   return apart <= most && -apart <= most;
 }
 
-// What the scores of each row of a block are counted from: the logsumexp, or, where one of them
-// lacks digits and the block sees whole rows, the largest score and the logarithm of the sum, each
-// by itself. `find(r, largest, sum)` is called for each row and block of keys then, behind
-// `score(k0, count)`, which computes the block's scores.
+// Finds what to subtract from the scores of each row of a block: the row's logsumexp, or, where one
+// row's logsumexp lacks digits and rows may be whole, the largest score and the logarithm of the
+// sum as two numbers. To find these, calls `score(k0, count)`, which computes scores, for each
+// block of keys and then `find(r, visible, width, largest, sum)` for each row.
 template <class T, class Score, class Find>
 inline void find_tops(const AttentionHead& h, int64_t q0, int64_t rows, RowTop<T>* tops,
                       const Score& score, const Find& find) {

@@ -111,7 +111,8 @@ inline void attention_pairs(const AttentionHead& h) {
   }
 }
 
-// Of one row of queries: keys that it sees, in whole vectors, and what its gradient needs.
+// Facts of one row of queries: the number of keys that it sees, rounded up to whole vectors, and
+// what its gradient needs.
 struct PairsRow {
   int64_t whole;
   RowTop<float> top;
@@ -200,7 +201,7 @@ inline void attention_grad_pairs(const AttentionHead& h) {
       for (int64_t r = 0; r < rows; r += 2) {
         softmax_backward_pairs(p + r * width, ds + r * width, width, scale, row + r);
       }
-      const auto* pairs = reinterpret_cast<const uint32_t*>(p);  // Of p and ds in turn.
+      const auto* pairs = reinterpret_cast<const uint32_t*>(p);  // Alternately p's and ds's.
       gemm<Pairs<true>>(
           {pairs, 1, 2 * width, go_rows, wide, dv + k0 * wide, wide, count, wide, row_pairs, true});
       gemm<Pairs<true>>({pairs + width, 1, 2 * width, q_rows, wide, dk + k0 * wide, wide, count,

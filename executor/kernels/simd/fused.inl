@@ -304,9 +304,9 @@ inline bool all_zero(const char* bytes, int64_t n) {
   return true;
 }
 
-// Units whose full inputs are zeros in every bit have the same results where no input is of a row
-// or a column: the first of them is computed, and copied for the others. Rows of experts have room
-// behind them that is zeros.
+// Copies results of units whose full inputs are zeros in every bit. Where no input is of a row or a
+// column, such units have equal results: the first is computed, and its results are copied for the
+// others. Rows of experts have room behind them that is zeros.
 class ZeroUnits {
  public:
   ZeroUnits(const FusedPlan& plan, const void* const* inputs, void* const* outputs)
@@ -351,7 +351,8 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
   alignas(64) char slots[kFusedSlotBytes + kFusedQuantum * 8];
   const void* at[kFusedValuesMax] = {};
   auto slot = [&](int32_t s) { return slots + s * plan.slot_bytes; };
-  // What is the same for all units is filled in for the largest of them.
+  // Constants and scalars, which are the same for all units, are filled in once, for as many
+  // elements as the largest unit has.
   const int64_t filled =
       round_up((space.outer < space.unit_rows ? space.outer : space.unit_rows) *
                    (space.inner < space.unit_cols ? space.inner : space.unit_cols),

@@ -1,5 +1,5 @@
-// What the interpreter of a fused chain runs: the program with types resolved and values given
-// places in cache.
+// The form of a fused chain that the interpreter runs: the program with types resolved and values
+// given slots in cache.
 //
 // A value lives in a slot of `chunk` elements of 4 or 8 bytes: f32 (bf16 too), i32 and bool (0 or
 // 1) take 4, f64 8. Slots are reused once a value is dead, and all of them together fit
@@ -28,8 +28,8 @@ struct FusedLoad {
 };
 struct FusedStep {
   FusedOp op;
-  FusedClass from, to;  // Of the operands (of the last one for select) and of the result.
-  DType dtype;          // Of the result.
+  FusedClass from, to;  // Classes of operands (of the last one for select) and result.
+  DType dtype;          // Type of the result.
   int32_t in[3];        // Values.
   int32_t value, slot;
   double immediate;

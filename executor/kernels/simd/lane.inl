@@ -9,7 +9,8 @@ template <class V>
 constexpr int kLanesOf = sizeof(V) / sizeof(V{}[0]);
 constexpr int kLanes = kLanesOf<vf>;
 
-// As align_up(): each path compiles its own, since a shared one could hold another's instructions.
+// The same as align_up(). Each path compiles its own, since a shared one could hold instructions of
+// another path.
 inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 template <class V, class P>
@@ -107,8 +108,9 @@ inline void for_vectors(int64_t n, const Body& body) {
   if (i < n) body(i, n - i);
 }
 
-// Of so many steps in a row, how many are joined in a run of their own before the runs are: about
-// as many as there are runs then, so that rounding errors of a sum grow as the root of its length.
+// Number of consecutive steps that are summed as one run before the runs are summed. A run has
+// about as many steps as there are runs, so that the rounding error of a sum grows as the root of
+// its length.
 inline int64_t run_length(int64_t steps) {
   int64_t length = 16;
   while (length * length < steps) length *= 2;
@@ -175,7 +177,7 @@ template <class V>
 inline auto sum_lanes(V v) {
   return fold_lanes(v, [](auto a, auto b) { return a + b; });
 }
-// Of numbers; what a NaN gives is open.
+// The result is unspecified where a lane is NaN.
 template <class V>
 inline auto max_lanes(V v) {
   return fold_lanes(v, [](auto a, auto b) { return a > b ? a : b; });

@@ -62,8 +62,9 @@ inline void for_panel(int64_t cols, int64_t width, const Body& body, const Empty
   }
 }
 
-// Rows (of bf16: pairs) that are packed before the next panel's. So many are also asked of memory
-// ahead: the processor does not guess where the next row of a strip begins.
+// Number of rows (bf16: of pairs of rows) that are packed for one panel before the next panel's.
+// Packing prefetches as many rows ahead, since the processor does not guess where the next row of a
+// strip begins.
 constexpr int64_t kPackSlice = 16;
 
 template <class T>

@@ -74,7 +74,7 @@ inline const S* row_of(const Args& a, int64_t r) {
 
 inline bool is_class(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
 
-// What all logits of the row share goes away in x[label] - largest, before it costs digits.
+// An offset that all logits of the row share cancels in x[label] - largest, before it costs digits.
 template <class S>
 inline void loss_of_row(const CrossEntropyRows& a, int64_t r, RowTop<ScalarOf<S>> top) {
   using T = ScalarOf<S>;

@@ -98,7 +98,7 @@ struct AttentionHead {
   bool causal, native;  // native: the machine multiplies bf16.
   int64_t seq_q, seq_k, head_dim;
   int64_t lead;  // causal: query i sees keys j <= i + lead.
-  // Of the gradient: lse may cover exactly these keys; false where it certainly covers others too.
+  // For the gradient: lse may cover exactly these keys; false where it certainly covers others too.
   bool whole_rows;
   double scale;
   int64_t stride_q, stride_k, stride_v, stride_out;

@@ -1,7 +1,7 @@
 // Vectors of the avx2 path: their width, and the three things that GCC's vector extensions do not
 // say.
 constexpr int kBytes = 32;
-constexpr int kTileRows = 6, kTileVecs = 2;  // Of gemm.inl: accumulators fill the register file.
+constexpr int kTileRows = 6, kTileVecs = 2;  // For gemm.inl: accumulators fill the register file.
 
 using vf = float __attribute__((vector_size(kBytes)));
 using vd = double __attribute__((vector_size(kBytes)));

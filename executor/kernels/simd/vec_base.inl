@@ -1,7 +1,7 @@
 // Vectors of the base path: their width, and the three things that GCC's vector extensions do not
 // say.
 constexpr int kBytes = 16;
-constexpr int kTileRows = 4, kTileVecs = 3;  // Of gemm.inl: accumulators fill the register file.
+constexpr int kTileRows = 4, kTileVecs = 3;  // For gemm.inl: accumulators fill the register file.
 
 using vf = float __attribute__((vector_size(kBytes)));
 using vd = double __attribute__((vector_size(kBytes)));

@@ -37,7 +37,7 @@ Values softmax_grad_parts(const DecomposeCall& d) {
   return {convert(y * (dy - sum_last(dy * y, d.loc)), d.inputs[0].dtype(), d.loc)};
 }
 
-// A row of zeros is divided by the root of eps.
+// Zeros stay zeros only with an eps: without one a row of zeros is divided by 0.
 bool has_eps(const OpCall& call) { return call.attrs.real("eps") > 0; }
 
 void need_eps(const OpCall& call) {
@@ -151,7 +151,7 @@ Value counted(Value logits, Value labels, Loc loc) {
   return logical_and(ge(labels, 0), lt(labels, logits.dim(-1)), loc);
 }
 
-// Less the largest of each row, so that what all logits share costs no digits.
+// Subtracts the largest logit of each row, so that an offset that all logits share costs no digits.
 Value below_largest(Value x, Loc loc) { return x - along_last(reduce_max(x, {-1}, loc), x, loc); }
 
 Values cross_entropy_parts(const DecomposeCall& d) {

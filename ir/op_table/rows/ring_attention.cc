@@ -36,8 +36,8 @@ class Ring {
                              Loc::current());
   }
 
-  // Runs `op` on the keys that came by `steps` members, i32[]; passes starts only where they decide
-  // which keys a query sees.
+  // Runs `op` on the keys that `steps` members, i32[], have passed on; passes starts only where
+  // they decide which keys a query sees.
   Values attend(Op op, Values operands, Value member, Value steps) const {
     if (is_causal()) {
       const Value came_round = convert(gt(steps, member), DType::kI32);  // From a later member.
@@ -52,7 +52,8 @@ class Ring {
     return member.builder().emit(op, operands, c_.attrs, Loc::current());
   }
 
-  // `body` as loop()'s, of each part of the keys but the last: `at` members passed them on.
+  // Runs `body`, a body of loop(), for each part of the keys but the last. Its iteration is the
+  // number of members that have passed the part on.
   Values rotate(const Values& carries, const Values& invariants, const LoopBody& body) const {
     return loop(c_.builder, c_.members - 1, carries, invariants, body);
   }
@@ -61,8 +62,8 @@ class Ring {
   }
 
  private:
-  // x[.., rows, ..] seen as [.., *as, ..], whose dimension `split` is dealt out to the members;
-  // what each gets is joined along `concat`.
+  // Sees x[.., rows, ..] as [.., *as, ..], deals dimension `split` out to the members, and joins
+  // the parts that each member gets along `concat`.
   Value deal(Value x, int dim, const Dims& as, int split, int concat) const {
     const Dims before = x.type().dims;
     Dims dims(before.begin(), before.begin() + dim);
@@ -82,7 +83,7 @@ class Ring {
   const int64_t rows_;
 };
 
-// Both in the type of lse. The dimensions of a head are apart, so that what scales a head is a
+// Both have the type of lse. Heads have a dimension of their own, so that a factor of a head is a
 // broadcast, which fuses.
 struct Attended {
   Value out;  // [batch, queries, heads, width]

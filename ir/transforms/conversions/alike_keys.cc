@@ -41,7 +41,8 @@ void AlikeKeys::number_parameters(const Node& from) {
   }
 }
 
-// A row of what the first stacks is what its iteration gave.
+// A row that the second loop reads from a stack of the first is the result of the first loop's
+// iteration, and so has its number.
 void AlikeKeys::hand_over(const Node& from, const Node& to) {
   const ScanLayout a(from), b(to);
   for (size_t p = 0; p < to.inputs.size(); ++p) {

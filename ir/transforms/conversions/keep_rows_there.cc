@@ -19,7 +19,8 @@
 namespace gangway {
 namespace {
 
-// Loops from which one loop takes rows as they lie there; those of others are sent anew.
+// Limit on the loops whose rows one loop can read where they lie; rows of further loops are sent
+// again.
 constexpr size_t kLoopsComparedMax = 64;
 
 // A value as it lies with the experts: [1, bound, width].
@@ -53,7 +54,7 @@ struct Done {
 
 Done with_rows_there(const Function& source, const std::vector<Seed>& seeds);
 
-// With parameters for the seeds behind its own.
+// The function with parameters for the seeds behind its own.
 Function with_parameters(const Function& source, const std::vector<Seed>& seeds) {
   const auto own = static_cast<ValueId>(source.parameters.size());
   const auto more = static_cast<ValueId>(seeds.size());
@@ -83,7 +84,7 @@ class Keeper {
         is_constant_zero_(source.types.size(), false),
         vanishes_(source.types.size(), false) {}
 
-  // A parameter and what shows it as it lies there.
+  // Says that `there` has the parameter's rows as they lie with the experts.
   void seed(ValueId parameter, There there) { there_[parameter] = std::move(there); }
 
   Done run() {
@@ -115,7 +116,8 @@ class Keeper {
     if (row(node.op).family == OpFamily::kElementwise) stay(id);
   }
 
-  // How many rows come was exchanged before: of integers two all-to-alls are as one.
+  // Whether the same numbers of rows were exchanged before; the node's result is then that of the
+  // first exchange, since two all-to-alls of equal integers have equal results.
   bool has_been_asked(NodeId id) {
     const Node& node = source_.nodes[id];
     if (node.op != Op::all_to_all || source_.types[node.first_result].dtype != DType::kI32)
@@ -194,7 +196,7 @@ class Keeper {
            is_constant_zero_[node.inputs[0]];
   }
 
-  // Rows that lie there pass a barrier of their own.
+  // Rows that lie with the experts get a barrier of their own.
   void emit_barrier(NodeId id) {
     const Node& node = source_.nodes[id];
     const ValueId result = node.first_result;
@@ -241,8 +243,8 @@ class Keeper {
            std::ranges::all_of(node.inputs, [&](ValueId input) { return is_uniform_[input]; });
   }
 
-  // The uniform value with as many rows as there is room for there. It may end a long chain of
-  // nodes: values wait in a list for their operands.
+  // The uniform value with as many rows as the experts' device has room for. It may end a long
+  // chain of nodes: values wait in a list for their operands.
   ValueId uniform_there(ValueId value, const Dims& dims, NodeId id) {
     std::vector<ValueId> open = {value};
     while (!open.empty()) {

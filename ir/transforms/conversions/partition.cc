@@ -19,8 +19,8 @@ namespace {
 // the others, and from how many of its shardings a conversion may begin.
 constexpr size_t kWantedMax = 8, kBegunFromMax = 16;
 
-// A weight that is gathered is gathered for each pass by itself: kept from the forward into the
-// backward pass, all of them would lie whole at once.
+// A weight is gathered for each pass separately: if gathered weights were kept from the forward
+// into the backward pass, all of them would lie whole in memory at once.
 enum class Pass : uint8_t { kBoth, kForward, kBackward };
 
 Pass pass_of(const NodeInfo& info) {
@@ -29,8 +29,7 @@ Pass pass_of(const NodeInfo& info) {
   return is_backward ? Pass::kBackward : Pass::kForward;
 }
 
-// Parameters, and what is made of one alone without mixing its elements (its conversion to the type
-// that is computed with).
+// Whether each value is a parameter, or a conversion, transpose or constraint of one.
 std::vector<bool> weights(const Function& global) {
   std::vector<bool> is_weight(global.types.size(), false);
   for (ValueId p = 0; p < global.parameters.size(); ++p) is_weight[p] = true;
@@ -150,7 +149,7 @@ class Partitioner {
     return std::nullopt;
   }
 
-  // The propagated sharding, with sums done, in equal parts.
+  // The propagated sharding, but replicated along axes where it is partial or cuts unequal parts.
   Sharding settled(ValueId value) const {
     Sharding sharding = placed_.shardings[value];
     for (Placement& placement : sharding) {
@@ -228,7 +227,8 @@ class Partitioner {
     }
   }
 
-  // The mesh axes that cut a factor of a node, outer first: of a dimension that nothing else cuts.
+  // The mesh axes that cut a factor of a node, outer first. They are those of one of the factor's
+  // dimensions that no other factor cuts.
   std::vector<int> axes_cutting(NodeId id, const Factors& factors, const Factor& factor) const {
     const auto is_alone = [&](std::vector<int> Factor::* dims, size_t i) {
       for (size_t f = 0; f < factors.size(); ++f) {
@@ -263,8 +263,9 @@ class Partitioner {
     return follow(value, to, false);
   }
 
-  // Whether what another reader wants is better done before `to`, because it is a good place to go
-  // on from: a sum that one wants whole and the other in parts is reduced once, then cut.
+  // Whether to convert the value to `other`, which another reader wants, before `to`, since the way
+  // to `to` is shorter from there: a sum that one reader wants whole and another in parts is
+  // reduced once, then cut.
   bool is_better_first(ValueId value, const Sharding& other, const Sharding& to) {
     const Type& type = global_.types[value];
     const int64_t to_other = nearest(value, other).path->cost_ps;
@@ -335,9 +336,9 @@ class Partitioner {
                                 .to = to});
   }
 
-  // Constants and broadcasts that are cut as one reader wants them are computed again for another:
-  // equal ones have become one node, whoever reads them. Not where parts have padding, which would
-  // not be zero. Zeros are the sum of zeros.
+  // Computes a constant or broadcast again under another sharding: equal ones have become one node,
+  // which is cut as one of its readers wants. Does not where parts have padding, which would not be
+  // zero. Only a constant 0 can become partial, since it is a sum of zeros.
   std::optional<ValueId> made_again(ValueId value, const Sharding& to) {
     const NodeId id = producers_[value];
     if (id == kNone) return std::nullopt;

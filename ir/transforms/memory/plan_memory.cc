@@ -145,7 +145,7 @@ class Planner {
     }
   }
 
-  // Than it reads, as a gather does.
+  // Whether the node writes more bytes than it reads, as a gather does.
   bool gives_more(const Node& node) const {
     int64_t more = 0;
     for (ValueId input : node.inputs) more -= function_.types[input].bytes();

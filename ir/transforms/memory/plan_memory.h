@@ -7,9 +7,10 @@
 //
 // Collectives overlap later nodes (join_plan.h): a collective's operands and results are kept until
 // its result is read, or, if it writes no more than it reads, until kKeptCollectives more have
-// begun. If its bytes were used again at once, the next node would have to wait for it. If no node
-// of a repeated body waits for a collective, its buffers are kept all through the body, since it
-// continues during the next iteration, which has the same arena.
+// begun. If its bytes were used again at once, the next node would have to wait for it. If a
+// repeated body neither reads the result nor begins that many more, the buffers are kept all
+// through the body, since the collective continues during the next iteration, which has the same
+// arena.
 //
 // Invariant: two values that are live at the same node never overlap; plan_memory_test checks it on
 // random graphs.
@@ -66,8 +67,8 @@ struct Repeated {
   size_t carries = 0;
 };
 
-// `repeated`: of a body whose collectives may go on in the next iteration. `together`: what these
-// nodes read and write is kept from where each is until the last.
+// `repeated`: set for a body whose collectives may go on in the next iteration. `together`: the
+// operands and results of these nodes are kept until the last of them.
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
                        std::optional<Repeated> repeated = {},
                        const std::vector<Together>& together = {});

@@ -59,7 +59,8 @@ class TripleFinder {
            std::ranges::all_of(triple.attends, [&](NodeId id) { return gives_to_products(id); });
   }
 
-  // x wq, x wk, x wv, of more rows than the weights have columns together.
+  // Whether the three are x wq, x wk and x wv, where x has more rows than the weights have columns
+  // together.
   bool are_products(const Triple& values) const {
     for (const ValueId value : values) {
       if (makers_[value] == kNone || function_.nodes[makers_[value]].op != Op::dot) return false;
@@ -94,8 +95,8 @@ class TripleFinder {
     return std::ranges::all_of(triple.values, [&](ValueId value) { return uses_[value] == uses; });
   }
 
-  // dq, dk and dv are read by products alone: of each with its weight, which are summed up, and of
-  // one and the same tensor with each.
+  // Whether only products read dq, dk and dv: products of each with its weight, which are summed,
+  // and products of the same tensors with each of dq, dk and dv.
   bool gives_to_products(NodeId id) const {
     const Node& grad = function_.nodes[id];
     if (grad.op != Op::attention_grad) return true;
@@ -117,13 +118,13 @@ class TripleFinder {
     return partners[0] == partners[1] && partners[0] == partners[2];
   }
 
-  // x part, whose columns are those of the part.
+  // Whether the product is x part, whose columns are those of the part.
   bool is_column_product(const Node& node, ValueId part) const {
     return node.inputs[1] == part && node.inputs[0] != part &&
            node.attrs.ints("rhs_contract") == Indices{0, 1};
   }
 
-  // part w, which a sum reads.
+  // Whether the product is part w, and its only reader is a sum.
   bool is_term(const Node& node, ValueId part) const {
     const std::vector<NodeId>& users = users_[node.first_result];
     return node.inputs[0] == part && node.inputs[1] != part &&
@@ -138,7 +139,7 @@ class TripleFinder {
   const std::vector<NodeId>& makers_;
   const bool is_body_;
   const std::vector<uint32_t> uses_;
-  std::vector<std::vector<NodeId>> users_;  // Nodes, by value.
+  std::vector<std::vector<NodeId>> users_;  // Indexed by value.
 };
 
 // Whether the stacks of one scan have the same rows in the other.
@@ -194,7 +195,7 @@ std::optional<PackableAttention::Given> PackableAttention::given(const Function&
   return {};
 }
 
-// Whether nothing but loops that take the triple as one read what `loop` stacks of it.
+// Whether only loops that take the triple as one read the stacks that `loop` gives of it.
 bool PackableAttention::is_taken(const Function& function, NodeId loop,
                                  const PackedTriple& triple) const {
   const ValueId first = function.nodes[loop].first_result;
@@ -218,7 +219,8 @@ bool PackableAttention::is_taken(const Function& function, NodeId loop,
   return uses == taken;
 }
 
-// Triples of the bodies of its loops that one of these does not give, or read, as a triple.
+// Drops triples of the bodies of the function's loops that some loop does not get as one triple, or
+// whose readers do not take them as one. Returns whether it dropped any.
 bool PackableAttention::drop_unmatched(const Function& function) {
   bool any = false;
   for (NodeId id = 0; id < function.nodes.size(); ++id) {

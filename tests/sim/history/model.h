@@ -22,7 +22,7 @@
 
 namespace gangway::history {
 
-// All numbers are exact in f64 and stay below it.
+// States are taken modulo this number, so that they are exact in f64.
 inline constexpr int64_t kModulus = int64_t{1} << 20;
 
 // The executable whose states all others of a program share: it has none of its own.

@@ -51,7 +51,7 @@ cuda::Status CardComms::gather(CardTraffic& moved) const {
   return status;
 }
 
-// The lowest rank has what all of them get.
+// Copies the lowest rank's result, which all ranks of the card get, to the others.
 bool CardComms::copy_to_others(CardTraffic& moved) const {
   const int64_t bytes = out_bytes(call());
   for (const CardRank& other : here.subspan(1)) {

@@ -59,7 +59,7 @@ class CardComms {
   const std::string_view label;
   const cuda::CommHandle comm;
   const uint32_t cards;                     // Members of the communicator.
-  const std::span<const uint32_t> card_of;  // By rank: the card that runs it.
+  const std::span<const uint32_t> card_of;  // Card that runs each rank.
   const std::span<const CardRank> here;     // Ranks of this card.
 
  private:

@@ -24,7 +24,7 @@ class CardExchange {
   cuda::Status run();
 
  private:
-  // One of my ranks that gets something, and where in its staging the next message comes to.
+  // A rank of this card that receives, and the offset in its staging of the next message.
   struct Receiver {
     CardRank rank;
     int64_t next = 0;
@@ -46,7 +46,7 @@ class CardExchange {
   CardTraffic& moved_;
   const uint32_t size_;
   const bool gathers_;
-  std::vector<bool> lowest_;  // By rank: it is the lowest of its card.
+  std::vector<bool> lowest_;  // Whether a rank is the lowest of its card.
   std::vector<Receiver> receivers_;
   std::vector<cuda::Message> messages_;
   std::vector<Laid> laid_;

@@ -33,14 +33,14 @@ cuda::StridedView view_of(const Block& block, int64_t width) {
   return view;
 }
 
-// From the first byte of the block to behind its last.
+// Bytes from the first of the block to behind its last.
 int64_t extent(const Block& block, const std::array<int64_t, 4>& step) {
   int64_t bytes = block.run;
   for (size_t d = 0; d < block.count.size(); ++d) bytes += (block.count[d] - 1) * step[d];
   return bytes;
 }
 
-// Steps of bytes that lie together.
+// Steps of a block whose bytes are contiguous.
 std::array<int64_t, 4> together(const Block& block) {
   std::array<int64_t, 4> steps{};
   int64_t step = block.run;
@@ -71,7 +71,7 @@ Block unpacked(Block block, int64_t begin) {
   return block;
 }
 
-// Only ragged rows have such an end, and they lie together.
+// Only ragged rows have such an end, and they are contiguous.
 Block kept(Block block) {
   block.run = std::clamp<int64_t>(block.out_end - block.out_begin, 0, block.run);
   return block;

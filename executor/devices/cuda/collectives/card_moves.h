@@ -20,25 +20,24 @@ namespace gangway {
 Block packed(Block block, int64_t begin);
 Block unpacked(Block block, int64_t begin);
 
-// Without what lies behind Block::out_end.
+// The block without its bytes behind Block::out_end.
 Block kept(Block block);
 
 // Error of a collective whose copy, or launch, was noted as failed.
 cuda::Status copy_failed(std::string_view label);
 
-// On the communication stream, from where the block lies in `in` to where it lies in `out`. False:
-// the copy failed.
+// Copies the block from `in` to `out`, on the communication stream. False: the copy failed.
 bool move_block(CardStreams& device, std::string_view label, const Block& block,
                 const std::byte* in, std::byte* out);
 struct GroupPlace {
   uint32_t rank = 0, size = 1;
 };
-// `out` of a member whose part of it is short; of ragged rows, of which it is known how many come,
-// what lies behind them.
+// Zeroes `out` of a member whose part is short; or, of ragged rows, once their number is known, the
+// space behind them.
 bool zero_padding(CardStreams& device, std::string_view label, const CollectiveCall& call,
                   GroupPlace member);
-// All parts of a reduce-scatter to `parts`, one behind another in the order of members, or in
-// `order`, each as large as `out`.
+// Copies all parts of a reduce-scatter to `parts`, one behind another in the order of members, or
+// in `order`, each as large as `out`.
 bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,
                 std::byte* parts);
 bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,

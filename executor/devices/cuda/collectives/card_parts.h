@@ -19,13 +19,14 @@ namespace gangway {
 // Bytes in a part that `bytes` bytes of a tensor take.
 inline int64_t bytes_in_part(int64_t bytes) { return align_up(bytes, 64); }
 
-// On the communication stream, behind what was computed so far: the tensors, one behind another, to
-// `part`, which has room for `bytes_max`. False: it has not, or a copy failed.
+// Copies the tensors, one behind another, to `part`, which has room for `bytes_max`: on the
+// communication stream, after all work that compute has so far. False: they do not fit, or a copy
+// failed.
 bool copy_in(CardStreams& device, std::string_view label, std::span<const CollectiveTensor> tensors,
              std::byte* part, int64_t bytes_max);
 
-// On the communication stream: `parts`, by rank, at most cuda::kRankPartsMax, each as large as
-// `tensor`, into tensor.out.
+// Reduces `parts`, in the order of ranks, into tensor.out, on the communication stream. There are
+// at most cuda::kRankPartsMax parts, each as large as `tensor`.
 void reduce_parts(CardStreams& device, std::string_view label, Reduction reduction,
                   std::span<const std::byte* const> parts, const CollectiveTensor& tensor);
 

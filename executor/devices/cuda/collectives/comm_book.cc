@@ -50,8 +50,8 @@ void CommBook::launched(const std::shared_ptr<Comm>& comm, Collective& meeting,
 
 namespace {
 
-// To the other programs whose collectives are in flight on the communicator; the runs of the plan
-// itself are told why by the controller.
+// Error for the other programs whose collectives are in flight on the communicator. The controller
+// reports the reason to the runs of the plan itself.
 std::shared_ptr<const Error> given_up(const std::string& label) {
   return std::make_shared<const Error>(
       ErrorKind::kUnavailable,

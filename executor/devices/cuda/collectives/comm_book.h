@@ -57,11 +57,11 @@ class CommBook {
   // Null: there is no working one.
   std::shared_ptr<Comm> find(const std::string& group) const;
   void put(const std::string& group, std::shared_ptr<Comm> comm);
-  // For one that not all members have.
+  // Drops a communicator that not all members have.
   void drop(const std::string& group);
 
-  // The work that is advanced launched a collective; the device's next mark comes after it. It lets
-  // go of `meeting` when a mark after it is reached.
+  // The work that is advanced launched a collective; the device's next mark comes after it. The
+  // book releases `meeting` when a mark after it is reached.
   void launched(const std::shared_ptr<Comm>& comm, Collective& meeting, std::string_view label);
   // Looks for failures and alarms. Called while a mark is waited for, and when a communicator was
   // found broken.
@@ -69,7 +69,7 @@ class CommBook {
   // Called for each mark, in order, with the work that took it: what failed of the collectives that
   // this work launched before; null: nothing.
   std::shared_ptr<const Error> reached(uint64_t mark, const Work* owner);
-  // Aborts all of them, since the device ends.
+  // Aborts all communicators, since the device ends.
   void break_all(const std::shared_ptr<const Error>& why);
 
  private:
@@ -85,7 +85,7 @@ class CommBook {
   void look_at(Flight& flight);
 
   CardStreams& device_;
-  std::map<std::string, std::shared_ptr<Comm>, std::less<>> comms_;  // By group.
+  std::map<std::string, std::shared_ptr<Comm>, std::less<>> comms_;  // Keys are names of groups.
   std::vector<Flight> flights_;
   // Failures of flights that have ended, until the next mark of the work that launched them.
   std::map<const Work*, std::shared_ptr<const Error>> failures_;

@@ -71,7 +71,7 @@ Progress CommCollective::advance_sizes() {
   return Progress::kDone;
 }
 
-// Each says which communicator it has.
+// Each member gives the number of its communicator.
 void CommCollective::meet() {
   phase_ = Phase::kMeet;
   meeting_->begin_exchange(comm_ == nullptr ? 0 : comm_->identity(),
@@ -124,7 +124,7 @@ void CommCollective::begin_id() {
   meeting_->begin_exchange(id_[0], false);
 }
 
-// False: more are to come.
+// False: more words are to come.
 bool CommCollective::take_id_word() {
   id_[id_words_++] = meeting_->most();  // The other members' are 0.
   if (id_words_ == kIdWords) return true;
@@ -174,11 +174,12 @@ bool CommCollective::connected() {
 }
 
 void CommCollective::launch() {
-  if (device_.lost() != nullptr) {  // Since it said that it would come.
+  if (device_.lost() != nullptr) {  // The device was lost after the meeting.
     failure_ = device_.lost();
     return meeting_->raise_alarm(comm_->identity());
   }
-  if (comm_->broken()) {  // Since the meeting began: another work waited for its card meanwhile.
+  // It broke after the meeting began: another work waited for its card meanwhile.
+  if (comm_->broken()) {
     failure_ = comm_->why();
     no_comm_ = failure_ == nullptr;
     return meeting_->raise_alarm(comm_->identity());

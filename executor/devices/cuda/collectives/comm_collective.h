@@ -52,7 +52,7 @@ class CommCollective final : public Collective {
     LinkMeter& meter;                   // The device's.
     int64_t bytes_max = 0;              // Limit for a collective.
     CollectiveKinds kinds{};
-    // By rank of the group: the member that runs it. Empty: a rank each.
+    // Member that runs each rank of the group. Empty: each member has one rank.
     std::vector<uint32_t> card_of{};
   };
   CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> meeting,
@@ -106,7 +106,7 @@ class CommCollective final : public Collective {
   uint64_t id_[kIdWords] = {};
   size_t id_words_ = 0;
   Phase phase_ = Phase::kExchange;
-  bool tried_ = false;    // To create a communicator, in this collective.
+  bool tried_ = false;    // It tried to create a communicator for this collective.
   bool no_comm_ = false;  // It could not be created, or a peer broke it.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;

@@ -54,7 +54,7 @@ void CopyCollective::begin_meeting(bool poisoned) {
   part_.recorded[half] =
       device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
                                        {device_.communication(), label_}, part_.events[half]));
-  // All members are in this process: the word is where my part stands.
+  // All members are in this process: the word is the address of this member's part.
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
 }
 

@@ -32,11 +32,11 @@ class RaggedSizes {
 
   // `call`: with sizes on the card; its tensors must live until the collective is done.
   void begin(const CollectiveCall& call, std::string_view label, bool poisoned);
-  // Done: the meeting says whether a member was poisoned.
+  // Once done, the meeting says whether a member was poisoned.
   Progress advance(Collective& meeting);
-  // Once nobody was: the call with sizes, in host memory, that can be kept to; until begin().
+  // If no member was poisoned: the call with corrected sizes in host memory. Valid until begin().
   const CollectiveCall& known() const { return call_; }
-  // On the communication stream: how many rows came from each, to where the call wants it.
+  // Copies the numbers of received rows to the call's `received`, on the communication stream.
   bool tell(std::string_view label);
   const std::shared_ptr<const Error>& failure() const { return failure_; }
 
@@ -46,13 +46,13 @@ class RaggedSizes {
 
   CardStreams& device_;
   const uint32_t members_;
-  HostMemory pinned_;  // Sizes, then what came.
+  HostMemory pinned_;  // Sizes, then the numbers of received rows.
   std::vector<int32_t> sizes_, received_;
   CollectiveTensor tensor_;  // Tensor of the exchange.
   CollectiveCall call_;
-  int32_t* told_ = nullptr;  // On the card.
+  int32_t* told_ = nullptr;  // `received` of the call, on the card.
   uint64_t mark_ = 0;
-  bool waits_ = false;  // For the card; else for the members.
+  bool waits_ = false;  // It waits for the card; else for the members.
   bool met_ = false;    // The exchange has begun.
   bool poisoned_ = false;
   std::shared_ptr<const Error> failure_;

@@ -57,7 +57,7 @@ class Pins : public std::enable_shared_from_this<Pins> {
 
 class Gpu final : public MemoryBlocks {
  public:
-  // Throws what the driver says of a card that cannot be used.
+  // Throws the driver's error if the card cannot be used.
   explicit Gpu(std::shared_ptr<Driver> driver,
                std::shared_ptr<Pins> pins = std::make_shared<Pins>());
   ~Gpu() override;
@@ -92,7 +92,7 @@ class Gpu final : public MemoryBlocks {
   std::atomic<bool> compiles_{true};
   std::mutex mutex_;
   std::map<std::string, KernelHandle, std::less<>> kernels_;
-  std::map<std::string, std::weak_ptr<const Module>> modules_;  // By text.
+  std::map<std::string, std::weak_ptr<const Module>> modules_;  // Keys are texts.
   const std::shared_ptr<Pins> pins_;
 };
 

@@ -23,7 +23,7 @@ struct FoundGpus {
 
 struct OpenOptions {
   uint32_t index = 0;         // Index into FoundGpus::gpus.
-  int64_t memory_bytes = 0;   // The budget; 0: nine tenths of what is free.
+  int64_t memory_bytes = 0;   // The budget; 0: nine tenths of the free memory.
   std::string kernel_folder;  // Folder of compiled sources; empty: they are not kept.
 };
 

@@ -55,7 +55,7 @@ GW_DEVICE bool truth(int32_t op, T x, T y) {
   }
 }
 
-// An op of one input is given it twice.
+// An op of one input gets it twice.
 template <class T>
 GW_DEVICE void apply(int32_t op, Global<const T> a, Global<const T> b, Global<T> out, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {

@@ -1,4 +1,4 @@
-// Two bf16 in a word, as cards load, round and add them: an instruction for both.
+// Two bf16 in a word: cards load, round and add both with one instruction.
 //
 // Sums, differences and products are rounded once, to nearest, ties to even: the same as float
 // arithmetic and a rounding, since floats have more than twice the digits. Below the least normal
@@ -14,13 +14,13 @@ struct BfPair {
   uint32_t bits;  // The first is the lower half.
 };
 
-// Any other type's.
+// Two elements of any other type.
 template <class T>
 struct Two {
   T at[2];
 };
 
-// Element `e`, as it is computed with; `e` is known when this is compiled.
+// Element `e`, in the type of computation; `e` is known when this is compiled.
 GW_DEVICE float part(BfPair x, int e) {
   return float_of_bits(e == 0 ? x.bits << 16 : x.bits & 0xffff0000u);
 }

@@ -38,7 +38,7 @@ GW_KERNEL_TEMPLATE void top_k(Global<const T> x, Global<T> values, Global<int32_
   }
 }
 
-// Rising, stable, NaN last: each element counts who stands before it. O(n^2) a row.
+// Sorts ascending, stable, NaN last: each element counts the elements before it. O(n^2) a row.
 template <class T>
 GW_KERNEL_TEMPLATE void sort_rows(Global<const T> in, Global<T> values, Global<int32_t> order,
                                   int64_t columns, int64_t n) {

@@ -1,5 +1,5 @@
-// What every kernel source is written with: one text that compiles for a card (nvcc, NVRTC) and for
-// the emulated driver of the tests (a host compiler).
+// The dialect of all kernel sources: one text compiles for a card (nvcc, NVRTC) and for the
+// emulated driver of the tests (a host compiler).
 //
 //   here                            on a card             in the emulator
 //   Global<T>, Shared<T>            T*                    checked: bounds, initialised, races
@@ -44,8 +44,8 @@ GW_DEVICE int64_t global_thread() {
 }
 GW_DEVICE int64_t global_threads() { return static_cast<int64_t>(grid_size().x) * block_size().x; }
 
-// The upper half of a float; conversion rounds to nearest, ties to even, and keeps NaN a NaN: which
-// one is the machine's.
+// The upper half of a float; conversion rounds to nearest, ties to even. A NaN stays a NaN, with
+// bits that depend on the machine.
 struct bf16 {
   uint16_t bits;
 };

@@ -63,7 +63,7 @@ struct HeldRow {
     if (mine) return load_strip<kCount>(x, at);
     return {};
   }
-  // Less its mean.
+  // Subtracts the row's mean.
   GW_DEVICE void centre(Wide& x, TwoSums<W>& over) const {
     W sum = 0, none = 0;
     GW_UNROLL for (int e = 0; e < kCount; ++e) sum += x.at[e];

@@ -29,8 +29,8 @@ struct MinRanks {
   }
 };
 
-// Level k holds what 2^k ranks come to; a rank that fills a level is joined with it, as a carry is
-// in a sum. Unrolled, so that levels and pointers lie in registers.
+// Level k holds the combination of 2^k ranks; a rank that fills a level is joined with it, as a
+// carry is in a sum. Unrolled, so that levels and pointers lie in registers.
 template <class Join, class T>
 GW_DEVICE void ranks(const RankPointers<T>& parts, Global<T> out, int64_t count, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {

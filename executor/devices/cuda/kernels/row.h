@@ -1,4 +1,4 @@
-// How the threads of a block go through rows: in strips of 16 bytes if a row is a whole number of
+// Lets the threads of a block go through rows: in strips of 16 bytes if a row is a whole number of
 // strips, else element by element. The thread that reads an element follows from the shape alone.
 //
 // Example:
@@ -17,7 +17,7 @@ struct Width {
   static constexpr int kCount = kElements;
 };
 
-// Strips are of T; what else is loaded beside them has as many elements.
+// Strips are of T; strips of other types that are loaded with them have as many elements.
 template <class T, class Body>
 GW_DEVICE void each_strip(int64_t columns, const Body& body) {
   constexpr int kCount = 16 / sizeof(T);

@@ -1,19 +1,19 @@
 // out[row] = the sum of all updates[i] with index[i] == row, for rows that have any.
 //
-// Keys, index[i] above i, are sorted: a block sorts each tile, then runs are merged two by two.
-// Then a block for each kScatterPiece of them sums the consecutive updates of a row. Sums of rows
-// in more than one piece go to `parts`, and scatter_join() adds those, with a block for each row
-// that goes on from a piece to the next. A row's updates keep their order, and pieces follow from
-// the indices, and so do the bits. An index out of range is skipped.
+// Keys with index[i] in the upper half and i in the lower are sorted: a block sorts each tile, then
+// runs are merged two by two. Then a block for each piece of kScatterPiece keys sums the
+// consecutive updates of each row. Sums of rows in more than one piece go to `parts`, and
+// scatter_join() adds those. A row's updates keep their order and pieces follow from the indices,
+// so that the bits do too. An index out of range is skipped.
 #include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/kernels/row.h"
 
 namespace gangway::cuda {
 
-// All keys differ. The first of two is the one that stands before.
+// The row of a key. All keys differ, since each has the number of its update.
 GW_DEVICE int64_t row_of(uint64_t key) { return static_cast<int64_t>(key >> 32); }
 
-// A tile for each block of half as many threads, both powers of two.
+// Each block sorts a tile of twice as many keys as it has threads; both are powers of two.
 GW_KERNEL void scatter_sort_tiles(Global<const int32_t> index, Global<uint64_t> keys, int64_t n) {
   GW_SHARED(uint64_t, tile, kScatterTile);
   const int64_t thread = thread_index().x, half = block_size().x, size = 2 * half;
@@ -27,7 +27,7 @@ GW_KERNEL void scatter_sort_tiles(Global<const int32_t> index, Global<uint64_t> 
     }
     tile[at] = key;
   }
-  // Bitonic: a thread puts two in order, rising where `rises`.
+  // Bitonic sort: a thread puts two keys in order, ascending where `rises`.
   for (int64_t run = 2; run <= size; run *= 2) {
     for (int64_t apart = run / 2; apart > 0; apart /= 2) {
       sync_block();
@@ -47,8 +47,8 @@ GW_KERNEL void scatter_sort_tiles(Global<const int32_t> index, Global<uint64_t> 
   }
 }
 
-// Sorted runs of `run` keys to runs of twice as many: a key goes as far as keys stand before it in
-// its own run and in the other one.
+// Merges sorted runs of `run` keys into runs of twice as many: a key's new index is the number of
+// keys before it in its own run and in the other one.
 GW_KERNEL void scatter_merge(Global<const uint64_t> from, Global<uint64_t> to, int64_t run,
                              int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {
@@ -74,8 +74,8 @@ GW_DEVICE void add_strip(Strip<T, kCount>& sum, const Strip<T, kCount>& more) {
   GW_UNROLL for (int e = 0; e < kCount; ++e) sum.at[e] += more.at[e];
 }
 
-// parts[pieces, 2, dim]: what a piece adds to a row of the piece before, then what it begins of a
-// row that goes on in the next. Others are left as they are.
+// parts[pieces, 2, dim]: a piece's sum for a row that began in an earlier piece, then its sum for a
+// row that begins in it and goes on in the next. Where there is no such row, parts are not written.
 template <class T>
 GW_KERNEL_TEMPLATE void scatter_pieces(Global<const uint64_t> keys, Global<const T> updates,
                                        Global<T> out, Global<WideOf<T>> parts, int64_t rows,
@@ -128,8 +128,9 @@ GW_KERNEL_TEMPLATE void scatter_join(Global<const uint64_t> keys, Global<const W
   if (next >= n) return;
   const int64_t row = row_at(next - 1);
   if (row >= rows || row_at(next) != row) return;
-  if (begin > 0 && row_at(begin) == row && row_at(begin - 1) == row) return;  // Begun before.
-  int64_t last = piece + 1;  // In which the row ends.
+  // It began in an earlier piece.
+  if (begin > 0 && row_at(begin) == row && row_at(begin - 1) == row) return;
+  int64_t last = piece + 1;  // The piece in which the row ends.
   while ((last + 1) * kScatterPiece < n && row_at((last + 1) * kScatterPiece) == row) ++last;
   for (int64_t c = thread_index().x; c < dim; c += block_size().x) {
     W sum = parts[(2 * piece + 1) * dim + c];

@@ -8,7 +8,7 @@
 
 namespace gangway::cuda {
 
-// 2^x, with what is below the least normal number as 0.
+// 2^x; a result below the least normal number becomes 0.
 GW_DEVICE float power_of_two(float x) {
 #ifdef __CUDACC__
   float made;
@@ -164,7 +164,8 @@ GW_KERNEL_TEMPLATE void cross_entropy(Global<const T> logits, Global<const int32
   write_loss<T>(x, top.largest, log(top.sum), labels[row], classes, loss, log_sum);
 }
 
-// The largest logit is not handed over: it is found again. Threads write behind its barriers.
+// The forward pass does not keep the largest logit, so row_largest() finds it again. Threads write
+// after the barriers in it.
 template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const int32_t> labels,
                                            Global<const WideOf<T>> log_sum,

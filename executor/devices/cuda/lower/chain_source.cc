@@ -11,7 +11,7 @@
 namespace gangway::cuda {
 namespace {
 
-// As memory holds it, and as a thread computes with it.
+// The type in memory, and the type that a thread computes with.
 const char* stored(DType dtype) {
   constexpr std::array<const char*, kDTypeCount> kNames = {"bool", "int32_t", "bf16", "float",
                                                            "double"};
@@ -66,7 +66,7 @@ int operands_of(FusedOp op) {
   return op == FusedOp::kSelect ? 3 : 2;
 }
 
-// Exact whatever the number is: its bits.
+// Floats are written by their bits, so that every number is exact.
 std::string constant(DType dtype, double number) {
   switch (dtype) {
     case DType::kBool: return number != 0 ? "true" : "false";
@@ -78,14 +78,15 @@ std::string constant(DType dtype, double number) {
   return cat("float_of_bits(", std::bit_cast<uint32_t>(static_cast<float>(number)), "u)");
 }
 
-// Rounded as a kernel rounds.
+// Rounds as a kernel does.
 uint32_t bf16_bits(double number) {
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(number));
   if (number != number) return bits >> 16 | 0x40;
   return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-// What lies along the elements of a thread, rather than being one for all of them.
+// Whether the input differs between elements of a strip, rather than being one value for all of
+// them.
 bool is_along(FusedInput::Kind kind) {
   return kind == FusedInput::kFull || kind == FusedInput::kInner;
 }
@@ -151,13 +152,13 @@ class Writer {
     if (in_words(dtype)) return cat("Strip<BfPair, ", width_ / 2, ">");
     return cat("Strip<", stored(dtype), ", ", width_, ">");
   }
-  // What a value is between instructions.
+  // Type of a value between instructions.
   std::string type(DType dtype) const {
     if (in_words(dtype)) return "BfPair";
     return pairs_ ? cat("Two<", computed(dtype), ">") : computed(dtype);
   }
 
-  // Not one for all elements of a strip.
+  // Whether the input is loaded as a strip, rather than as one value for all elements of the strip.
   bool has_strip(size_t i) const {
     return is_along(program_.inputs[i].kind) && reads_[i].kind != ChainRead::kOnce;
   }
@@ -201,13 +202,13 @@ class Writer {
     add(dtype, made);
   }
 
-  // A value more.
+  // Appends a value.
   void add(DType dtype, const std::string& made) {
     text_ += cat("      const ", type(dtype), " v", dtypes_.size(), " = ", made, ";\n");
     dtypes_.push_back(dtype);
   }
 
-  // The card has an instruction for two of them.
+  // Whether the card has an instruction that computes both elements of a pair.
   bool is_paired(const FusedInstruction& code) const {
     constexpr std::array kPaired = {FusedOp::kNeg, FusedOp::kAbs, FusedOp::kAdd, FusedOp::kSub,
                                     FusedOp::kMul};
@@ -218,7 +219,7 @@ class Writer {
     return words;
   }
 
-  // Of element `e` of a pair, or of the only one.
+  // Text of the call for element `e` of a pair; `e` is empty where the values are taken whole.
   std::string call(const FusedInstruction& code, const char* e) const {
     if (code.op == FusedOp::kConstant) return constant(code.dtype, code.immediate);
     std::string made = cat("op_", name_of(code.op));
@@ -269,7 +270,7 @@ class Writer {
   const bool pairs_;  // Two elements at a time.
   std::vector<ChainRead> reads_;
   const bool small_;
-  std::vector<DType> dtypes_;  // Of each value so far.
+  std::vector<DType> dtypes_;  // Types of the values so far.
   std::string text_;
 };
 

@@ -5,8 +5,8 @@
 namespace gangway::cuda {
 namespace {
 
-// What a launch is told, written down. A thread's own where it is large: the stack of a fiber is
-// small.
+// Arguments of one launch, as the driver takes them. Each thread has one on the heap, since the
+// stack of a fiber is small.
 struct Written {
   void* addresses[Command::kArgumentsMax + Command::kPackedMax];
   const void* values[Command::kArgumentsMax];
@@ -31,7 +31,8 @@ Status Command::issue(Driver& driver, At at, std::byte* const* bases, uint32_t m
     }
     std::byte* const address = bases[argument.place.base] + argument.place.offset;
     out.accesses[tensors] = {address, argument.bytes, argument.access};
-    // Those that are one parameter take the first places of the array, and it has room for more.
+    // Packed tensors, which are one parameter of the kernel, take the first elements of the array;
+    // the others come behind its room for more.
     void*& place = out.addresses[i < packed ? i : packed_capacity - packed + i];
     place = address;
     if (i == 0 || i >= packed) out.values[told++] = static_cast<const void*>(&place);

@@ -1,8 +1,8 @@
 // Command: one call of the driver that a step of a compiled function makes, ready but for the
 // addresses that change from call to call.
 //
-// A lowering says which tensor of its node an argument is; once memory is planned the function
-// turns that into a place, and a run turns the place into an address.
+// A lowering says which tensor of its node an argument is; once memory is planned the compiled
+// function turns that into a Place, and a run turns the Place into an address.
 //
 // Threads: a value, immutable once placed; issue() on the device's thread.
 // Cost: issue() 50 ns and what the driver's call costs; nothing is allocated.
@@ -35,8 +35,9 @@ struct Argument {
   Place place;  // Once memory is planned.
   int64_t bytes = 0;
   AccessKind access = AccessKind::kRead;
-  std::vector<std::byte> value;  // Of what is no tensor.
-  size_t value_stride = 0;       // Not 0: a value for each device of the mesh, so far apart.
+  std::vector<std::byte> value;  // Bytes of an argument that is no tensor.
+  // Not 0: `value` holds a value for each device of the mesh, so many bytes apart.
+  size_t value_stride = 0;
 };
 
 struct Command {
@@ -53,8 +54,8 @@ struct Command {
   Grid grid, block;
   uint32_t shared_bytes = 0;
   PreparedHandle operation;
-  // Of a kernel over many tensors: the first so many arguments are tensors, whose addresses are one
-  // parameter of the kernel, an array of `packed_capacity`. 0: there is none.
+  // For a kernel over many tensors: the first `packed` arguments are tensors whose addresses are
+  // one parameter of the kernel, an array of `packed_capacity`. 0: there is no such parameter.
   uint32_t packed = 0, packed_capacity = 0;
   std::vector<Argument> arguments;
 
@@ -70,7 +71,7 @@ Argument value(const T& x) {
   return made;
 }
 
-// One of them, on each device of a mesh.
+// Each device of a mesh gets its own element of `each`.
 template <class T>
 Argument value_by_device(const std::vector<T>& each) {
   static_assert(std::is_trivially_copyable_v<T>);

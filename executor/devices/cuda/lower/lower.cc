@@ -155,8 +155,8 @@ void Lowering::launch_rows(const std::string& kernel, int64_t rows, int64_t colu
   launch(kernel, {static_cast<uint32_t>(rows)}, block_threads(columns), std::move(args));
 }
 
-// Where lines are few their pieces are shared by many threads. Eight lines next to one another are
-// what memory gives at least; a warp's worth needs lines for a whole card.
+// Where lines are few, many threads share their pieces. Memory is read in units of at least eight
+// neighbouring lines; a warp's worth of lines for each block needs enough lines for the whole card.
 void Lowering::join(const std::string& how, DType from_type, DType to_type, const Argument& parts,
                     Argument to, int64_t pieces, int64_t lines) {
   constexpr int64_t kFew = 8, kMany = 4096;

@@ -26,7 +26,7 @@
 
 namespace gangway::cuda {
 
-// What a lowering sees of a node, and to what it adds commands.
+// One node that is being lowered, and the commands that its lowering adds.
 class Lowering : public NodeView {
  public:
   Lowering(Gpu& card, const Function& of, NodeId node_id, const Numerics& chosen = {})
@@ -37,12 +37,13 @@ class Lowering : public NodeView {
   Argument write(size_t result, AccessKind access = AccessKind::kWrite) const;
   // All inputs, then all results.
   std::vector<Argument> tensors() const;
-  // A new piece of the scratchpad, written by who first takes it and then read.
+  // A new piece of the scratchpad, as an argument that is written. Later commands read it through
+  // as().
   Argument scratch(int64_t bytes);
   static Argument as(Argument tensor, AccessKind access);
   // An argument of another node of the function.
   static Argument of(NodeId node, Argument tensor);
-  // `bytes` of it from `offset` on.
+  // The `bytes` bytes of `tensor` from `offset` on.
   static Argument part(Argument tensor, int64_t offset, int64_t bytes);
 
   // Commands, in order.
@@ -53,9 +54,10 @@ class Lowering : public NodeView {
   void launch(KernelHandle kernel, Grid grid, uint32_t threads, std::vector<Argument> args,
               uint32_t shared_bytes = 0);
   void launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args);
-  // Of a kernel over many tensors (many_tensors.h), whose first arguments are one parameter.
+  // The array parameter of a kernel over many tensors (many_tensors.h), which has the addresses of
+  // the kernel's first arguments.
   struct Packed {
-    uint32_t count = 0, capacity = 0;  // Of addresses.
+    uint32_t count = 0, capacity = 0;  // In addresses.
   };
   void launch_many(const std::string& kernel, int64_t blocks, Packed packed,
                    std::vector<Argument> args);
@@ -72,9 +74,9 @@ class Lowering : public NodeView {
   void move(const StridedCopy& copy, Argument from, Argument to, Argument start,
             std::vector<MovingWindow> windows);
   void fill(DType dtype, double number, Argument to, int64_t elements);
-  // Dimensions of size 1 go, neighbours that are contiguous in both become one.
+  // Drops dimensions of size 1, and joins neighbours that are contiguous in both tensors.
   StridedView view_of(const StridedCopy& copy) const;
-  // Takes over `prepared`; its tensors in order.
+  // Adds a library's operation, which it then owns. `tensors` in the operation's order.
   void library(Result<Prepared> prepared, std::vector<Argument> tensors);
   // The same, but by Gangway's own kernels where no library offers it.
   void library_or(Result<Prepared> prepared, const std::function<Result<OwnOperation>()>& own,
@@ -99,15 +101,16 @@ class Lowering : public NodeView {
 // Any node but the collectives and `timed`, which are steps of their own.
 void lower(Lowering& call);
 
-// From so many elements on an element-wise op has a kernel of its own, which reads and writes in
-// strips.
+// An element-wise op of at least this many elements has a kernel of its own, which reads and writes
+// in strips.
 inline constexpr int64_t kOwnKernel = int64_t{1} << 16;
 
-// By family (executor/devices/lower/kernel_family.h).
+// One function for each family (executor/devices/lower/kernel_family.h).
 void lower_elementwise(Lowering& call);
 void lower_fusion(Lowering& call);
-// A kernel generated from a chain, over [outer, inner]: its inputs, then its outputs. `views`: by
-// input, where the chain's elements lie in it; of rank 0, as in the results; none: all do.
+// Launches a kernel generated from a chain, over [outer, inner]. `tensors`: its inputs, then its
+// outputs. `views`: for each input, where the chain's elements lie in it; a view of rank 0 has the
+// layout of the results, and without views all inputs have.
 void launch_chain(Lowering& call, const FusedProgram& program, int64_t outer, int64_t inner,
                   std::vector<Argument> tensors, const std::vector<StridedView>& views = {});
 void lower_fill(Lowering& call);
@@ -132,7 +135,8 @@ void lower_adamw(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.
 uint32_t block_threads(int64_t n);
-// Blocks of so many threads for n elements: as many as keep the card busy, which go on to more.
+// Number of blocks of `threads` threads for n elements: at most as many as keep the card busy, each
+// of which goes on to further elements.
 int64_t blocks_for(const GpuInfo& gpu, int64_t n, uint32_t threads);
 
 }  // namespace gangway::cuda

@@ -55,7 +55,7 @@ void lower_attention(Lowering& call) {
   const size_t fixed = forward ? 3 : 6;
   const bool has_starts = !packed && call.inputs() > fixed;
   std::vector<Argument> tensors = packed ? unpacked(call, shape, forward) : call.tensors();
-  if (has_starts && !shape.causal) {  // They say nothing.
+  if (has_starts && !shape.causal) {  // Without a mask starts have no effect.
     const auto first = tensors.begin() + static_cast<std::ptrdiff_t>(fixed);
     tensors.erase(first, first + 2);
   }

@@ -14,7 +14,8 @@ void lower_as_chain(Lowering& call, FusedOp op) {
 
 }  // namespace
 
-// A small op goes to a kernel that is told which: a source of its own would cost a compilation.
+// A small op goes to a kernel that takes the op as a number: a source of its own would cost a
+// compilation.
 void lower_elementwise(Lowering& call) {
   const FusedOp op = to_fused(call.op());
   const Type &x = call.in(0), &y = call.out();

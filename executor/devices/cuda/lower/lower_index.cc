@@ -20,7 +20,7 @@ void lower_take(Lowering& call) {
       {call.read(0), call.read(1), call.write(0), value(table.dims[0]), value(dim), value(n)});
 }
 
-// Rows of updates with the number of each update, in order.
+// The sorted keys of kernels/scatter.cu: the row of each update, then the number of the update.
 Argument sorted_keys(Lowering& call, int64_t n) {
   if (n > UINT32_MAX) call.refuse("more than 2^32 updates");
   const auto tile = static_cast<int64_t>(
@@ -48,7 +48,7 @@ void lower_scatter(Lowering& call) {
   const int64_t pieces = ceil_div(n, kScatterPiece);
   const DType wide = y.dtype == DType::kBF16 ? DType::kF32 : y.dtype;
   const Argument parts = call.scratch(2 * pieces * dim * static_cast<int64_t>(size_of(wide)));
-  // Few of either are written, and only those are read.
+  // scatter_pieces writes only the parts that scatter_join reads.
   const auto strip = static_cast<int64_t>(16 / size_of(y.dtype));
   call.launch_rows(cat("scatter_pieces_", to_string(y.dtype)), pieces,
                    dim % strip == 0 ? dim / strip : dim,

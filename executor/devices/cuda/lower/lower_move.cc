@@ -9,7 +9,7 @@
 namespace gangway::cuda {
 namespace {
 
-// From `offset` bytes on.
+// The tensor from byte `offset` on.
 Argument from(Argument tensor, int64_t offset) {
   const int64_t bytes = tensor.bytes - offset;
   return Lowering::part(std::move(tensor), offset, bytes);
@@ -21,7 +21,7 @@ void move_window(Lowering& call, const WindowCopy& window, size_t input) {
             from(call.write(0), window.dst_bytes));
 }
 
-// Parts that have not all their rows are zero behind them.
+// A part that has fewer rows than its shape is zero behind them.
 void lower_shard_slice(Lowering& call, const std::vector<int64_t>& members) {
   const ShardCopy shard = shard_copy(call);
   const bool even = shard.rest_rows == 0 &&
@@ -53,7 +53,7 @@ void lower_mesh(Lowering& call) {
   const Mesh& mesh = call.function.mesh;
   const bool slices = call.op() == Op::shard_slice;
   const std::vector<int> axes = axes_of(mesh, call.attrs().text(slices ? "axis" : "axes"));
-  std::vector<int64_t> members;  // By device.
+  std::vector<int64_t> members;  // Indexed by device.
   for (int64_t device = 0; device < mesh.devices(); ++device)
     members.push_back(member_along(mesh, axes, device));
   if (slices) return lower_shard_slice(call, members);
@@ -64,7 +64,7 @@ void lower_mesh(Lowering& call) {
   }
   GW_ASSERT(call.op() == Op::keep_first);
   call.copy(call.read(0), call.write(0));
-  std::vector<int64_t> zeros(members.size());  // By device: how many elements become zero.
+  std::vector<int64_t> zeros(members.size());  // Elements that each device sets to zero.
   for (size_t d = 0; d < zeros.size(); ++d) zeros[d] = members[d] == 0 ? 0 : y.elements();
   call.launch_flat(cat("fill_", size_of(y.dtype)), y.elements(),
                    {call.write(0), value(uint64_t{0}), value_by_device(zeros)});

@@ -8,14 +8,14 @@ namespace {
 
 // Lengths of the pieces of an axis: from constants, so that bits follow from shapes alone.
 constexpr int64_t kRowPiece = kReducePiece, kColumnPiece = 512;
-constexpr int64_t kArgmaxRowMin = 32;  // Of a row that a block takes.
-constexpr int64_t kGridYMax = 65535;   // Of any card. The blocks take turns with more pieces.
+constexpr int64_t kArgmaxRowMin = 32;  // A block takes a row of at least this length.
+constexpr int64_t kGridYMax = 65535;   // Limit of all cards. More pieces take turns.
 
 int64_t lines_of(const AxisShape& shape) { return shape.outer * shape.inner; }
 
 DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
-// `first`: of the elements; `join`: of what the pieces give.
+// Names of kernels: `first` reduces elements, `join` the results of pieces.
 struct ReduceNames {
   std::string first, join;
 };
@@ -85,7 +85,7 @@ void lower_argmax(Lowering& call) {
               block_threads(view.axis), {call.read(0), call.write(0), value(view.axis)});
 }
 
-// The sums of each tensor's pieces, then of these. One tensor is a row.
+// Sums the pieces of each tensor, then the sums of the pieces. A single tensor is reduced as a row.
 template <int kMax>
 void squares(Lowering& call, std::span<const NodeId> nodes) {
   std::vector<Argument> tensors, results;

@@ -11,7 +11,8 @@ namespace {
 
 struct Rows {
   int64_t count = 0, columns = 0;
-  int64_t strips = 0;  // Of one row, in a thread's turn each (kernels/row.h).
+  // Strips of one row (kernels/row.h), or its elements if it is no whole number of strips.
+  int64_t strips = 0;
 };
 
 Rows rows_of(const Lowering& call) {
@@ -23,8 +24,8 @@ Rows rows_of(const Lowering& call) {
 
 DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
-// The threads that hold a row in registers, a strip each; none: it is too long, or no whole number
-// of strips.
+// Number of threads that hold a row in registers, a strip each; 0: it is too long, or no whole
+// number of strips.
 uint32_t holding_threads(const Lowering& call, const Rows& rows) {
   constexpr int64_t kWarp = 32;
   const auto strip = static_cast<int64_t>(16 / size_of(call.in(0).dtype));
@@ -95,8 +96,8 @@ void norm_grad(Lowering& call) {
 }
 
 // A block for each row. A multiprocessor has room for two rows of a large vocabulary: blocks of the
-// usual 256 threads would be too few to compute on one while the other is on its way. All kernels
-// of losses have as many, since bits follow from it.
+// usual 256 threads would be too few to compute on one row while the other is loaded. All kernels
+// of losses have as many threads, since bits follow from the number.
 void launch_losses(Lowering& call, std::string_view kernel, const Rows& rows,
                    std::vector<Argument> args, uint32_t shared_bytes = 0) {
   constexpr int64_t kLong = 2048;  // Strips.
@@ -107,7 +108,8 @@ void launch_losses(Lowering& call, std::string_view kernel, const Rows& rows,
               threads, std::move(args), shared_bytes);
 }
 
-// By one kernel where a row is a whole number of strips and fits into shared memory.
+// Launches one kernel where a row is a whole number of strips and fits into shared memory, else
+// two.
 void loss_and_grad(Lowering& call, const Rows& rows) {
   const auto bytes = static_cast<int64_t>(size_of(call.in(0).dtype)) * rows.columns;
   const int64_t room = int64_t{call.gpu.info().shared_bytes_max} - kRowSumsBytes;

@@ -11,7 +11,7 @@
 namespace gangway::cuda {
 namespace {
 
-// What a node that others run beside may give at most.
+// Largest result of a node that may lie between the first and the last node of one launch.
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 
 class Finder {
@@ -49,7 +49,7 @@ class Finder {
   }
 
  private:
-  // Nodes of one kind can be one launch. Empty: it is none of these.
+  // Nodes of one kind can be one launch. Empty for other ops than AdamW and sum of squares.
   std::string kind_of(NodeId id) const {
     const Node& node = function_.nodes[id];
     const auto dtype = [&](size_t input) { return function_.types[node.inputs[input]].dtype; };
@@ -57,7 +57,7 @@ class Finder {
       return cat("squares ", to_string(dtype(0)), " ",
                  to_string(function_.types[node.first_result].dtype));
     if (node.op != Op::adamw) return {};
-    // Rates that all share; weight decay may differ.
+    // All nodes of a launch share these rates; weight decay may differ.
     std::string kind = cat("adamw ", to_string(dtype(0)), " ", to_string(dtype(3)));
     for (size_t rate = 4; rate < 8; ++rate) kind += cat(" ", node.inputs[rate]);
     for (const char* rate : {"beta1", "beta2", "eps"}) kind += cat(" ", node.attrs.real(rate));
@@ -72,7 +72,8 @@ class Finder {
     return false;
   }
 
-  // The nodes may not wait for this one.
+  // Whether `nodes` must run before this one, which reads a result of theirs or overwrites an
+  // input.
   bool conflicts(const Node& node, const Together& nodes) const {
     return std::ranges::any_of(nodes, [&](NodeId earlier) {
       return reads_result(node, function_.nodes[earlier]) ||
@@ -108,7 +109,7 @@ class Finder {
   const StepMap& steps_;
   std::vector<ValueId> roots_;
   std::map<ValueId, ValueId> overwrites_;  // A result, and the parameter whose bytes it takes.
-  std::map<std::string, Together> open_;   // By kind.
+  std::map<std::string, Together> open_;   // Keys are kinds.
   std::vector<Together> found_;
 };
 

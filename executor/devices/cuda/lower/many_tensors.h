@@ -22,17 +22,18 @@
 
 namespace gangway::cuda {
 
-// Of the function itself; at least two nodes each, ascending.
+// Finds nodes of the function itself, not of its bodies. Each Together has at least two, ascending.
 std::vector<Together> find_together(const LocalFunction& local, const StepMap& steps);
 
-// Commands for all of them. `call` is of the last.
+// Adds commands for all of `nodes`. `call` is the last node's.
 void lower_together(Lowering& call, std::span<const NodeId> nodes);
 
-// One or more; in lower_adamw.cc and lower_reduce.cc.
+// `nodes` may be a single one. These are in lower_adamw.cc and lower_reduce.cc.
 void lower_many_adamw(Lowering& call, std::span<const NodeId> nodes);
 void lower_many_squares(Lowering& call, std::span<const NodeId> nodes);
 
-// Which pieces each tensor has; how many in all is returned. Throws for more than a grid has.
+// Says which pieces each tensor has, and returns their number. Throws if a grid cannot have as
+// many.
 template <int kMax>
 int64_t cut(const Lowering& call, const std::vector<int64_t>& elements, int64_t piece,
             ManyPieces<kMax>& to) {

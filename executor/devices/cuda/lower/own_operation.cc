@@ -43,7 +43,7 @@ AttentionSize size_of_attention(const AttentionShape& s, bool has_starts) {
           .has_starts = has_starts};
 }
 
-// Of one block that holds `tensors` tiles of positions and `tables` of scores.
+// Shared memory of one block that holds `tensors` tiles of positions and `tables` tables of scores.
 int64_t shared_bytes(const AttentionShape& s, int64_t tile, int64_t tensors, int64_t tables) {
   const int64_t numbers =
       tile * (tensors * odd_pitch(s.head_dim) + tables * odd_pitch(tile) + kNumbersOfQuery);
@@ -57,8 +57,8 @@ int64_t choose_tile(const AttentionShape& s, int64_t tensors, int64_t tables, in
   return tile < 4 ? 0 : tile;
 }
 
-// The width of heads whose kernels on the matrix unit take these; 0: none does. They move rows
-// eight elements at a time, and look for the largest score before they scale it.
+// Width of heads of the kernels on the matrix unit that take these heads; 0: none does. The kernels
+// move rows eight elements at a time, and look for the largest score before they scale it.
 int64_t matrix_dim(const AttentionShape& s, const AttentionSize& size) {
   const auto whole = [](std::initializer_list<int64_t> counts) {
     return std::ranges::all_of(counts, [](int64_t n) { return n % 8 == 0; });
@@ -73,7 +73,7 @@ int64_t blocks_of(const AttentionShape& s, int64_t seq, int64_t tile) {
   return ceil_div(seq, tile) * s.batch * s.heads;
 }
 
-// From the first byte of `positions` rows to the last.
+// Bytes from the first to the last element of all positions.
 int64_t span_bytes(const AttentionShape& s, int64_t seq, int64_t stride) {
   const int64_t positions = s.batch * seq;
   if (positions == 0) return 0;
@@ -88,8 +88,8 @@ Argument tensor(uint32_t base, int64_t bytes, AccessKind access = kRead) {
   return {.is_tensor = true, .place = {base, 0}, .bytes = bytes, .access = access};
 }
 
-// The starts of queries and of keys, which are tensors `first` and the one behind it. A kernel that
-// takes them in any case gets some tensor instead, of which nothing is read.
+// The starts of queries and of keys, which are tensors `first` and the one behind it. If `always`,
+// a kernel without starts gets the first tensor instead, and reads nothing of it.
 void add_starts(std::vector<Argument>& arguments, uint32_t first, bool has_starts, bool always) {
   for (uint32_t i = 0; i < 2; ++i) {
     if (has_starts) arguments.push_back(tensor(first + i, bytes_of(DType::kI32, 1)));
@@ -170,7 +170,8 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   const Argument q = tensor(1, q_bytes), k = tensor(2, k_bytes), v = tensor(3, v_bytes);
   const Argument out = tensor(4, out_bytes), lse = tensor(5, lse_bytes(s));
   const Argument dout = tensor(6, out_bytes), delta = tensor(kScratch, lse_bytes(s));
-  // Kernels on the matrix unit have none: they round weights to fewer digits than lse has left.
+  // Kernels on the matrix unit have no shifts: they round weights to fewer digits than lse has
+  // left.
   Argument shifts = tensor(kScratch, lse_bytes(s), kWrite);
   shifts.place.offset = lse_bytes(s);
 

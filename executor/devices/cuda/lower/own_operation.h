@@ -1,5 +1,5 @@
 // OwnOperation: attention, its gradient, or a product of experts as launches of Gangway's own
-// kernels: the way that is taken where the driver's libraries offer none.
+// kernels, for cases that the driver's libraries do not offer.
 //
 // Invariants: tensors as in Driver::run(). Sums run in one order: the same bits on every run.
 // Threads: a value; run() as Driver::launch().

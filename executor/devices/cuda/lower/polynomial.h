@@ -1,6 +1,5 @@
-// What an element-wise chain computes, as a polynomial of what it reads and of tanh and max of such
-// polynomials: two chains whose polynomials are alike compute the same, in whatever order they add
-// and multiply.
+// An element-wise chain as a polynomial of its inputs and of tanh and max of such polynomials. Two
+// chains whose polynomials are alike compute the same, in whatever order they add and multiply.
 //
 // Why: a library knows a gelu and its gradient as formulas, a program as the instructions that
 // differentiation and simplification left.
@@ -44,7 +43,7 @@ class Polynomial {
 // Coefficients may differ in the last digits of a float.
 bool alike(const Polynomial& a, const Polynomial& b);
 
-// Numbers variables and functions, which are the same where their arguments are alike.
+// Numbers variables and functions. Calls of a function whose arguments are alike have one number.
 class Atoms {
  public:
   Polynomial variable() { return add({}); }
@@ -55,7 +54,7 @@ class Atoms {
 
  private:
   struct Atom {
-    FusedOp op = FusedOp::kConstant;  // Of variables.
+    FusedOp op = FusedOp::kConstant;  // kConstant stands for a variable.
     std::vector<Polynomial> of;
   };
   Polynomial function(Atom atom);

@@ -14,14 +14,14 @@
 namespace gangway::cuda {
 namespace {
 
-// A fusion takes in the product of its input `place`.
+// A product that becomes part of a fusion, whose input `place` it is.
 struct Merge {
   NodeId product = kNone;
   size_t place = 0;
   bool kept = false;  // Others need the product too.
 };
 
-// A sum of tensors, of which products take in what came before them.
+// A sum of tensors. Each product adds to the sum of what comes before it.
 struct Sum {
   std::vector<ValueId> others;
   std::vector<NodeId> products;
@@ -29,7 +29,7 @@ struct Sum {
 
 class ProductFuser {
  public:
-  // What is from node `end` on stays as it is.
+  // Nodes from `end` on stay as they are.
   ProductFuser(const Function& from, NodeId end, Bodies& bodies)
       : from_(from), end_(end), bodies_(bodies), makers_(producers(from_)) {
     uses_.resize(from_.types.size());
@@ -63,7 +63,7 @@ class ProductFuser {
   }
 
  private:
-  // Not as it was.
+  // Whether the node is written as a product with a chain.
   bool written(NodeId id) const { return sums_[id] || merges_[id].product != kNone; }
 
   // The product that computes a value, if it may become part of another node.
@@ -85,7 +85,7 @@ class ProductFuser {
         sum.others.push_back(input);
       }
     }
-    // One that nothing comes before stays a product.
+    // A first product, which has nothing to add to, stays a product.
     if (sum.others.empty()) {
       sum.others.push_back(from_.nodes[sum.products[0]].first_result);
       sum.products.erase(sum.products.begin());
@@ -116,10 +116,10 @@ class ProductFuser {
     Merge merge{.product = maker, .place = place};
     for (NodeId user : uses_[value]) {
       if (user == id) continue;
-      if (user < id) return;  // It can't wait for the chain.
+      if (user < id) return;  // This reader cannot wait for the chain.
       merge.kept = true;
     }
-    // It would have these in it.
+    // The second result would be the product with bias and other operands, not the product alone.
     if (merge.kept && (biased || tail->added != kNone || tail->pre != kNone)) return;
     taken_[maker] = true;
     merges_[id] = merge;
@@ -190,10 +190,10 @@ class ProductFuser {
   const NodeId end_;
   Bodies& bodies_;
   const std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> uses_;  // By ValueId; kNone: a result of the function.
+  std::vector<std::vector<NodeId>> uses_;  // Indexed by ValueId; kNone: a result of the function.
   std::vector<bool> taken_;                // Products.
-  std::vector<Merge> merges_;              // By NodeId of the fusion.
-  std::vector<std::optional<Sum>> sums_;   // By NodeId.
+  std::vector<Merge> merges_;              // Indexed by NodeId of the fusion.
+  std::vector<std::optional<Sum>> sums_;   // Indexed by NodeId.
 };
 
 }  // namespace

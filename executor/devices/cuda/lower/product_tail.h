@@ -1,4 +1,4 @@
-// What an element-wise chain does to a product of matrices, in the terms of a library's epilogue.
+// The effect of an element-wise chain on a product of matrices, as a library's epilogue.
 //
 // Threads: pure.
 #pragma once
@@ -11,12 +11,13 @@
 
 namespace gangway::cuda {
 
-// What a chain does to parameter `product` of its body; the others are parameters too.
+// The effect of a chain on the parameter of its body that is the product. `bias`, `added` and `pre`
+// name other parameters; kNone: there is none.
 struct ProductTail {
   Activation activation = Activation::kNone;
   uint32_t bias = kNone;
-  uint32_t added = kNone;  // Of the product's shape.
-  uint32_t pre = kNone;    // The same: the product is multiplied by the activation's slope there.
+  uint32_t added = kNone;  // Has the product's shape.
+  uint32_t pre = kNone;    // Has it too; the product is multiplied by the activation's slope there.
 
   Epilogue epilogue(bool keep_input) const {
     return {.bias = bias != kNone,

@@ -9,7 +9,8 @@
 namespace gangway::cuda {
 namespace {
 
-// The same step, or the one that comes behind it. Parts have the same numbers before and after.
+// The step's new number, or for a step that is gone that of the step behind it. Parts have the same
+// numbers before and after.
 uint32_t moved_step(const StepMap& before, const StepMap& after,
                     const std::map<const Function*, Rewritten>& written, uint32_t step) {
   uint32_t moved = 0;
@@ -37,8 +38,8 @@ void Bodies::rewrite(const Node& before, Node& copy) {
   written_.emplace(before.body.get(), std::move(made));
 }
 
-// Bodies that stay as they are, wherever they are named: those of nodes from `end` on, and those
-// that work ahead. `all`: every one.
+// Records the bodies that stay as they are, wherever they are named: bodies of nodes from `end` on,
+// and bodies that work ahead. `all`: every body.
 void Bodies::keep(const Function& of, NodeId end, bool all) {
   for (NodeId id = 0; id < of.nodes.size(); ++id) {
     const Node& node = of.nodes[id];

@@ -1,9 +1,9 @@
-// How a pass of this device writes a local function anew: the function and each of its bodies once,
+// Rewrites a local function for a pass of this device: the function and each of its bodies once,
 // with sections that begin where their nodes are now.
 //
-// What is behind the commit point stays as it is, since it writes states in place, and so do bodies
-// that are named there too. So do bodies that work ahead (ScanLayout::ahead): of the nodes that
-// become one, some may be passed over in the last iteration and others not.
+// Nodes behind the commit point stay as they are, since they write states in place, and so do
+// bodies that such nodes name. Bodies that work ahead (ScanLayout::ahead) stay too: of the nodes
+// that a pass joins into one, the last iteration may pass over some and not others.
 // Threads: pure.
 //
 // Example:
@@ -21,8 +21,8 @@
 
 namespace gangway::cuda {
 
-// A function written anew. `now`, by NodeId and the number of nodes: where a node is, or what comes
-// behind it.
+// A rewritten function. `now`, indexed by the old NodeId, is the node's new one, or for a node that
+// is gone that of the node behind it. It has one element more, for the end.
 struct Rewritten {
   std::shared_ptr<const Function> function;
   std::vector<NodeId> now;
@@ -31,13 +31,13 @@ struct Rewritten {
 // Bodies of scans and calls, each written once however many nodes name it.
 class Bodies {
  public:
-  // Writes one function; what is from node `end` on stays as it is. The bodies of nodes that it
-  // copies it hands to rewrite().
+  // Rewrites one function; nodes from `end` on stay as they are. A pass hands the bodies of nodes
+  // that it copies to rewrite().
   using Pass = std::function<Rewritten(const Function& from, NodeId end, Bodies& bodies)>;
 
   explicit Bodies(Pass pass) : pass_(std::move(pass)) {}
 
-  // The body that `before` names, anew, as the copy's.
+  // Gives `copy` the rewritten body of `before`.
   void rewrite(const Node& before, Node& copy);
 
  private:

@@ -15,13 +15,14 @@
 namespace gangway::cuda {
 namespace {
 
-// A tensor that is kept for a chain may be so many times as large as what the chain reads of it.
+// A tensor that is kept for a chain may be at most this many times as large as the part that the
+// chain reads.
 constexpr int64_t kKeptTimes = 3;   // Thirds, as of queries, keys and values.
-constexpr size_t kStripBytes = 16;  // What a thread reads at a time.
+constexpr size_t kStripBytes = 16;  // Bytes that a thread reads at a time.
 
 class ViewFuser {
  public:
-  // What is from node `end` on stays as it is.
+  // Nodes from `end` on stay as they are.
   ViewFuser(const Function& from, NodeId end, Bodies& bodies)
       : from_(from), end_(end), bodies_(bodies), makers_(producers(from)) {
     users_.resize(from.types.size());
@@ -53,7 +54,7 @@ class ViewFuser {
  private:
   bool taken(ValueId value) const { return makers_[value] != kNone && taken_[makers_[value]]; }
 
-  // A view that all who need it read where it lies.
+  // Whether all readers of the view can read the tensor itself.
   bool is_taken(NodeId id) const {
     const Node& node = from_.nodes[id];
     if (!is_view(node.op)) return false;
@@ -65,7 +66,8 @@ class ViewFuser {
     return std::ranges::all_of(users, reads) && fits(id, users.size()) && is_kept(id, users.back());
   }
 
-  // A chain, or an op that may become one, which takes the value element by element.
+  // Whether the user is a chain, or an op that may become one, that takes the value element by
+  // element.
   bool reads_dense(NodeId user, ValueId value) const {
     const Node& node = from_.nodes[user];
     if (from_.types[value].dims != out_type(node).dims) return false;
@@ -95,7 +97,7 @@ class ViewFuser {
   bool fits(NodeId id, size_t uses) const {
     const Type& type = out_type(from_.nodes[id]);
     const StridedCopy copy = plain_move(NodeView{from_, id}).copy;
-    int64_t row = 1, stride = 1;  // Of the last dimensions, which lie as one.
+    int64_t row = 1, stride = 1;  // Elements and stride of the last dimensions that lie as one.
     for (size_t d = copy.sizes.size(); d-- > 0;) {
       if (copy.sizes[d] == 1) continue;
       if (row == 1) stride = copy.src_strides[d];
@@ -107,7 +109,8 @@ class ViewFuser {
     return !narrows && (uses == 1 || stride <= 1);
   }
 
-  // The tensor is there for the last chain whatever that reads, or small enough to be kept.
+  // Whether the tensor is kept until the last chain in any case, or is small enough to be kept for
+  // it.
   bool is_kept(NodeId id, NodeId last) const {
     const ValueId tensor = from_.nodes[id].inputs[0];
     if (tensor < from_.parameters.size()) return true;
@@ -115,7 +118,7 @@ class ViewFuser {
     return std::ranges::any_of(users_[tensor], [&](NodeId user) { return user >= last; });
   }
 
-  // Of an element-wise op, which has as many parameters as the op has operands.
+  // The body of a fusion of one element-wise op. It has as many parameters as the op has operands.
   Function body_of(NodeId id) const {
     const Node& node = from_.nodes[id];
     Function body;
@@ -137,7 +140,7 @@ class ViewFuser {
     return body;
   }
 
-  // The node as a fusion, with what is taken of its operands in its body.
+  // Appends the node as a fusion whose body has the views that the node's operands were.
   void append(Rewriter& out, NodeId id) const {
     const Node& node = from_.nodes[id];
     const Function before = node.op == Op::fusion ? *node.body : body_of(id);
@@ -160,14 +163,14 @@ class ViewFuser {
     for (uint32_t r = 0; r < node.results; ++r) out.set(node.first_result + r, made++);
   }
 
-  // What the view is of.
+  // The tensor that the view reads.
   ValueId viewed(ValueId value) const { return from_.nodes[makers_[value]].inputs[0]; }
 
   const Function& from_;
   const NodeId end_;
   Bodies& bodies_;
   const std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> users_;  // By ValueId, ascending; kNone: a result.
+  std::vector<std::vector<NodeId>> users_;  // Indexed by ValueId, ascending; kNone: a result.
   std::vector<bool> taken_;                 // Views, by NodeId.
 };
 

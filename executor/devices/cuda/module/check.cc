@@ -5,7 +5,7 @@
 namespace gangway::cuda {
 namespace {
 
-// After these a process can't use the device any more.
+// Whether the process can't use the device any more after this error.
 bool is_sticky(cudaError_t code) {
   switch (static_cast<int>(code)) {
     case cudaErrorIllegalAddress:
@@ -51,7 +51,7 @@ StatusKind kind_of(cudaError_t code) {
 
 Status status_of(cudaError_t code, std::string_view label) {
   if (code == cudaSuccess) return {};
-  cudaGetLastError();  // It would be answered again by a later call.
+  cudaGetLastError();  // Otherwise a later call would return it again.
   if (code == cudaErrorNotReady) return {StatusKind::kNotReady, false, {}};
   return {kind_of(code), is_sticky(code), cat(label, ": ", cudaGetErrorString(code))};
 }

@@ -1,4 +1,4 @@
-// What CUDA and its libraries answered, as a Status. The module's only.
+// Converts the answers of CUDA and its libraries to Status. For the module alone.
 #pragma once
 
 #include <cublasLt.h>

@@ -1,5 +1,5 @@
 // Communicators of NCCL. They are created and used without blocking: a call that is "in progress"
-// is asked for again until it is not.
+// is polled until it is not.
 #include <time.h>
 
 #include <atomic>
@@ -13,11 +13,11 @@
 namespace gangway::cuda {
 namespace {
 
-// What a CommHandle points to, until destroy(): NCCL may make a new communicator where an aborted
-// one lay.
+// The object of a CommHandle, which lives until destroy(). The handle is not NCCL's own pointer,
+// since NCCL may create a new communicator at the address of an aborted one.
 struct Communicator {
   const ncclComm_t comm;
-  std::atomic<bool> aborted = false;  // Which has freed `comm`.
+  std::atomic<bool> aborted = false;  // The abort has freed `comm`.
 };
 
 Communicator& communicator_of(CommHandle handle) { return *pointer_of<Communicator*>(handle); }
@@ -28,8 +28,8 @@ Status aborted(CommHandle handle, std::string_view label) {
   return {StatusKind::kAborted, false, cat(label, ": the communicator was aborted")};
 }
 
-// Inside a group a communicator that does not block may still be busy with what came before: the
-// call is part of the group all the same.
+// Whether NCCL accepted the call. Inside a group a communicator that does not block may still be
+// busy with earlier calls: the call is part of the group all the same.
 bool taken(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 ncclDataType_t nccl_type(DType dtype) {
@@ -58,11 +58,11 @@ int64_t now_ns() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// The first use of a communicator meets the peers; one that does not come, although all agreed to,
-// must not hold this thread for good.
+// The first use of a communicator waits for all peers. A peer that does not come, although all
+// agreed to, must not hold this thread for good.
 constexpr int64_t kSettleMaxNs = 60'000'000'000;
 
-// What the communicator answers once nothing is in progress.
+// Waits until nothing is in progress, and returns the communicator's answer then.
 ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
   const int64_t until_ns = result == ncclInProgress ? now_ns() + kSettleMaxNs : 0;
   while (result == ncclInProgress) {

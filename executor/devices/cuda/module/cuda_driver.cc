@@ -17,7 +17,7 @@ Status CudaDriver::start() {
   props.location = {cudaMemLocationTypeDevice, static_cast<int>(options_.index)};
   if (Status status = done(cudaMemPoolCreate(&pool_, &props), "memory pool"); !status.ok())
     return status;
-  // What is freed stays with the pool: giving it back would synchronise.
+  // Freed memory stays with the pool: giving it back would synchronise.
   uint64_t keep = UINT64_MAX;
   Status status =
       done(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
@@ -145,7 +145,7 @@ Status CudaDriver::notify(At at, void (*function)(void*), void* argument) {
   return done(cudaLaunchHostFunc(stream_of(at.stream), function, argument), at.label);
 }
 
-// The capturing thread alone must refrain from what would synchronise; others go on.
+// Only the capturing thread must not make calls that synchronise; other threads may.
 Status CudaDriver::begin_capture(StreamHandle stream) {
   enter();
   return done(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal),

@@ -90,19 +90,19 @@ class CudaDriver final : public Driver {
   void destroy(CommHandle comm) override;
 
  private:
-  // Every call begins here: the calling thread's device is this one.
+  // Makes this device the calling thread's. Every call does this first.
   void enter() const;
   void let_peers_in();
   int64_t pool_bytes(cudaMemPoolAttr which) const;
-  // What `code` means; a sticky error is kept for health().
+  // Converts `code`, and keeps a sticky error for health().
   Status done(cudaError_t code, std::string_view label) const;
-  // Before a launch with dynamic shared memory.
+  // Needed before a launch with dynamic shared memory.
   Status lend_shared_memory(KernelHandle kernel, std::string_view label);
   Result<Prepared> prepare_attention(const AttentionShape& shape, AttentionPass pass);
   template <class Enqueue>
   Status grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue);
 
-  // As start() leaves them.
+  // Not changed after start().
   OpenOptions options_;
   GpuInfo info_;
   cudaMemPool_t pool_ = nullptr;
@@ -112,7 +112,7 @@ class CudaDriver final : public Driver {
   mutable std::mutex mutex_;
   mutable Status lost_;
   std::map<const std::byte*, int64_t> allocations_;
-  int64_t in_use_ = 0;  // As asked for.
+  int64_t in_use_ = 0;  // Sum of requested sizes, without the pool's rounding.
   std::map<std::string, const void*, std::less<>> own_kernels_;
   std::set<uint64_t> wide_kernels_;  // May use all the shared memory of a block.
 };

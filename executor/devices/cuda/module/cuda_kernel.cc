@@ -45,7 +45,8 @@ Result<KernelHandle> CudaDriver::kernel(ModuleHandle module, std::string_view na
   return KernelHandle{reinterpret_cast<uint64_t>(kernel)};
 }
 
-// More than 48 KiB of a block must be asked for; what the kernel declares itself counts, too.
+// A kernel must ask for more than 48 KiB of a block. The shared memory that it declares itself
+// counts, too.
 Status CudaDriver::lend_shared_memory(KernelHandle kernel, std::string_view label) {
   {
     const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// Products through cuBLASLt, attention through cuDNN. What they lack, as products of experts, is
-// kUnimplemented: the caller has kernels.
+// Products through cuBLASLt, attention through cuDNN. Operations that they lack, such as products
+// of experts, are kUnimplemented: the caller has kernels for them.
 #include <variant>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
@@ -20,7 +20,7 @@ struct Product {
   bool is_double = false, accumulate = false, bias = false, added = false, has_pre = false;
 };
 
-// What a PreparedHandle points to.
+// The object of a PreparedHandle.
 using Operation = std::variant<Product, std::shared_ptr<const FusedOperation>>;
 
 Prepared prepared(Operation operation, int64_t scratch_bytes) {
@@ -44,7 +44,7 @@ bool offered(const MatmulDesc& desc) {
   return desc.c == desc.a || (desc.a == DType::kBF16 && desc.c == DType::kF32);
 }
 
-// cuBLASLt keeps what went into a GELU; what went into a ReLU it keeps as a mask only.
+// cuBLASLt can keep the input of a GELU, but of a ReLU's input only a mask.
 bool offered(const Epilogue& epilogue) {
   if (epilogue.added && (epilogue.bias || epilogue.keep_input)) return false;
   if (epilogue.gradient) {
@@ -198,7 +198,7 @@ Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tens
   const auto& operation = *pointer_of<const Operation*>(handle);
   if (const auto* attention = std::get_if<std::shared_ptr<const FusedOperation>>(&operation))
     return (*attention)->run(stream_of(at.stream), at.label, tensors, scratch);
-  Product call = std::get<Product>(operation);  // Its pointers are of this call.
+  Product call = std::get<Product>(operation);  // A copy: its pointers are those of this call.
   size_t next = 3;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (call.bias) status = set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors[next++]);

@@ -43,7 +43,7 @@ Status CudaDriver::free(At at, std::byte* data) {
   return done(cudaFreeAsync(data, stream_of(at.stream)), at.label);
 }
 
-// What the pool itself counted, with its rounding.
+// The pool's own count, which includes its rounding.
 int64_t CudaDriver::pool_bytes(cudaMemPoolAttr which) const {
   enter();
   uint64_t bytes = 0;

@@ -10,7 +10,7 @@ namespace gangway::cuda {
 namespace {
 
 constexpr const char* kLibrary = "libcudnn.so.9";
-// Attention of earlier ones has faults, or reads -inf in a mask as no number.
+// In earlier versions attention has faults, or reads -inf in a mask as NaN.
 constexpr size_t kVersionMin = 91100;
 
 std::string text_of(size_t version) {

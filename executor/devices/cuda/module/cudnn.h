@@ -1,4 +1,4 @@
-// What the module uses of cuDNN, looked up in the library when it is first asked for.
+// The functions of cuDNN that the module uses, looked up in the library at the first use.
 //
 // Why not linked: cuDNN is half a gigabyte that a machine may lack, and only fused attention needs
 // it. The module loads without it.

@@ -13,7 +13,7 @@ using Tensor = GraphBuilder::Tensor;
 
 constexpr cudnnDataType_t kBf16 = CUDNN_DATA_BFLOAT16, kF32 = CUDNN_DATA_FLOAT,
                           kI32 = CUDNN_DATA_INT32, kBool = CUDNN_DATA_BOOLEAN;
-constexpr int64_t kHeadDimMax = 128, kHeadDimStep = 8;  // What all its kernels can.
+constexpr int64_t kHeadDimMax = 128, kHeadDimStep = 8;  // All kernels of cuDNN have these.
 // Up to this version the gradient reads past the last keys unless they fill tiles of 128.
 constexpr size_t kVersionOfTiledKeys = 91500;
 constexpr int64_t kKeyTile = 128;
@@ -33,7 +33,7 @@ class Attention {
 
   Tensor queries(int64_t stride) { return positions(s.seq_q, stride); }
   Tensor keys(int64_t stride) { return positions(s.seq_k, stride); }
-  // The same memory with positions last, as a product's second factor is given.
+  // The keys' memory with positions last, which is the form of a product's second factor.
   Tensor keys_transposed(int64_t stride) {
     const Sizes by = strides(s.seq_k, stride);
     return g.memory({s.batch, s.heads, s.head_dim, s.seq_k}, {by[0], by[1], by[3], by[2]}, kBf16);
@@ -68,7 +68,7 @@ class Attention {
     const double standard = 1 / std::sqrt(static_cast<double>(s.head_dim));
     return g.number(static_cast<float>(given != 0 ? given : standard));
   }
-  // In bf16, with queries last.
+  // The scores in bf16, with queries last.
   Tensor scores_transposed(Tensor in) {
     const Sizes sizes = {s.batch, s.heads, s.seq_k, s.seq_q};
     const Sizes by = GraphBuilder::dense(scores);

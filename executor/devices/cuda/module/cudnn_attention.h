@@ -1,4 +1,4 @@
-// Attention and its gradient as graphs of cuDNN's, and for which shapes it is asked.
+// Attention and its gradient as graphs of cuDNN, and the shapes for which cuDNN is used.
 //
 // The graphs are those that cuDNN's kernels for attention recognise: for other operations of the
 // same meaning cuDNN would find no kernel.
@@ -16,13 +16,13 @@
 
 namespace gangway::cuda {
 
-// Empty where a cuDNN of this version (91900) may be asked for it; it may still have no kernel.
+// Empty where cuDNN of this version (for example 91900) may be tried; it may still have no kernel.
 std::string why_not_cudnn(const AttentionShape& shape, AttentionPass pass, size_t version);
 
 void build_attention(GraphBuilder& graph, const AttentionShape& shape);
 
-// How the blocks of keys add to dq: in one order, which gives the same bits on every run but keeps
-// all dscores in the scratchpad, in bf16; or in f32 as they come.
+// How the blocks of keys add to dq. kOrdered: in one order, which gives the same bits on every run
+// but keeps all dscores in the scratchpad, in bf16. kAsTheyCome: in f32, in any order.
 enum class GradientSums : uint8_t { kOrdered, kAsTheyCome };
 GradientSums gradient_sums(const AttentionShape& shape, uint32_t architecture);
 void build_attention_grad(GraphBuilder& graph, const AttentionShape& shape, GradientSums sums);

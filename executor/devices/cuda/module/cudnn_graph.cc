@@ -10,14 +10,14 @@
 namespace gangway::cuda {
 namespace {
 
-constexpr int64_t kAlignmentBytes = 16;          // Of tensors.
-constexpr int64_t kScratchAlignmentBytes = 256;  // Of parts of the scratchpad.
+constexpr int64_t kAlignmentBytes = 16;          // For tensors.
+constexpr int64_t kScratchAlignmentBytes = 256;  // For parts of the scratchpad.
 constexpr int64_t kConfigsMax = 16;
 constexpr const char* kLabel = "a graph";
 
 int64_t aligned(int64_t bytes) { return align_up(bytes, kScratchAlignmentBytes); }
 
-// What cuDNN calls a type of attributes.
+// cuDNN's name for a type of attributes.
 template <class T>
 constexpr cudnnBackendAttributeType_t attribute_type() {
   if constexpr (std::is_same_v<T, int64_t>) return CUDNN_TYPE_INT64;
@@ -167,7 +167,8 @@ CudnnGraph::Tensor CudnnGraph::reshape(Tensor in, Tensor out) {
 
 // ---- Plans ----
 
-// Compiles the plan of the best of the heuristic's answers for which cuDNN can compile one.
+// Goes through the heuristic's answers, best first, and keeps the first plan that cuDNN can
+// compile.
 void CudnnGraph::ask(cudnnBackendDescriptor_t heuristic) {
   const Cudnn& cudnn = plan_.cudnn_;
   std::vector<cudnnBackendDescriptor_t> answers;

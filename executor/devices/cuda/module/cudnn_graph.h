@@ -23,8 +23,8 @@
 
 namespace gangway::cuda {
 
-// What a plan is compiled for: the card of a handle, or a card that need not be there, described by
-// the JSON that cuDNN writes of one. The latter plan can't be run.
+// The card that a plan is compiled for: that of a handle, or a card that need not exist here,
+// described by the JSON that cuDNN writes of a card. A plan of the latter kind can't be run.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string_view card;
@@ -48,7 +48,7 @@ class CudnnPlan {
   };
 
   Cudnn cudnn_;
-  std::vector<CudnnDescriptor> parts_;  // What the plan refers to.
+  std::vector<CudnnDescriptor> parts_;  // Descriptors that the plan refers to.
   cudnnBackendDescriptor_t plan_ = nullptr;
   std::vector<int64_t> memory_;  // Ids.
   std::vector<Scratch> scratch_;

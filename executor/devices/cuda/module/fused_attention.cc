@@ -8,8 +8,8 @@
 
 namespace gangway::cuda {
 
-// What the library keeps of the device for one operation. Threads must not share a handle, so that
-// one is prepared while others run.
+// cuDNN's handle for one operation. Each operation has its own, since threads must not share a
+// handle and one operation may be prepared while others run.
 class CudnnSession {
  public:
   explicit CudnnSession(const Cudnn& found) : cudnn(found) {}
@@ -19,7 +19,7 @@ class CudnnSession {
   CudnnSession(const CudnnSession&) = delete;
 
   const Cudnn cudnn;
-  std::mutex mutex;  // Of the handle, which knows one stream at a time.
+  std::mutex mutex;  // Guards the handle, which has one stream at a time.
   cudnnHandle_t handle = nullptr;
 };
 
@@ -60,7 +60,7 @@ FusedAttention::~FusedAttention() = default;
 
 Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const AttentionShape& shape,
                                                                       AttentionPass pass) {
-  // Checked before anything is loaded: what no version of cuDNN supports.
+  // Shapes that no version of cuDNN supports are refused before cuDNN is loaded.
   if (std::string why = why_not_cudnn(shape, pass, SIZE_MAX); !why.empty()) return refusal(why);
   const std::lock_guard lock(mutex_);
   std::erase_if(made_, [](const Made& made) { return made.operation.expired(); });
@@ -83,7 +83,7 @@ Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const Atte
   auto session = open_session(cudnn);
   if (!session.ok()) return session.error();
   Result<CudnnPlan> plan = graph.plan({.handle = session.value()->handle, .card = {}});
-  // kUnimplemented whatever the reason, so that the caller uses its own kernels.
+  // Any failure becomes kUnimplemented, so that the caller uses its own kernels.
   if (!plan.ok()) return Error(ErrorKind::kUnimplemented, plan.error().message());
   std::shared_ptr<const FusedOperation> operation =
       std::make_shared<const Operation>(session.take(), plan.take());

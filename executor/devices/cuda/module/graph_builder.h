@@ -42,7 +42,8 @@ class GraphBuilder {
   virtual Tensor inside(const Sizes& sizes, const Sizes& strides, cudnnDataType_t type) = 0;
   virtual Tensor number(Number value) = 0;
 
-  // All answer `out`. `inputs` are cuDNN's x, b and t; `axis` is of CUDNN_POINTWISE_GEN_INDEX.
+  // All of these return `out`. `inputs` are cuDNN's x, b and t; `axis` is of
+  // CUDNN_POINTWISE_GEN_INDEX.
   virtual Tensor pointwise(cudnnPointwiseMode_t mode, Inputs inputs, Tensor out,
                            cudnnDataType_t math, int64_t axis) = 0;
   virtual Tensor reduce(cudnnReduceTensorOp_t op, Tensor in, Tensor out) = 0;

@@ -6,7 +6,7 @@
 namespace gangway::cuda {
 
 struct KernelHeader {
-  const char* name;  // As sources include it.
+  const char* name;  // The name by which sources include it.
   const char* text;
 };
 std::span<const KernelHeader> kernel_headers();

@@ -22,7 +22,7 @@ int cards_of(const std::filesystem::path& folder) {
 
 bool loads_all_kernels_at_once(int cards, const char* visible) {
   const std::string_view list = visible == nullptr ? "" : visible;
-  if (visible != nullptr && list.find(',') == list.npos) return false;  // One, or none.
+  if (visible != nullptr && list.find(',') == list.npos) return false;  // One card, or none.
   return cards != 1;
 }
 

@@ -1,4 +1,4 @@
-// What the module exports.
+// The functions that the module exports.
 #include <cstdlib>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
@@ -15,8 +15,9 @@ GpuInfo info_of(const cudaDeviceProp& found) {
           .shared_bytes_max = static_cast<uint32_t>(found.sharedMemPerBlockOptin)};
 }
 
-// Sets no device: each that a process sets has a context of it, with all kernels where they are
-// loaded at once; and drivers trust that nobody else sets one on their threads.
+// Sets no device. Each device that a process sets gets a context of the process, which holds all
+// kernels where they are loaded at once; and drivers rely on nobody else setting a device on their
+// threads.
 FoundGpus find() {
   if (loads_all_kernels_at_once(cards_of("/dev"), std::getenv("CUDA_VISIBLE_DEVICES")))
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);

@@ -34,8 +34,8 @@ std::vector<char> read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Whole or not at all: another thread or process may do the same. A folder that can't be written
-// keeps nothing.
+// Writes the binary whole or not at all, since another thread or process may write the same one.
+// Nothing is kept where the folder can't be written.
 void keep(const fs::path& path, const std::vector<char>& binary) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);

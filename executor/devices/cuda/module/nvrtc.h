@@ -15,7 +15,7 @@
 
 namespace gangway::cuda {
 
-// "sm_90a" for 90: only so are all its instructions offered.
+// "sm_90a" for 90: only with the "a" does the compiler offer all instructions.
 std::string architecture_name(uint32_t architecture);
 
 Result<std::vector<char>> compile_cubin(const ModuleSource& source, uint32_t architecture,

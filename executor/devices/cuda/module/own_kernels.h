@@ -1,4 +1,5 @@
-// The kernels that nvcc compiled from kernels/*.cu, by name, as cudaLaunchKernel() takes them.
+// The kernels that nvcc compiled from kernels/*.cu, by name. The values are those that
+// cudaLaunchKernel() takes.
 #pragma once
 
 #include <map>

@@ -33,7 +33,7 @@ GW_DEVICE int64_t place_of(const RowView<kRank>& view, int64_t i) {
   return place + i * view.strides[0];
 }
 
-// A strip of what lies `step` elements apart.
+// A strip of elements that lie `step` elements apart.
 template <class T>
 struct Gathered {
   Global<const T> from;

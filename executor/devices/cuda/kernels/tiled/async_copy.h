@@ -1,9 +1,9 @@
 // Copies from a card's memory to the shared memory of a block that overlap with the thread's
 // computation; from sm_80 on.
 //
-// Data that a thread has added is visible after its wait(), to the other threads behind a barrier
-// after that. The emulator writes NaN at once and the data only in wait(): a thread that reads too
-// early finds NaN, and one that copies over data that others still read is reported as a race.
+// Data that a thread copies is visible to it after its wait(), and to other threads after a barrier
+// that follows. The emulator writes NaN at once and the data only in wait(): a thread that reads
+// too early finds NaN, and one that copies over data that others still read is reported as a race.
 //
 // Example:
 //   AsyncCopies copies;
@@ -28,24 +28,24 @@ struct alignas(16) Eight {
 #ifdef __CUDACC__
 
 struct AsyncCopies {
-  // Eight elements, 16 bytes aligned; zeros where they are not `there`, and nothing is read.
+  // Copies eight elements, 16 bytes aligned; unless `there`, reads nothing and writes zeros.
   GW_DEVICE void add(Shared<bf16> to, Global<const bf16> from, bool there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
                  "l"(from), "r"(there ? 16 : 0)
                  : "memory");
   }
-  // 16 bytes of elements of any type; with the others.
+  // Copies 16 bytes of elements of any type.
   GW_DEVICE void add(Shared<Eight> to, Global<const Eight> from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
                  : "memory");
   }
-  // One number.
+  // Copies one number; unless `there`, writes 0.
   GW_DEVICE void add(Shared<float> to, Global<const float> from, bool there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
                  "l"(from), "r"(there ? 4 : 0)
                  : "memory");
   }
-  // All that this thread has added.
+  // Waits for all copies that this thread has added.
   GW_DEVICE void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
  private:

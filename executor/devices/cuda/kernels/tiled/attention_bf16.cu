@@ -2,8 +2,8 @@
 // scores, weights and sums stay in registers (FlashAttention-2). Weights are rounded to bf16 before
 // they are multiplied with values; their totals are not.
 //
-// Values are loaded while queries and keys are multiplied, the next keys while weights and values
-// are. Keys have kDim elements in shared memory, zeros from size.head_dim on.
+// Values are loaded while queries and keys are multiplied, and the next keys while weights and
+// values are multiplied. Keys have kDim elements in shared memory, zeros from size.head_dim on.
 #include "executor/devices/cuda/kernels/tiled/attention_panel.h"
 
 namespace gangway::cuda {
@@ -76,7 +76,7 @@ GW_DEVICE void attend(Panel<kDim> keys, Panel<kDim> values, Global<const bf16> q
   };
   const Global<const bf16> k_head = k + place.offset(size, size.seq_k, size.stride_k, 0);
   const Global<const bf16> v_head = v + place.offset(size, size.seq_k, size.stride_v, 0);
-  // Queries come through the memory of values, which are not there yet.
+  // Queries come through the memory of values, which have not been fetched yet.
   values.template fetch<kMatrixTile>(copies,
                                      q + place.offset(size, size.seq_q, size.stride_q, place.first),
                                      size.stride_q, place.rows, dim);
@@ -87,7 +87,7 @@ GW_DEVICE void attend(Panel<kDim> keys, Panel<kDim> values, Global<const bf16> q
   load_rows<kDim>(queries.rows, values);
   for (int64_t first = 0; first < seen; first += kMatrixTile) {
     copies.wait();
-    sync_block();  // Keys are there, and nobody reads values any more.
+    sync_block();  // Keys have arrived, and nobody reads values any more.
     fetch(values, v_head, size.stride_v, first);
     Scores<kMatrixTile> scores = {};
     multiply_rows<kDim, kMatrixTile>(scores, queries.rows, keys);
@@ -101,7 +101,7 @@ GW_DEVICE void attend(Panel<kDim> keys, Panel<kDim> values, Global<const bf16> q
     }
     queries.weigh(scores, scale);
     copies.wait();
-    sync_block();  // Values are there, and nobody reads keys any more.
+    sync_block();  // Values have arrived, and nobody reads keys any more.
     if (first + kMatrixTile < seen) fetch(keys, k_head, size.stride_k, first + kMatrixTile);
     add_weighted<kDim, kMatrixTile>(queries.sums, scores, values);
   }

@@ -97,7 +97,7 @@ struct GradTile {
     load_tile(values, in.v + place.offset(size, size.seq_k, size.stride_v, first), size.stride_v,
               rows, dim);
   }
-  // Weights and their scores' gradients; the first query and key are named.
+  // Computes weights and the scores' gradients for queries from `query` on and keys from `key` on.
   GW_DEVICE void differentiate(const AttentionSize& size, int64_t query, int32_t rows, int64_t key,
                                int32_t columns) const {
     const auto dim = static_cast<int32_t>(size.head_dim);
@@ -139,7 +139,7 @@ GW_DEVICE void grad_q(const GradInputs<T>& in, Global<T> dq, Global<WideOf<T>> s
   const HeadTile place(size, size.seq_q);
   const auto dim = static_cast<int32_t>(size.head_dim);
   tile.load_queries(in, size, place, place.first, place.rows);
-  // The row of the tile that this thread sums the weights of, where there is need to.
+  // Row of the tile whose weights this thread sums, if the row's lse lacks digits.
   const auto mine = static_cast<int32_t>(thread_index().x);
   W lse = 0, total = 0;
   if (mine < place.rows) {

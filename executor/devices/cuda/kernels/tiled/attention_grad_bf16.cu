@@ -1,7 +1,7 @@
 // The gradient of attention in bf16 on the matrix unit, summed in f32, behind attention_delta() of
 // attention_grad.cu: a block for each tile of queries gives dq, one for each tile of keys dk and
 // dv. Weights and the scores' gradients stay in registers, and are rounded to bf16 before they are
-// multiplied; the scale comes last.
+// multiplied; results are scaled at the end.
 //
 // The other operand of a tile comes in steps, each of which is loaded while the one before it is
 // multiplied.
@@ -26,7 +26,7 @@ struct PanelPair {
   GW_DEVICE explicit PanelPair(Shared<Eight> memory)
       : first(memory), second(memory + Panel<kDim>::eights(kRows)) {}
 
-  // Rows from `at` on, of which there are `rows`.
+  // Begins to copy kRows rows from `at` on; rows behind the last become zeros.
   GW_DEVICE void fetch_queries(AsyncCopies& copies, const GradInputs& in, const AttentionSize& size,
                                const HeadTile& place, int64_t at) const {
     const int32_t rows = least(kRows, size.seq_q - at);
@@ -71,7 +71,7 @@ GW_DEVICE void grad_q(Shared<Eight> memory, const GradInputs& in, Global<bf16> d
     lse[below] = sum * kLog2E;
     delta[below] = in.delta[place.row(size, place.first + row)];
   }
-  // Queries come through the memory of keys, which are not there yet.
+  // Queries come through the memory of keys, which have not been fetched yet.
   AsyncCopies copies;
   const PanelPair<kDim, kMatrixTile> tile(memory);
   tile.fetch_queries(copies, in, size, place, place.first);
@@ -86,7 +86,7 @@ GW_DEVICE void grad_q(Shared<Eight> memory, const GradInputs& in, Global<bf16> d
   int32_t stage = 0;
   for (int64_t first = 0; first < seen; first += kStep, stage ^= 1) {
     copies.wait();
-    sync_block();  // This step is there, and nobody reads the one before it any more.
+    sync_block();  // This step has arrived, and nobody reads the one before it any more.
     if (first + kStep < seen)
       Stage(memory + (stage ^ 1) * Stage::kEights)
           .fetch_keys(copies, in, size, place, first + kStep);
@@ -116,7 +116,7 @@ struct QueryStep {
   static constexpr int32_t kEights = Rows::kEights + 2 * kStep * 4 / 16;
 
   Rows rows;
-  Shared<float> lse;  // Then delta.
+  Shared<float> lse;  // lse of the step's queries, then delta.
 
   GW_DEVICE explicit QueryStep(Shared<Eight> memory)
       : rows(memory), lse(as_vectors<float>(memory + Rows::kEights)) {}
@@ -146,8 +146,8 @@ struct GradSums {
   PanelRow<kDim> key_rows, value_rows;
   HeadSums<kDim> keys = {}, values = {};
 
-  // Adds what queries from `query` on give to the tile of keys. Scores are transposed: a row for
-  // each key.
+  // Adds the contribution of queries from `query` on to the tile of keys. Scores are transposed: a
+  // row for each key.
   GW_DEVICE void add(const QueryStep<kDim>& step, const AttentionSize& size, const HeadTile& place,
                      int64_t query) {
     const float scale = static_cast<float>(size.scale) * kLog2E;
@@ -183,7 +183,7 @@ GW_DEVICE void grad_kv(Shared<Eight> memory, const GradInputs& in, Global<bf16> 
   // The first query that sees one of the keys.
   const int64_t seeing = size.causal ? place.first - size.lead : 0;
   int64_t first = seeing > 0 ? seeing / kStep * kStep : 0;
-  // Keys come through the memory of queries, which are not there yet.
+  // Keys come through the memory of queries, which have not been fetched yet.
   AsyncCopies copies;
   const PanelPair<kDim, kMatrixTile> tile(memory);
   tile.fetch_keys(copies, in, size, place, place.first);
@@ -197,7 +197,7 @@ GW_DEVICE void grad_kv(Shared<Eight> memory, const GradInputs& in, Global<bf16> 
   int32_t stage = 0;
   for (; first < size.seq_q; first += kStep, stage ^= 1) {
     copies.wait();
-    sync_block();  // This step is there, and nobody reads the one before it any more.
+    sync_block();  // This step has arrived, and nobody reads the one before it any more.
     if (first + kStep < size.seq_q)
       Step(memory + (stage ^ 1) * Step::kEights).fetch(copies, in, size, place, first + kStep);
     sums.add(Step(memory + stage * Step::kEights), size, place, first);

@@ -111,7 +111,7 @@ GW_DEVICE void multiply_rows(Scores<kColumns>& scores, const PanelRow<kDim>& row
 template <int32_t kDim>
 using HeadSums = float[kDim / 8][4];
 
-// sums += weights, rounded to bf16, times the panel, whose rows are what the weights' columns are.
+// sums += weights, rounded to bf16, times the panel, whose rows belong to the weights' columns.
 template <int32_t kDim, int32_t kColumns>
 GW_DEVICE void add_weighted(HeadSums<kDim>& sums, const Scores<kColumns>& weights,
                             const Panel<kDim>& panel) {
@@ -128,8 +128,8 @@ GW_DEVICE void add_weighted(HeadSums<kDim>& sums, const Scores<kColumns>& weight
   }
 }
 
-// The warp's rows of a tile, of which there are `rows` in all, times by[0], or by[1] those from 8
-// on.
+// Stores the warp's rows of a tile that has `rows` rows: rows 0-7 times by[0], rows 8-15 times
+// by[1].
 template <int32_t kDim>
 GW_DEVICE void store_rows(Global<bf16> to, int64_t stride, const HeadSums<kDim>& sums,
                           const float (&by)[2], int32_t rows, int64_t dim) {
@@ -145,8 +145,8 @@ GW_DEVICE void store_rows(Global<bf16> to, int64_t stride, const HeadSums<kDim>&
   }
 }
 
-// The scores of a warp's rows that count, if not all do. `reach`: the warp's row r sees the columns
-// up to r + reach, or, if scores are transposed, column c the rows up to c + reach.
+// Which scores of a warp's rows count, if not all do. `reach`: the warp's row r sees the columns up
+// to r + reach, or, if scores are transposed, column c the rows up to c + reach.
 struct Mask {
   int32_t columns, reach;
   bool rows_see;
@@ -156,7 +156,7 @@ struct Mask {
     return column < columns && (rows_see ? column <= row + reach : row <= column + reach);
   }
 };
-// From one position to another, as tiles can tell them apart.
+// Reach from a query to a key, cut to distances that tiles can tell apart.
 GW_DEVICE int32_t reach_of(const AttentionSize& size, int64_t query, int64_t key) {
   constexpr int64_t kFar = 2 * kMatrixTile;
   const int64_t reach = size.causal ? query + size.lead - key : kFar;
@@ -172,7 +172,7 @@ GW_DEVICE HeadTile query_tile(const AttentionSize& size) {
   }
   return place;
 }
-// The keys from the first on that some of the queries before `queries_end` see.
+// Number of keys, from the first on, that some query before `queries_end` sees.
 GW_DEVICE int64_t keys_seen(const AttentionSize& size, int64_t queries_end) {
   const int64_t seen = queries_end + size.lead;
   return size.causal && seen < size.seq_k ? seen : size.seq_k;

@@ -12,8 +12,8 @@
 namespace gangway::cuda {
 
 inline constexpr int kAttentionThreads = 128;
-inline constexpr int kAttentionTileMax = 32;  // A lane for each key.
-inline constexpr int kNumbersOfQuery = 3;     // The gradient's; forward has two.
+inline constexpr int kAttentionTileMax = 32;  // Each key has a lane.
+inline constexpr int kNumbersOfQuery = 3;     // For the gradient; the forward pass has two.
 inline constexpr int kMatrixTile = 64, kMatrixDimStep = 32, kMatrixDimMax = 128;
 
 struct AttentionSize {
@@ -23,7 +23,8 @@ struct AttentionSize {
   int64_t lead = 0;  // Causal attention: query i sees keys j <= i + lead.
   double scale = 0;
   bool causal = false;
-  bool has_starts = false;  // Kernels on the matrix unit: `lead` is known at run time.
+  // Where queries and keys begin, and with it `lead`, is known at run time.
+  bool has_starts = false;
 };
 
 GW_BOTH int64_t odd_pitch(int64_t columns) { return columns | 1; }

@@ -1,5 +1,5 @@
-// Products of experts in f32 and f64, every bit of them; those that the matrix unit takes, in bf16
-// and in TF32, are in grouped_bf16.cu and grouped_tf32.cu.
+// Products of experts in full f32 and in f64. grouped_bf16.cu and grouped_tf32.cu have those on the
+// matrix unit, in bf16 and in TF32.
 #include "executor/devices/cuda/kernels/tiled/grouped_rows.h"
 #include "executor/devices/cuda/kernels/tiled/tile.h"
 
@@ -14,7 +14,7 @@ struct Matrix {
   int64_t outer, inner;  // From one i, and from one k, to the next.
 };
 
-// 64 x 64 sums of a block, each thread's its own.
+// The 64 x 64 sums of a block. Each thread has 4 x 4 of them.
 template <class T>
 struct BlockSum {
   Tile<T> left, right;  // [64, 16] and [16, 64]
@@ -30,7 +30,7 @@ struct BlockSum {
       columns[i] = at % kAcross + i * kAcross;
     }
   }
-  // Zeros beyond the edges, so that whole tiles are multiplied.
+  // Loads zeros beyond the edges, so that whole tiles are multiplied.
   GW_DEVICE void load(Tile<T> to, const Matrix<T>& from, int32_t outers, int32_t inners) const {
     for (auto n = static_cast<int32_t>(thread_index().x); n < kGroupedSide * kGroupedDepth;
          n += kGroupedThreads) {

@@ -7,10 +7,10 @@
 // of fragments have no bank conflicts.
 //
 // `Unit` is the type's arithmetic:
-//   Element                what memory holds, kInVector of them in 16 bytes
+//   Element                the type in memory, kInVector of them in 16 bytes
 //   set(vector, i, x)      element i of a vector of zeros becomes x
-//   rounded(vector)        as the unit multiplies it
-//   load_transposed(...)   four fragments of a panel whose rows are what is summed over
+//   rounded(vector)        the vector as the unit multiplies it
+//   load_transposed(...)   four fragments of a panel; the sum runs over the panel's rows
 //   multiply(sum, ...)     multiply_add() of matrix_unit.h
 #pragma once
 
@@ -32,7 +32,8 @@ struct alignas(2 * sizeof(T)) Pair {
 
 GW_DEVICE int32_t thread() { return static_cast<int32_t>(thread_index().x); }
 
-// One side of a product: element (outer, inner), summed over `inner`; kInner: that is along memory.
+// One side of a product: element (outer, inner), summed over `inner`; kInner: `inner` runs along
+// memory.
 template <class Unit, bool kInner>
 struct Operand {
   using Element = typename Unit::Element;
@@ -48,7 +49,7 @@ struct Operand {
 
   Global<const Element> data;
   int64_t stride;  // From one row in memory to the next.
-  int32_t outers;  // Size of a side that exists.
+  int32_t outers;  // Rows or columns that exist of this side.
   int64_t inners;  // All that is summed over.
 
   // A vector of the panel that begins at `inner`, with zeros beyond the edges. kWhole: rows are of
@@ -100,7 +101,7 @@ struct BlockProduct {
 
   Shared<Element> panels;  // Two pairs.
   bool whole;              // All rows are of whole vectors.
-  // On their way into a pair.
+  // Vectors on their way into a pair of panels.
   Vector of_left[kVectorsOfThread], of_right[kVectorsOfThread];
   float sum[kRowSteps][kColumnSteps][4] = {};
 

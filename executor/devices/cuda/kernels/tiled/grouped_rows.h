@@ -1,4 +1,5 @@
-// The rows that a block of a grouped product works on: known only when it runs, from the sizes.
+// The rows that a block of a grouped product works on. They follow from the sizes, which are known
+// only when the block runs.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
@@ -28,10 +29,10 @@ GW_DEVICE Rows rows_of(Global<const int32_t> sizes, const GroupedSize& size, int
 }
 
 // The tile of grouped_rows() that a block computes: rows of one expert, or of none (`expert` is
-// then their number). Blocks count columns, then tiles, then groups. Not above 0 `tall`: nothing to
-// do.
+// then the number of experts). Blocks count columns, then tiles, then groups. The block has nothing
+// to do unless `tall` is above 0.
 struct RowTile {
-  int64_t row, column;  // Its first; rows count over all groups.
+  int64_t row, column;  // First row and column; rows count over all groups.
   int64_t tall, wide;   // Rows and columns there, which may be more than a tile.
   int64_t expert;
 

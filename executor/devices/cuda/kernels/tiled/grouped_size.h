@@ -21,8 +21,8 @@ struct GroupedSize {
 };
 
 GW_BOTH int64_t grouped_tiles(int64_t n, int64_t side) { return (n + side - 1) / side; }
-// Enough for the tiles of any one group: each expert may leave one unfilled, and so may what is of
-// no expert.
+// Enough tiles for the rows of any one group: each expert may leave one tile unfilled, and so may
+// the rows of no expert.
 GW_BOTH int64_t grouped_row_tiles(const GroupedSize& size) {
   return size.slots / size.side + size.experts + 1;
 }

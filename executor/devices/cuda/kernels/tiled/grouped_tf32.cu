@@ -8,7 +8,7 @@ struct Tf32Unit {
   static constexpr int32_t kInVector = 4;
 
   GW_DEVICE static void set(Vector& to, int32_t i, float x) { to.words[i] = bits_of_float(x); }
-  // On the way into shared memory, once for all warps that read it there.
+  // Rounds on the way into shared memory, once for all warps that read the vector there.
   GW_DEVICE static Vector rounded(const Vector& elements) {
     Vector made;
     GW_UNROLL for (int32_t i = 0; i < kInVector; ++i) {
@@ -16,7 +16,7 @@ struct Tf32Unit {
     }
     return made;
   }
-  // ldmatrix transposes pairs of 16 bits alone.
+  // Reads word by word, since ldmatrix transposes only elements of 16 bits.
   template <int32_t kPitch>
   GW_DEVICE static void load_transposed(Fragments& to, Shared<const float> panel, int32_t outer,
                                         int32_t inner, bool left) {

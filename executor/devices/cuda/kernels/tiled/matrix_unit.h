@@ -31,7 +31,7 @@ GW_DEVICE void multiply_add(float (&sum)[4], const Fragments& a, uint32_t b_left
 // of columns 4-7; of b: columns 0-3, then 4-7; of sum as above.
 GW_DEVICE void multiply_add_tf32(float (&sum)[4], const Fragments& a, uint32_t b_left,
                                  uint32_t b_right);
-// The bits of the nearest in TF32, ties away from zero; beyond the largest is infinity.
+// The bits of the nearest number in TF32, ties away from zero; infinity beyond the largest.
 GW_DEVICE uint32_t round_to_tf32(float x);
 
 #ifdef __CUDACC__
@@ -89,7 +89,7 @@ struct WarpWords {
 struct alignas(16) EightElements {
   uint64_t words[2];
 };
-// Lane by lane: element `index` of row `row` of a fragment.
+// Each lane passes in one row of a fragment.
 inline void load_eights(Fragments& to, Shared<const bf16> row, bool transposed) {
   const EightElements mine = as_vectors<const EightElements>(row)[0];
   const WarpWords low(mine.words[0]), high(mine.words[1]);

@@ -1,10 +1,10 @@
 // Tiles in shared memory, and their products: a thread sums 4 x 4 elements at a time, so that 8
 // reads serve 16 products.
 //
-// A thread's rows are a quarter of the tile apart, and so do its columns: neighbouring threads then
-// read neighbouring words. If rows are an odd number of words apart, the columns of a tile are read
-// without conflicts too. Sums run over `inner` in order, by one thread: bits do not depend on the
-// launch.
+// A thread's rows are a quarter of the tile apart, and so are its columns: neighbouring threads
+// then read neighbouring words. If rows are an odd number of words apart, the columns of a tile are
+// read without conflicts too. Sums run over `inner` in order, by one thread: bits do not depend on
+// the launch.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
@@ -47,7 +47,7 @@ struct TileSize {
   int32_t rows, columns, inner;
 };
 
-// c = a b, added to what c holds where it accumulates. A barrier comes before and after.
+// c = a b, or c += a b where it accumulates. The caller puts a barrier before and after.
 template <class W>
 GW_DEVICE void multiply_tiles(Tile<W> c, Tile<W> a, Tile<W> b, TileSize size, bool accumulate) {
   const int32_t down = (size.rows + kQuarters - 1) / kQuarters;
