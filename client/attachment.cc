@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kPauseFirstNs = 10'000'000;
 constexpr int64_t kPauseMaxNs = 500'000'000;
-constexpr int64_t kTryTimes = 8;  // A try may take so many times as long as the pause before it.
+constexpr int64_t kTryTimes = 8;  // A try may take so many times the pause before it.
 constexpr Duration kCloseTimeLimit = std::chrono::seconds(1);
 constexpr int64_t kStreamMsMin = 10'000, kStreamMsMore = 1000;
 
@@ -36,7 +36,7 @@ class ClientWatcher final : public wire::ClientWatch::Server {
   std::shared_ptr<OnStop> on_stop_;
 };
 
-// It may be tried again.
+// The caller may try again.
 Error not_now() { return {ErrorKind::kOverloaded, "attach: not now"}; }
 
 }  // namespace
@@ -65,8 +65,8 @@ DialOptions Attachment::dial_for(Duration time_limit) const {
   return {.time_limit = time_limit, .token = shown_at(address_, options_.token_file)};
 }
 
-// Another one for each client of an owner. Without draws of the reactor's, which in a simulation
-// would change what follows.
+// Different for each client of an owner. A simulation takes no draw of the reactor's, which would
+// change what follows.
 uint64_t Attachment::new_nonce() const {
   if (reactor_.simulated()) {
     const auto now = static_cast<uint64_t>(reactor_.clock().now_ns());
@@ -78,12 +78,12 @@ uint64_t Attachment::new_nonce() const {
 }
 
 // A connection that breaks, even in its first bytes, is no reason to give up before the time is
-// over. Then the user is told what failed first.
+// over. Then the user is told the first error.
 void Attachment::dial_at_first(bool is_first) {
   std::optional<Error> why;
   while (true) {
     const int64_t now_ns = reactor_.clock().now_ns();
-    // The first time what the user gave, as an error says it.
+    // The first try has the limit that the user gave, since its error names it.
     const int64_t left_ns =
         is_first && !why ? options_.timeout_ms * 1'000'000 : connect_until_ns_ - now_ns;
     const Duration left(std::max<int64_t>(left_ns, 1));
@@ -101,7 +101,7 @@ void Attachment::dial_at_first(bool is_first) {
   }
 }
 
-// What breaks meanwhile is begun again: the controller knows the client by its nonce.
+// A connection that breaks meanwhile is replaced: the controller knows the client by its nonce.
 void Attachment::connect() {
   using Results = wire::Controller::ConnectResults;
   const uint64_t nonce = new_nonce();
@@ -139,7 +139,7 @@ void Attachment::connect() {
 }
 
 std::unique_ptr<FrameStream> Attachment::open_frames() {
-  // It dials longer than this does, which says why it ends.
+  // The stream dials longer than the attachment does, which says why it ends.
   const FrameOptions options{
       .name = "controller",
       .reconnect_ms = std::max<int64_t>(granted_.lease_ms, kStreamMsMin) + kStreamMsMore};
@@ -169,7 +169,8 @@ void Attachment::come_back() {
   int64_t pause_ns = kPauseFirstNs;
   bool has_told = false;
   while (true) {
-    // First too: a controller that ends in an orderly way says so on the frame stream.
+    // Pauses before the first try, too: a controller that ends in an orderly way says so on the
+    // frame stream.
     changed_.wait_until_ns("to dial again", reactor_.clock().now_ns() + pause_ns);
     if (gone_) return;
     const int64_t left_ns = deadline_ns - reactor_.clock().now_ns();
@@ -197,7 +198,7 @@ void Attachment::come_back() {
   }
 }
 
-// Not now: it may be tried again.
+// Returns none once attached, and not_now() where it may be tried again.
 std::optional<Error> Attachment::try_to_attach(Duration time_limit) {
   Result<Connection> dialled = result_of(
       [&] { return Connection::connect(reactor_, network_, address_, dial_for(time_limit)); });
@@ -218,7 +219,7 @@ std::optional<Error> Attachment::try_to_attach(Duration time_limit) {
   Result<Answer<Results>> answer = result_of([&] { return answer_of<Results>(request.send()); });
   if (!answer.ok()) {
     if (answer.error().kind() == ErrorKind::kCancelled) throw Error(answer.error());
-    // The session is still there, as long as its lease: calls that are under way end.
+    // The session is still there, as long as its lease: calls under way end, and make room.
     if (answer.error().kind() == ErrorKind::kOverloaded) return not_now();
     return Error(ErrorKind::kUnavailable, cat("client: ", answer.error().message()), {},
                  answer.error().hint());
@@ -248,7 +249,7 @@ void Attachment::give_up(const Error& why) {
 
 void Attachment::close(const Error& why) {
   if (!connection_) return;
-  // Else it would go on without a client.
+  // Otherwise the session would go on without a client.
   if (options_.attaches) wait_to_be_back();
   const bool was_attached = !gone_ && !connection_->disconnected().ready();
   give_up(why);
@@ -263,7 +264,7 @@ void Attachment::close(const Error& why) {
             .ignoreResult()
             .then([closed] { closed->set(); }, [closed](const kj::Exception&) { closed->set(); })
             .eagerlyEvaluate(nullptr);
-    // Whoever closes may be cancelled, and a controller that stands still is not waited for.
+    // The caller may be cancelled, and a controller that stands still is not waited for.
     static_cast<void>(result_of([&] { told.await_until_ns(deadline_ns); }));
   }
   connection_.reset();

@@ -2,12 +2,12 @@
 //
 // When the connection is lost it dials again, with pauses that grow, and attaches to the session
 // with the key that it was given at first; calls that were under way are asked again. The session
-// waits for it as long as its lease (protocol/control.capnp), and so does whoever asks.
+// waits for it as long as its lease (protocol/control.capnp), and so does every caller.
 //
-// Threads: the reactor's thread; what says so suspends.
+// Threads: the reactor's thread; functions whose comment says so suspend.
 // Ownership: the network outlives it. on_warning and on_gone are called in a fiber of its own, and
 // must not suspend.
-// Errors: ask() throws what the controller says, and, once the way is lost for good, why.
+// Errors: ask() throws the controller's error, and, once the session is lost for good, the reason.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +27,25 @@
 
 namespace gangway::internal {
 
-// That the program end: who asks, and how long it may take.
+// A request that the program end: who asks, and how long the end may take.
 struct StopAsked {
   std::string by;
   int64_t grace_ms = 0;
-  bool controller_ends = false;  // So all programs are asked.
+  bool controller_ends = false;  // The controller ends, so all programs are asked.
 };
 
 class Attachment {
  public:
   struct Options {
     std::string name;
-    bool number_name = false;  // As ConnectOptions.
-    bool attaches = false;     // To the detached program of the name.
+    bool number_name = false;  // See ConnectOptions.
+    bool attaches = false;     // Attaches to the detached program of the name.
     Share share;
-    int64_t timeout_ms = 10'000;  // To connect at first.
-    std::string token_file;       // As ConnectOptions.
+    int64_t timeout_ms = 10'000;  // Limit for the first connection.
+    std::string token_file;       // See ConnectOptions.
     std::function<void(const std::string& line)> on_warning;
-    std::function<void(const Error&)> on_gone;  // Once, unless it is closed before.
-    // Whether the client's user looks at it.
+    std::function<void(const Error&)> on_gone;  // Called once, unless it is closed before.
+    // Returns whether the client's user looks at the request.
     std::function<bool(const StopAsked&)> on_stop = {};
   };
   // Connects. Suspends.
@@ -63,27 +63,27 @@ class Attachment {
   // The session's frame stream, which outlives its connections for as long as the lease. Suspends.
   std::unique_ptr<FrameStream> open_frames();
 
-  // The answer to what send(session) asks, over as many connections as it takes. Suspends.
+  // Returns the answer to what send(session) asks, over as many connections as it takes. Suspends.
   template <class Results, class Send>
   capnp::Response<Results> ask(const Send& send) {
     return over_any<Results>([&] { return send(session_); });
   }
-  // The same of send(controller).
+  // The same for send(controller).
   template <class Results, class Send>
   capnp::Response<Results> ask_controller(const Send& send) {
     return over_any<Results>([&] { return send(controller_); });
   }
 
-  // Sends over the connection that there is, ahead of what is asked later, and waits for nothing.
+  // Sends over the present connection, if any, ahead of later calls, and waits for nothing.
   template <class Send>
   void tell(const Send& send) {
     if (connection_ && !gone_) send(session_).ignoreResult().detach([](const kj::Exception&) {});
   }
 
-  // The session is over, as its frame stream says: whoever asks is told why.
+  // Ends all calls with `why`, since the session's frame stream says that the session is over.
   void give_up(const Error& why);
-  // Closes the session, if there is a connection, and drops that; whoever asks is told why.
-  // Suspends.
+  // Closes the session, if there is a connection, and drops the connection. Ends all calls with
+  // `why`. Suspends.
   void close(const Error& why);
   // The session goes on without this client: drops the connection alone.
   void leave(const Error& why);
@@ -92,7 +92,7 @@ class Attachment {
   template <class Results>
   using Answer = kj::Maybe<capnp::Response<Results>>;
 
-  // Null: the connection was lost. Suspends.
+  // Null if the connection was lost. Suspends.
   template <class Results>
   static Answer<Results> answer_of(kj::Promise<capnp::Response<Results>> promise) {
     return await<Answer<Results>>(promise.then(
@@ -115,7 +115,7 @@ class Attachment {
   }
 
   uint64_t new_nonce() const;
-  // Of what the controller says over one connection.
+  // Takes what the controller says over one connection.
   wire::ClientWatch::Client watch();
   void connect();
   void dial_at_first(bool is_first);
@@ -136,9 +136,9 @@ class Attachment {
   wire::Session::Client session_ = nullptr;
   Granted granted_;
   ProcessIdentity controller_process_;
-  uint64_t number_ = 1;        // Of the connection.
-  std::optional<Error> gone_;  // For good.
-  // What is called of a program that is to end; empty once nobody wants to know.
+  uint64_t number_ = 1;        // The connection's number.
+  std::optional<Error> gone_;  // Why the session is lost for good.
+  // Called when the program is to end; empty once nobody wants to know.
   std::shared_ptr<std::function<bool(const StopAsked&)>> on_stop_;
   WaitQueue changed_;
   FiberGroup fibers_;

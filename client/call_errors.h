@@ -1,4 +1,4 @@
-// What errors of a user's call say: the caller's line, and the names that there are.
+// Wording of errors of a user's calls: the caller's line, and the names that there are.
 //
 // Threads: any.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace gangway::internal {
 
-// An error of the body that names no line gets this one, which is the caller's.
+// Runs body. An error of it that names no line gets this one, which is the caller's.
 template <class Body>
 auto at_line(const Loc& loc, const Body& body) {
   try {
@@ -23,7 +23,7 @@ auto at_line(const Loc& loc, const Body& body) {
   }
 }
 
-// "a, b, c and 4 more"; "none". `name_of`: of an element.
+// "a, b, c and 4 more", or "none". name_of() gives an element's name.
 template <class Elements, class NameOf>
 std::string listed(const Elements& elements, const NameOf& name_of) {
   constexpr size_t kNamesMax = 32;
@@ -36,7 +36,7 @@ std::string listed(const Elements& elements, const NameOf& name_of) {
   return text.empty() ? "none" : text;
 }
 
-// Of a map by name.
+// The same for the keys of a map.
 template <class Map>
 std::string names_in(const Map& map) {
   return listed(map, [](const auto& item) { return item.first; });

@@ -158,7 +158,7 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
   GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= kRunsInFlightMax,
              "compile: runs in flight: expected 1 to ", kRunsInFlightMax, ", got ",
              options.runs_in_flight_max);
-  // What nobody can attach to needs no name.
+  // An executable that nobody can attach to needs no name.
   if (!impl_->client->has_chosen_name()) {
     options.name.clear();
   } else if (options.name.empty()) {
@@ -416,7 +416,7 @@ namespace {
 
 Client join(const std::string& address, const ConnectOptions& options,
             internal::ClientImpl::Joins joins) {
-  get_errors_for_files_beyond_the_limit();  // Of checkpoints and timelines.
+  get_errors_for_files_beyond_the_limit();  // For checkpoints and timelines.
   const bool local = address.starts_with("local:");
   const LocalShape shape = local ? parse_local(address) : LocalShape{};
   require_share("connect", {.weight = options.weight, .priority = options.priority});

@@ -17,7 +17,7 @@ void to_standard_error(const std::string& line) {
   std::fprintf(stderr, "gangway: %s\n", printable_lines(line).c_str());
 }
 
-// The connection to the controller calls this, and would end with what the user's code throws.
+// The connection to the controller calls this, and an exception of the user's code would end it.
 void warn(const ConnectOptions& options, const std::string& line) {
   try {
     return options.on_warning ? options.on_warning(line) : to_standard_error(line);
@@ -39,8 +39,7 @@ void tell_of_stop(const ConnectOptions& options, const std::string& by, int64_t 
   }
 }
 
-// In a simulation, whose messages are as long in every process, a name without a number of this
-// one.
+// Messages of a simulation must be as long in every process, so a name there has no process number.
 std::string name_of(const ConnectOptions& options) {
   if (!options.name.empty()) return options.name;
   return Reactor::current().simulated() ? "process" : cat("process ", getpid());
@@ -239,7 +238,7 @@ void ClientImpl::post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done
         done = std::move(done)](Session& session) {
     session.copy(frame, [this, part, done](const CopyDoneFrame& ended) mutable {
       if (ended.is_settled) part->returned();
-      // Whoever waits lets go of it before it takes another.
+      // The waiting thread then drops the last reference, before it takes another part.
       part.reset();
       notify.change([&] {
         done(ended);
@@ -301,7 +300,7 @@ ExecutableImpl::~ExecutableImpl() {
   client->post([id = plan.plan](Session& session) { session.release_plan(id); });
 }
 
-// Those that are gone are dropped when the list would grow.
+// Arrays that are gone are dropped when the list would grow.
 void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array, PlanId of) {
   {
     const std::lock_guard lock(client->notify.mutex);
@@ -380,7 +379,7 @@ ArrayImpl::Placed ArrayImpl::place(PlanId plan, uint32_t input) {
   std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
   client->take_copy_place();
   const std::lock_guard lock(mutex);
-  if (auto copy = placed_copy(plan, input)) {  // Of another thread, meanwhile.
+  if (auto copy = placed_copy(plan, input)) {  // Another thread has put it meanwhile.
     client->give_back_copy_place();
     return {std::move(copy)};
   }
@@ -392,7 +391,7 @@ ArrayImpl::Placed ArrayImpl::place(PlanId plan, uint32_t input) {
                 .array = copy->id,
                 .plan = plan,
                 .input = input};
-  // A failed put shows in the run that names it.
+  // The error of a failed put shows in the run that names it.
   client->post_copy(std::move(put), std::move(part),
                     [copy = copy](const CopyDoneFrame& ended) { copy->failed = ended.error; });
   return {copy, true};

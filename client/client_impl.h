@@ -1,7 +1,8 @@
-// What the public handles of client.h refer to.
+// Objects behind the public handles of client.h.
 //
 // Each object lives as long as its last handle; its destructor asks the reactor, by mail, to free
-// the remote part. User threads and the reactor share nothing but `Notify` and the mailbox.
+// the remote part. User threads and the reactor share `Notify`, the mailbox, and objects with locks
+// of their own (RunDesk, Reports, LogLines, SegmentHeap).
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@
 
 namespace gangway::internal {
 
-// Address space for puts and gets under way; untouched pages cost nothing.
+// Address space of a segment for puts and gets under way; pages never touched cost nothing.
 inline constexpr int64_t kSegmentBytes = int64_t{64} << 30;
 
 class SliceImpl;
@@ -36,16 +37,16 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
  public:
   using MakeCluster = std::function<std::unique_ptr<Cluster>(Reactor&)>;
   enum class Joins : uint8_t { kAsNew, kDetached };
-  // With a reactor thread of its own.
+  // Has a reactor thread of its own.
   ClientImpl(const MakeCluster& make, const ConnectOptions& options, Joins joins = Joins::kAsNew);
-  // On the caller's reactor (simulations).
+  // Runs on the caller's reactor (simulations).
   ClientImpl(Reactor& reactor, Network& network, const std::string& address,
              const ConnectOptions& options, Joins joins = Joins::kAsNew);
   ~ClientImpl();
 
   void close();
   void detach();
-  // Handles of what a program has that was attached to; the same ones while any lives.
+  // Handles to what the program holds that was attached to; the same ones while any lives.
   std::vector<std::shared_ptr<SliceImpl>> held_slices();
   std::shared_ptr<ExecutableImpl> held_executable(const std::string& name);
   HeldByProgram holdings();
@@ -55,17 +56,17 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
     looks_for_stops_ = true;
     return stop_requested_;
   }
-  // On the reactor, in a fiber, and waits for it.
+  // Runs body on the reactor, in a fiber, and waits for it.
   template <class Body>
   auto call(const char* what, Body body) {
     if (notify.is_at_home()) return body();
     return thread_->ask(what, std::move(body));
   }
-  // On the reactor, soon; also once the client is closed, on a session that says so.
+  // Runs body on the reactor, soon. Once the client is closed it gets a session that is closed.
   void post(std::function<void(Session&)> body);
-  // Sends a run, and lets go of an array: on this thread where that can be, else on the reactor.
-  // Both come after what this thread has posted. A run that is not the only one in flight goes by
-  // the reactor, which sends and receives several at once.
+  // send_run() sends a run and let_go() releases an array: on this thread where that can be, else
+  // on the reactor. Both come after what this thread has posted. A run that is not the only one in
+  // flight goes by the reactor, which sends and receives several at once.
   void send_run(RunFrame frame, RunDone done, bool is_only_one);
   void let_go(ArrayId array);
   void report(Reported numbers);
@@ -79,34 +80,34 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 
   ArrayId new_array() { return ArrayId(base_ + ++names_); }
   RunId new_run() { return RunId(base_ + ++names_); }
-  // The first of so many that follow one another.
+  // Returns the first of `count` names that follow one another.
   uint64_t new_names(uint64_t count) { return base_ + names_.fetch_add(count) + 1; }
-  uint64_t new_reading() { return ++names_; }  // For Session::read_states().
+  uint64_t new_reading() { return ++names_; }  // Number for Session::read_states().
   SegmentHeap& heap();
   using PartPtr = std::shared_ptr<SegmentHeap::Part>;
-  // Move bytes between the cluster and a part of the heap, and wait. A get is asked again with
-  // another part where its program is brought back meanwhile.
+  // get() and put() move bytes between the cluster and a part of the heap, and wait. get() asks
+  // again with another part where the program is brought back meanwhile.
   PartPtr get(const CopyFrame& frame, int64_t bytes);
   void put(const CopyFrame& frame, const PartPtr& part);
-  // Waits until one more copy may be under way. Each place is given back, by itself or with
-  // post_copy().
+  // Waits until one more copy may be under way, and takes its place. The caller gives it back with
+  // give_back_copy_place(), or post_copy() does when the copy has ended.
   void take_copy_place();
   void give_back_copy_place();
-  // Uses up a place. `done` is called on the reactor, with notify.mutex held. The frame names bytes
-  // of the part, which hosts may read and write until all of them have said that they are done,
-  // also when `done` was called.
+  // Uses a place that was taken. `done` is called on the reactor, with notify.mutex held. Hosts may
+  // read and write the bytes of the part until all of them have reported that they are done, also
+  // after `done` was called.
   void post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done);
-  // Lets go of memory (null: none) on a thread of its own, where it takes the system long to take
-  // it back. On the reactor.
+  // Frees memory (null: none) on a thread of its own, since that takes the system long. Called on
+  // the reactor.
   void free_on_thread(PartPtr part);
 
   Notify notify;
-  // Runs that were submitted and have not ended, and how many the controller allows. Guarded by
-  // notify.mutex.
+  // Number of runs that were submitted and have not ended, and the most that the controller allows.
+  // Guarded by notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
   std::atomic<bool> holds_runs{false};  // Whether a slice has ever had HeldRuns.
-  // Chains of runs with one that has failed, of which the user is still to be told (failed_runs.h).
+  // Number of chains with a failed run of which the user is still to be told (failed_runs.h).
   const std::shared_ptr<std::atomic<int64_t>> untold_chains =
       std::make_shared<std::atomic<int64_t>>(0);
 
@@ -114,29 +115,29 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   bool may_pass_reactor() const;
   CopyDoneFrame copy(const CopyFrame& frame, const PartPtr& part);
 
-  int64_t copies_under_way_ = 0, copy_credits_ = 0;  // The same of copies.
-  void end();                                        // On the reactor.
+  int64_t copies_under_way_ = 0, copy_credits_ = 0;  // The same for copies.
+  void end();                                        // Called on the reactor.
   void open(Network& network, const std::string& address, const ConnectOptions& options,
             Joins joins);
   void end_cluster();
-  std::shared_ptr<SliceImpl> held_slice(const HeldSlice& held);  // With held_mutex_.
+  std::shared_ptr<SliceImpl> held_slice(const HeldSlice& held);  // With held_mutex_ held.
 
-  std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next four.
+  std::unique_ptr<Timeline> timeline_;  // For the reactor's thread alone, as the next four.
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<Session> session_;  // Stays when it is closed.
+  std::unique_ptr<Session> session_;  // Kept when it is closed.
   std::unique_ptr<Background> freeing_;
-  bool has_ended_ = false;  // The cluster, and with it that.
+  bool has_ended_ = false;  // The cluster has ended, and freeing_ with it.
   uint64_t base_ = 0;
   std::string name_, address_;
   bool has_chosen_name_ = false, is_attached_ = false, is_local_ = false;
-  std::mutex held_mutex_;  // Of the next two: handles of what was attached to.
+  std::mutex held_mutex_;  // Guards the next two, handles of what was attached to.
   std::map<uint64_t, std::weak_ptr<SliceImpl>> held_slices_;
   std::map<PlanId, std::weak_ptr<ExecutableImpl>> held_executables_;
   std::shared_ptr<RunDesk> desk_;
   const std::shared_ptr<Reports> reports_ = std::make_shared<Reports>();
   const std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
   std::atomic<uint64_t> names_{0};
-  std::atomic<uint64_t> posted_{0};  // What the reactor has not done of it yet.
+  std::atomic<uint64_t> posted_{0};  // Bodies that the reactor has not run yet.
   std::mutex heap_mutex_;
   std::shared_ptr<SegmentHeap> heap_;
   std::atomic<bool> closed_{false};
@@ -157,7 +158,7 @@ class SliceImpl {
         id(slice),
         devices(shape.devices),
         ranks_per_device(shape.ranks_per_device) {}
-  // Of a program that was attached to: it is not freed with its handle.
+  // A slice of a program that was attached to: it is not freed with its handle.
   SliceImpl(std::shared_ptr<ClientImpl> owner, const HeldSlice& slice)
       : client(std::move(owner)),
         id(slice.id),
@@ -177,17 +178,17 @@ class SliceImpl {
     std::optional<StackedLayers> stacked;
     Hash128 begins;  // values_hash() of its initialiser.
   };
-  std::map<std::string, State> states;  // Of all programs compiled on it.
-  // Returns those that were there already and would have begun otherwise in this program.
+  std::map<std::string, State> states;  // States of all programs compiled on the slice.
+  // Returns the states that were there already and would have begun otherwise in this program.
   std::vector<std::string> note_states(const CompiledPlan& plan, const Program& program);
-  // Of those programs on it whose runs may have to be run again.
+  // Runs of those programs on the slice whose runs may have to be run again.
   std::vector<std::weak_ptr<HeldRuns>> held;
-  // Of runs that update its states. Guarded by the client's notify.mutex.
+  // Chains of runs that update the slice's states. Guarded by the client's notify.mutex.
   std::vector<std::shared_ptr<Chain>> chains;
 };
 
 // The runs of one executable, each of which commits only if the one before it did. Once the user
-// has been told of one that did not, the next run begins a new chain. Guarded by the client's
+// has been told of a run that did not, the next run begins a new chain. Guarded by the client's
 // notify.mutex.
 struct Chain {
   Chain() = default;
@@ -195,11 +196,11 @@ struct Chain {
   ~Chain();
 
   RunId last;
-  // The user was told of the run that failed. So the next run begins a new chain.
+  // The user was told of the run that failed, and the next run begins a new chain.
   bool told = false;
-  // What the runs behind are told; known here only where runs may have to be run again.
+  // Error of the runs behind the failed one; known here only where runs may have to be run again.
   std::optional<Error> broken;
-  // As failed_runs.h says; null: they update nothing.
+  // States that the runs update (failed_runs.h); null: none.
   std::shared_ptr<const UpdatedStates> updates;
   std::weak_ptr<Outcome> last_run;
   // The first run that is known to have failed, and its error.
@@ -207,23 +208,23 @@ struct Chain {
   RunId failed_run;
 };
 
-// How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
-// does.
+// How a run ended. Guarded by the client's notify.mutex. It holds no handle, since the reactor
+// holds it.
 struct Outcome : std::enable_shared_from_this<Outcome> {
   bool done = false;
-  bool cancelled = false;        // By the user, who may be too late.
-  std::weak_ptr<HeldRuns> held;  // Where it may have to be run again.
+  bool cancelled = false;        // The user cancelled it, perhaps too late.
+  std::weak_ptr<HeldRuns> held;  // Set where the run may have to be run again.
   std::optional<Error> error;
   std::shared_ptr<Chain> chain;
-  RunId run;  // As it was sent last; 0: it never was, since one before it in its chain had failed.
+  RunId run;  // Its newest name; 0: never sent, since one before it in its chain had failed.
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
 
-// Waits for the end of a run. Meanwhile it sends held runs again that have to be.
+// Waits for the end of a run. Meanwhile it sends held runs again where they have to be.
 void wait_until_ended(Notify& notify, Outcome& outcome);
-// The same, and throws its error.
+// The same, and throws the run's error.
 void wait_for(Notify& notify, Outcome& outcome);
-// Waits for nothing.
+// Whether the run has ended. Waits for nothing.
 bool is_done(Notify& notify, Outcome& outcome);
 
 class RunImpl {
@@ -235,7 +236,7 @@ class RunImpl {
   std::vector<std::shared_ptr<ArrayImpl>> outputs;
 };
 
-// A host tensor's copy for an input of a plan.
+// Copy of a host tensor on the devices, for one input of a plan.
 struct PlacedCopy {
   ArrayId id;
   std::optional<Error> failed;  // Guarded by the client's notify.mutex.
@@ -251,24 +252,24 @@ class ArrayImpl {
     std::shared_ptr<PlacedCopy> copy;
     bool is_new = false;
   };
-  // The copy for this input of this plan: puts it there the first time, and after a failed try.
+  // Returns the copy for this input of this plan. Puts it there at first, and after a failed try.
   Placed place(PlanId plan, uint32_t input);
-  // The plan goes, and with it what was copied for it.
+  // Frees what was copied for this plan, which is going away.
   void let_go_placed(PlanId plan);
 
   std::shared_ptr<ClientImpl> client;
   Type type;
-  // A result. Its name is guarded by the client's notify.mutex until the run is done.
+  // Fields of a result. Its name is guarded by the client's notify.mutex until the run is done.
   ArrayId id;
   uint32_t output = 0;
   std::shared_ptr<Outcome> outcome;
-  // A host tensor.
+  // Fields of a host tensor.
   std::optional<HostTensor> tensor;
   std::mutex mutex;
-  std::map<std::pair<PlanId, uint32_t>, std::shared_ptr<PlacedCopy>> placed;  // Guarded by it.
+  std::map<std::pair<PlanId, uint32_t>, std::shared_ptr<PlacedCopy>> placed;  // Guarded by `mutex`.
 
  private:
-  // Null: there is none, or it failed.
+  // Null if there is none, or if it failed.
   std::shared_ptr<PlacedCopy> placed_copy(PlanId plan, uint32_t input) const;
 };
 
@@ -278,22 +279,23 @@ class ExecutableImpl {
   std::shared_ptr<ClientImpl> client;
   std::vector<std::shared_ptr<SliceImpl>> slices;
   Program program;
-  CompiledPlan plan;  // Whose id is guarded by client->notify.mutex where `held` may change it.
+  CompiledPlan plan;  // Its id is guarded by client->notify.mutex where `held` may change it.
   int64_t runs_in_flight_max = 1;
-  bool is_held = false;  // As SliceImpl.
+  bool is_held = false;  // Like SliceImpl::is_held.
   // Guarded by client->notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
-  std::shared_ptr<const UpdatedStates> updated;  // By its runs; null: none.
-  std::set<std::string> states;                  // That its program names.
-  // `run` is enqueued now: which run must commit before it does. One that is sent again stays in
-  // its chain.
+  std::shared_ptr<const UpdatedStates> updated;  // States that its runs update; null: none.
+  std::set<std::string> states;                  // States that its program names.
+  // Notes that `run` is enqueued now. Returns the run that must commit before it does. A run that
+  // is sent again stays in its chain.
   RunId next_in_chain(RunId run, Outcome& outcome);
-  // Runs are named and posted in one order. Nobody who holds it suspends. It guards plan.memory.
+  // Held while runs are named and posted, so that both have one order. Its holder never suspends.
+  // It also guards plan.memory.
   std::mutex enqueueing;
   std::shared_ptr<HeldRuns> held;  // Null: no run has to be run again.
-  // Which host tensors have copies for its plan: they go with the plan, at once where it has gone
-  // meanwhile.
+  // Notes a host tensor with copies for plan `of`. The copies go with the plan, at once where the
+  // plan has gone meanwhile.
   void note_placed(const std::shared_ptr<ArrayImpl>& array, PlanId of);
   void let_go_placed(PlanId of);
   std::vector<std::weak_ptr<ArrayImpl>> placed;  // Guarded by client->notify.mutex.

@@ -132,7 +132,7 @@ HostTensor counted(const Dims& dims) {
   return tensor;
 }
 
-// Its one state is cut over both axes.
+// A program whose one state is cut over both axes.
 Program with_cut_state(const Mesh& mesh, const Type& type, const AxisPlacements& cut) {
   ProgramBuilder b("cut", mesh);
   Value w = b.state("w", zeros(type), cut);
@@ -164,7 +164,7 @@ TEST_F(ClientTest, PartsOfAStateAreReadAndWrittenHoweverItIsCut) {
   }
 }
 
-// A state that begins with random numbers, and what its program needs of each device.
+// A program whose state begins with random numbers.
 Program with_random_state(const Mesh& mesh, const AxisPlacements& cut) {
   ProgramBuilder b("random", mesh, 11);
   b.output("sum", sum(b.state("w", normal(f32({1024, 256}), 0.5), cut)));
@@ -209,7 +209,7 @@ TEST_F(ClientTest, APartThatDoesNotFitItsStateIsRefused) {
               HasSubstr("expected f32[4] for [4:8], got f32[8]"));
 }
 
-// Each of two slices has a state of its own, [8] and [4, 6], which a run makes one more.
+// Each of two slices has a state of its own, [8] and [4, 6], to which a run adds one.
 Program two_slices(const Mesh& here, const Mesh& there) {
   ProgramBuilder b("two slices", here);
   const auto add_one = [&](uint32_t slice, const std::string& name, const Mesh& mesh,

@@ -12,7 +12,7 @@ bool meet(const Names& a, const Names& b) {
   return std::ranges::any_of(a, [&](const std::string& name) { return b.contains(name); });
 }
 
-// Those that update one of these states.
+// Chains that update one of these states.
 std::vector<std::shared_ptr<Chain>> chains_of(const SliceImpl& slice, const Names& states) {
   std::vector<std::shared_ptr<Chain>> chains = slice.chains;
   std::erase_if(chains, [&](const auto& chain) { return !meet(chain->updates->names, states); });
@@ -58,7 +58,7 @@ void begin_chain(ExecutableImpl& executable) {
   if (executable.updated == nullptr) return;
   executable.chain->updates = executable.updated;
   std::vector<std::shared_ptr<Chain>>& chains = executable.slices[0]->chains;
-  // Nobody else has these, so that no run of theirs is under way.
+  // Only the slice has these, so that none of their runs is under way.
   std::erase_if(chains, [](const std::shared_ptr<Chain>& chain) {
     return chain.use_count() == 1 && (!chain->failed || chain->told);
   });
@@ -103,7 +103,7 @@ std::vector<std::shared_ptr<Outcome>> last_runs(SliceImpl& slice, const Names& s
   const std::lock_guard lock(slice.client->notify.mutex);
   std::vector<std::shared_ptr<Outcome>> runs;
   for (const auto& chain : chains_of(slice, states)) {
-    // One that nobody holds has ended.
+    // A run that nobody holds has ended.
     if (auto last = chain->last_run.lock(); last != nullptr && !last->done)
       runs.push_back(std::move(last));
   }

@@ -1,4 +1,4 @@
-// A loop that enqueues runs and waits for none hears of the one that failed.
+// A user who enqueues runs and waits for none is told of the one that failed.
 #include "client/failed_runs.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Adds x to a state, where that is finite.
+// Adds sqrt(x) to a state, where the sum is finite.
 Program adding(const std::string& name, const std::string& state) {
   ProgramBuilder b(name, Mesh{{{"data", 2}}});
   const Value w = b.state(state, zeros(f32()));
@@ -39,7 +39,7 @@ class FailedRunsTest : public ::testing::Test {
         slice_(client_.allocate({.devices = 2})),
         step_(slice_.compile(adding("step", "w"))) {}
 
-  // A hundred runs, of which the eleventh is not finite; those that nobody waits for.
+  // Enqueues a hundred runs, of which the eleventh is not finite; nobody waits for them.
   void run_a_hundred() {
     for (int i = 0; i < 100; ++i) {
       const gangway::Run run = step_.run({{"x", i == 10 ? -1.0f : 1.0f}});
@@ -48,7 +48,7 @@ class FailedRunsTest : public ::testing::Test {
     }
   }
   float w() { return slice_.read_state("w").as<float>()[0]; }
-  // They have all ended, and their user was told of none.
+  // Returns once all runs have ended, without asking for their errors.
   void wait_for_the_last() {
     while (!last_->done()) client_.status();
   }
@@ -59,8 +59,8 @@ class FailedRunsTest : public ::testing::Test {
   std::optional<gangway::Run> last_;
 };
 
-// The runs behind the one that failed compute nothing, in whatever order their ends are told: a
-// call of run() says so as well, if it comes late enough.
+// The runs behind the failed one compute nothing, in whatever order their ends are reported. A call
+// of run() throws the error as well, if it comes late enough.
 TEST_F(FailedRunsTest, WhoReadsAStateBehindAHundredRunsIsToldThatTheEleventhFailedOnce) {
   const Error error = error_of([&] {
     run_a_hundred();

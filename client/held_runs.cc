@@ -10,7 +10,7 @@
 namespace gangway::internal {
 namespace {
 
-// Nobody is told of its progress: compile(), during which the user said to be, has returned.
+// Options without progress: compile(), during which the user wants reports, has returned.
 CompileOptions unwatched(CompileOptions options) {
   options.on_progress = nullptr;
   return options;
@@ -25,7 +25,7 @@ Error cancelled(const std::string& program) {
   return {ErrorKind::kCancelled, cat("run of \"", program, "\": cancelled"), {.program = program}};
 }
 
-// What the user is told of a program that had too little room, and has been compiled again.
+// Warns the user of a program that had too little room and has been compiled again.
 std::string warning(const Program& program) {
   std::string bounds;
   for (const RowsBound& was : rows_bounds(program)) {
@@ -36,7 +36,7 @@ std::string warning(const Program& program) {
              "room for, so it was compiled again, and its runs are run again: ", bounds);
 }
 
-// As the controller says it of runs that it knows of.
+// The controller says the same of runs that it knows of.
 Error not_committed(const std::string& program, const Error& why) {
   return {ErrorKind::kCancelled,
           cat("run of \"", program,
@@ -83,7 +83,7 @@ std::shared_ptr<RunImpl> HeldRuns::run(const std::shared_ptr<ExecutableImpl>& ex
       }
       return run;
     }
-    // It comes behind those that are sent again, and its arguments go where the new plan has them.
+    // The run comes behind those that are sent again, with arguments placed for the new plan.
     give_back_place(*executable);
   }
 }
@@ -93,8 +93,8 @@ PlanId HeldRuns::plan_of(ExecutableImpl& executable) {
   return executable.plan.plan;
 }
 
-// The larger program could not be compiled, and its place is taken by none: there may be memory now
-// for the last one.
+// The larger program could not be compiled, and no plan is installed. There may be memory now for
+// the last program.
 void HeldRuns::require_plan(ExecutableImpl& executable) {
   if (!claim([&] { return executable.plan.plan == PlanId(); })) return;
   const Result<void> compiled = result_of([&] { compile(executable, program_); });
@@ -102,13 +102,13 @@ void HeldRuns::require_plan(ExecutableImpl& executable) {
   compiled.value();
 }
 
-// False: the runs before it are to be sent again first, or the plan has changed. With `enqueueing`
-// held.
+// Returns false if the runs before it are to be sent again first, or if the plan has changed. With
+// `enqueueing` held.
 bool HeldRuns::enter(ExecutableImpl& executable, const HeldPtr& held, PlanId plan) {
   const std::lock_guard lock(notify_.mutex);
   if (is_at_it_ || has_work() || plan == PlanId() || executable.plan.plan != plan) return false;
   held->position = executable.position++;
-  // Here, so that one before it that fails from now on finds it behind.
+  // Set here, so that a run before it that fails from now on finds it behind.
   if (executable.chain->told) begin_chain(executable);
   held->outcome->chain = executable.chain;
   if (executable.chain->broken) {
@@ -130,7 +130,7 @@ void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, Bound bound
                     bool is_only_one) {
   std::vector<std::shared_ptr<ArrayImpl>> outputs;
   for (const auto& output : held->outputs) outputs.push_back(output.lock());
-  for (auto& output : outputs) {  // What nobody holds any more is let go below.
+  for (auto& output : outputs) {  // Results that nobody holds are released below.
     if (output != nullptr) continue;
     output = std::make_shared<ArrayImpl>();
     output->client = executable.client;
@@ -139,7 +139,7 @@ void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, Bound bound
   const auto end_of = [self = weak_from_this(), number = held->number,
                        outcome = held->outcome](RunDoneFrame done) {
     const std::shared_ptr<HeldRuns> runs = self.lock();
-    // Else it was given up.
+    // Otherwise it was given up.
     if (runs == nullptr || !runs->note_end(number, done)) end(*outcome, std::move(done));
   };
   const RunId id = send_one(executable, *held->outcome, outputs, std::move(bound),
@@ -152,19 +152,19 @@ void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, Bound bound
     if (run != nullptr) run->id = id;
     is_cancelled = held->outcome->cancelled;
   }
-  // By one who knew only the name that it had before.
+  // The user, who knew only the name that it had before, cancelled it.
   if (!is_cancelled) return;
   executable.client->post(
       [id, why = cancelled(name_)](Session& session) { session.cancel(id, why); });
 }
 
-// The first run is neither in flight nor has it ended for good, or the last was not sent again.
+// Whether the first run is neither in flight nor ended for good, or the last was not sent again.
 bool HeldRuns::has_work() const {
   if (runs_.empty()) return false;
   return !runs_.front()->in_flight || (!runs_.back()->in_flight && !runs_.back()->ended);
 }
 
-// False: it is none of these any more.
+// Returns false if it is none of these runs any more.
 bool HeldRuns::note_end(uint64_t number, RunDoneFrame& done) {
   const auto at = std::ranges::find_if(
       runs_, [&](const HeldPtr& held) { return held->in_flight && held->number == number; });
@@ -175,7 +175,7 @@ bool HeldRuns::note_end(uint64_t number, RunDoneFrame& done) {
   return true;
 }
 
-// In the order of the chain: of those behind an overflow nobody is told.
+// Ends runs in the order of the chain. Nobody is told of the ends behind an overflow.
 void HeldRuns::settle() {
   while (!runs_.empty() && runs_.front()->ended) {
     Held& first = *runs_.front();
@@ -198,7 +198,7 @@ void HeldRuns::end_at(size_t place, RunDoneFrame done) {
   end(*held->outcome, std::move(done));
 }
 
-// The run there failed.
+// The run at this place failed.
 void HeldRuns::break_chain(size_t place, const Error& why) {
   const std::shared_ptr<Chain> chain = runs_[place]->outcome->chain;
   if (!commits_ || chain->broken) return;
@@ -207,7 +207,7 @@ void HeldRuns::break_chain(size_t place, const Error& why) {
     runs_[behind]->is_behind = runs_[behind]->outcome->chain == chain;
 }
 
-// Of those that are to be sent again.
+// Ends those of the runs to be sent again that were cancelled, or are behind a failed one.
 void HeldRuns::end_cancelled() {
   for (size_t place = 0; place < runs_.size();) {
     const Held& held = *runs_[place];
@@ -223,7 +223,7 @@ void HeldRuns::end_cancelled() {
   }
 }
 
-// Whether `needed`, once nobody is at it: then the caller is.
+// Waits until nobody is at the work. Then the caller is at it if `needed`; returns whether it is.
 template <class Needed>
 bool HeldRuns::claim(Needed needed) {
   bool is_mine = false;
@@ -237,7 +237,7 @@ bool HeldRuns::claim(Needed needed) {
 
 void HeldRuns::run_again() {
   if (const auto executable = executable_.lock()) return run_again(*executable);
-  // It goes, and whoever drops it does the work.
+  // The executable is going, and whoever drops it does the work.
   notify_.wait([&] { return runs_.empty(); });
 }
 
@@ -275,8 +275,9 @@ void HeldRuns::do_work(ExecutableImpl& executable) {
   send_all(executable);
 }
 
-// The states stay: they are the slice's. The old plan goes first, for its memory. Its sources read
-// the texts that they read before, whatever was added to these: the runs are those that failed.
+// The states stay, since they are the slice's. The old plan goes first, for its memory. The new
+// plan's sources read the texts that the old one's read, whatever was added to these: the runs are
+// those that failed.
 void HeldRuns::compile(ExecutableImpl& executable, Program program) {
   std::vector<uint64_t> ids;
   for (const auto& slice : executable.slices) ids.push_back(slice->id);
@@ -326,7 +327,7 @@ void HeldRuns::send_all(ExecutableImpl& executable) {
   }
 }
 
-// Guarded. Those that are not in flight end so.
+// Guarded. Ends the runs that are not in flight with this error.
 void HeldRuns::fail(const Error& why) {
   for (const HeldPtr& held : runs_) {
     if (!held->in_flight) held->ended = RunDoneFrame{.error = why};
@@ -355,7 +356,7 @@ void HeldRuns::finish(ExecutableImpl& executable) {
       if (has_more) run_again(executable);
     }
   };
-  // An error: the client is closed, or this fiber was cancelled. What is left ends as it may.
+  // An error: the client is closed, or this fiber was cancelled. The runs left end as they may.
   [[maybe_unused]] const Result<void> ended = result_of(all);
   give_up();
   drop_ended();
@@ -365,7 +366,7 @@ void HeldRuns::give_up() {
   notify_.change([&] {
     for (const HeldPtr& held : runs_) {
       ended_.push_back(held);
-      if (held->in_flight) continue;  // Its end is told as it is.
+      if (held->in_flight) continue;  // Its end is reported as it comes.
       if (!held->ended) held->ended = RunDoneFrame{.error = cancelled(name_)};
       end(*held->outcome, *held->ended);
     }

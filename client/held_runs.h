@@ -7,26 +7,26 @@
 //   run A    run B    run C          again, in order, each with its arguments and batch
 //
 // Nothing of a run that did not commit has happened to the states, so the user sees only that it
-// took longer. What a run was given is kept until it has ended for good. Whoever waits for one of
-// them, enqueues another, reads or writes a state of the slice, or drops the executable, compiles
-// the program again and sends them; others wait for that.
+// took longer. A run's arguments are kept until it has ended for good. A thread that waits for one
+// of the runs, enqueues another, reads or writes a state of the slice, or drops the executable
+// compiles the program again and sends the runs; other threads wait for that.
 //
-// A run that fails in any other way ends with its error, and so do those behind it, as always. A
-// run that was cancelled before it could be sent again ends as cancelled, and those behind it say
-// so. Where the larger program can't be compiled, all runs that it was for end with that error; the
-// next run compiles the last program again, which may have room by then. Of a program that was
-// compiled again the user is warned (ConnectOptions::on_warning).
+// A run that fails in any other way ends with its error, and so do the runs behind it, as always. A
+// run that was cancelled before it could be sent again ends as cancelled, and the runs behind it
+// say so. Where the larger program can't be compiled, all runs that it was for end with that error;
+// the next run compiles the last program again, which may have room by then. The user is warned of
+// a program that was compiled again (ConnectOptions::on_warning).
 //
-// A run of another executable that names one of the same states on the same slice, or is given a
-// result of theirs, is not sent before these runs have ended for good: its run() waits for that. So
-// it sees the states of its turn. Sent at once, it could commit before it is known that one before
-// it overflowed, and what has committed can't be taken back. Between the two there is no work
-// ahead: programs that take turns at every step do better with ample room for all rows.
+// A run of another executable that names one of the same states on the same slice, or takes a
+// result of these runs, is not sent before they have ended for good: its run() waits for that, and
+// so the run sees the states of its turn. Sent at once, it could commit before it is known that a
+// run before it overflowed, and what has committed can't be taken back. Between the two there is no
+// work ahead: programs that take turns at every step do better with ample room for all rows.
 //
-// Threads: on user threads, or in fibers of the client's reactor; what is said to be guarded, by
-// the client's notify.mutex. The reactor's thread looks runs up by number when they end, and never
-// holds one.
-// Ownership: the executable's, which is the last to go. What a run was given is let go on user
+// Threads: user threads, or fibers of the client's reactor. The client's notify.mutex guards the
+// members that are said to be guarded. The reactor's thread looks runs up by number when they end,
+// and never holds one.
+// Ownership: the executable owns it, and is the last to go. A run's arguments are released on user
 // threads, never on the reactor's, which must not be the last to hold a handle.
 // Errors: a run's.
 // Cost: a copy of each run's arguments.
@@ -48,25 +48,26 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
  public:
   HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, CompileOptions options);
 
-  // Suspends where runs are to be run again first, and as every run does.
+  // Suspends where runs are to be run again first, and where every run does.
   std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
                                const std::vector<Argument>& arguments, const RunOptions& options);
-  // Guarded. Whether run_again() has something to do, and nobody is at it.
+  // Guarded. Whether run_again() has work, and nobody is at it.
   bool is_to_run_again() const { return has_work() && !is_at_it_; }
-  // Suspends until nothing is left to do: does it, or waits for who is at it.
+  // Suspends until nothing is left to do. If nobody is at the work, does it; otherwise waits for
+  // that thread or fiber.
   void run_again();
   // Suspends until every run that was enqueued before has ended for good.
   void wait_for_all();
-  // Whether the two name a state alike.
+  // Whether the program names a state of these runs.
   bool shares_states(const Program& program) const;
-  // Lets go what runs were given that have ended for good.
+  // Releases the arguments of runs that have ended for good.
   void drop_ended();
-  // The executable goes: runs again what has to be, and leaves nothing. Suspends.
+  // The executable is going: runs again what has to be, and leaves nothing. Suspends.
   void finish(ExecutableImpl& executable);
 
  private:
-  // A run that has not ended for good: in flight, or it waits to be sent again, and may have ended
-  // as one that overflowed, or behind one. Guarded, but for what it was given.
+  // A run that has not ended for good. It is in flight, or waits to be sent again, and then it may
+  // have ended with an overflow, or behind a run that did. Guarded, except for its arguments.
   struct Held {
     std::vector<Argument> arguments;
     int64_t time_limit_ms = 0;
@@ -74,9 +75,9 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
     std::weak_ptr<RunImpl> run;
     std::shared_ptr<Outcome> outcome;
     std::vector<std::weak_ptr<ArrayImpl>> outputs;
-    uint64_t number = 0;  // Of its last sending.
+    uint64_t number = 0;  // Number of its last sending.
     bool in_flight = false;
-    bool is_behind = false;  // One before it in its chain failed: it can't commit.
+    bool is_behind = false;  // A run before it in its chain failed: it can't commit.
     std::optional<RunDoneFrame> ended;
   };
   using HeldPtr = std::shared_ptr<Held>;
@@ -109,22 +110,22 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
   const std::string name_;
   const std::set<std::string> states_;
   const bool commits_;          // Its runs update states, and so form a chain.
-  std::deque<HeldPtr> runs_;    // Guarded, as what follows; in the order of the chain.
-  std::vector<HeldPtr> ended_;  // For good.
+  std::deque<HeldPtr> runs_;    // In the order of the chain. Guarded, as all that follows.
+  std::vector<HeldPtr> ended_;  // Runs that have ended for good.
   uint64_t sendings_ = 0;
   bool is_at_it_ = false;  // Somebody compiles and sends again.
-  Program program_;        // Of who is at it: as it was compiled last.
+  Program program_;        // The last one compiled; used by the one at work.
 };
 
-// The executable's runs are held from now on.
+// Holds the executable's runs from now on.
 void hold_runs(const std::shared_ptr<ExecutableImpl>& executable, const CompileOptions& options);
 
-// Suspends until every run of another executable that a run of this one with these arguments comes
-// behind, and that may have to be run again, has ended for good.
+// Suspends until all runs of other executables have ended for good that may have to be run again,
+// and behind which a run of this executable with these arguments comes.
 void wait_for_held(const ExecutableImpl& executable, const std::vector<Argument>& arguments);
 
-// Suspends until every run on the slice that was enqueued before, and may have to be run again, has
-// ended for good.
+// Suspends until every run on the slice has ended for good that was enqueued before and may have to
+// be run again.
 void wait_for_held(SliceImpl& slice);
 
 }  // namespace gangway::internal

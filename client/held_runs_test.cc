@@ -28,9 +28,9 @@ using testing::HasSubstr;
 constexpr int64_t kGroups = 4, kTokens = 6, kDim = 3, kExperts = 4, kHidden = 5;
 const AxisPlacements kByExpert = {{"expert", shard(0)}};
 
-// Rows of x go to the experts that `choice` names, on two devices, of which each has room for
-// `bound` times its own rows. Besides, state "log" gets the digit `n` behind those that it has.
-// With a path, it tells the windows of the text there that came to it.
+// Rows of x go to the experts that `choice` names, on two devices, each of which has room for
+// `bound` times its own rows. State "log" gets the digit `n` behind those that it has. With a path,
+// the program outputs the windows of the text there that it read.
 Program routed(const Mesh& mesh, double bound, int64_t hidden = kHidden,
                const std::string& path = {}) {
   ProgramBuilder b("routed", mesh);
@@ -62,7 +62,8 @@ HostTensor choices(Choice choice) {
   return HostTensor::of<int32_t>({kGroups, kTokens, 1}, all);
 }
 
-// All rows to the experts of the first device: twice its own. Or each device keeps its rows.
+// crowded(): all rows go to the experts of the first device, twice its own. balanced(): each device
+// keeps its rows.
 HostTensor crowded() {
   return choices([](int64_t, int64_t token) { return token % 2; });
 }
@@ -117,8 +118,8 @@ TEST_F(HeldRunsTest, StatesAreReadAndWrittenBehindRunsThatRunAgain) {
   EXPECT_EQ(logged(again.run(given(2, balanced()))), 72);
 }
 
-// Whoever compiles a program reads what lies there; that one which had too little room is compiled
-// again does not change its text.
+// A program reads the text as it is when the user compiles it. Compiling again, for more room, does
+// not change the text.
 TEST_F(HeldRunsTest, ARunThatRunsAgainReadsTheTextThatItsProgramWasCompiledWith) {
   const TempDir folder;
   const std::string grows = (folder.path() / "grows").string();
@@ -136,7 +137,7 @@ TEST_F(HeldRunsTest, ARunThatRunsAgainReadsTheTextThatItsProgramWasCompiledWith)
   EXPECT_EQ(again["tokens"].to_host().as<float>(), once["tokens"].to_host().as<float>());
 }
 
-// Another program: what it reads of state "log", and puts there.
+// Another program, which outputs state "log" and adds a digit to it.
 Program marks(const Mesh& mesh) {
   ProgramBuilder b("marks", mesh);
   Value more = b.input("more", f32());
@@ -240,7 +241,7 @@ TEST_F(HeldRunsTest, SeveralThreadsRunOneExecutable) {
   EXPECT_EQ(logged(step.run(given(1, balanced()))), 1);
 }
 
-// Of each device; the states apart.
+// Bytes for each device, without states.
 int64_t needs(const Slice& slice, const Program& program) {
   return slice.compile(program).memory().devices.at(0).total();
 }
@@ -265,7 +266,7 @@ TEST(HeldRunsMemoryTest, WhereTheLargerProgramDoesNotFitItsRunsSaySoAndTheNextHa
   for (int i = 0; i < 2; ++i) {
     const gangway::Run first = step.run(given(1, crowded()));
     const gangway::Run second = step.run(given(2, balanced()));
-    // The second may have been enqueued once the first had failed.
+    // The second run may have been enqueued once the first had failed.
     for (const gangway::Run& failed : {second, first}) {
       const Error error = error_of([&] { failed.wait(); });
       EXPECT_THAT(error.what(), HasSubstr("does not fit"));
@@ -275,7 +276,7 @@ TEST(HeldRunsMemoryTest, WhereTheLargerProgramDoesNotFitItsRunsSaySoAndTheNextHa
   }
 }
 
-// Runs body(client, reactor, controller) beside a cluster on virtual time.
+// Runs body(client, reactor, controller) next to a cluster on virtual time.
 template <class Body>
 void on_simulated(uint32_t copy_credits, Body body) {
   const auto reactor = Reactor::make_simulated();
@@ -305,7 +306,7 @@ TEST(HeldRunsSimTest, ARunCancelledBeforeItCouldRunAgainSaysSoAndSoDoThoseBehind
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
     std::vector<gangway::Run> runs;
     for (const float n : {1.0f, 2.0f, 3.0f, 4.0f}) runs.push_back(step.run(given(n, crowded())));
-    pass_a_second(reactor);  // They have ended, and are held.
+    pass_a_second(reactor);  // The runs have ended, and are held.
     runs[2].cancel();
     pass_a_second(reactor);
     runs.push_back(step.run(given(5, crowded())));
@@ -354,7 +355,7 @@ TEST(HeldRunsSimTest, ToAskWhetherARunHasEndedWaitsForNothing) {
   });
 }
 
-// While one waits for a place for its copy another enqueues, and others wait for ends.
+// While one fiber waits for a place for its copy another enqueues, and others wait for ends.
 TEST(HeldRunsSimTest, FibersWhoseArgumentsAreCopiedOneByOneRunOneExecutable) {
   on_simulated(1, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
@@ -411,7 +412,8 @@ TEST(HeldRunsSimTest, CopiesOfHostTensorsGoWithThePlanThatTheyAreFor) {
   });
 }
 
-// All know the first plan and wait for one another to copy: it has gone before the last one does.
+// All fibers know the first plan and wait for one another to copy: it goes before the last one
+// copies.
 TEST(HeldRunsSimTest, ACopyForAPlanThatHasGoneMeanwhileIsLetGo) {
   on_simulated(1, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});

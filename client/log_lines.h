@@ -1,5 +1,5 @@
-// What a user's threads log, until the reactor sends it: the newest lines, a call's worth at a
-// time.
+// Lines that a user's threads log, until the reactor sends them: the newest ones, as many at a time
+// as one call takes.
 //
 // Threads: any; under its own lock.
 #pragma once
@@ -22,11 +22,11 @@ namespace gangway::internal {
 class LogLines {
  public:
   struct Call {
-    uint64_t first = 0;  // So many were said before these, dropped ones too.
+    uint64_t first = 0;  // Number of lines logged before these, dropped ones too.
     std::vector<std::string> lines;
   };
 
-  // Whether nobody sends, so that the caller has to start somebody who does.
+  // Adds lines. Returns whether nobody sends, so that the caller has to start a sender.
   bool say(std::string_view text) {
     const std::lock_guard lock(mutex_);
     for (size_t from = 0; from <= text.size();) {
@@ -39,20 +39,20 @@ class LogLines {
     while (waiting_.size() > kLogLinesMax) drop_first();
     return !std::exchange(sending_, true);
   }
-  // For who sends: the next ones. None: it ends to send.
+  // The next lines, for the sender. None: it stops sending.
   std::optional<Call> take() {
     const std::lock_guard lock(mutex_);
     sending_ = !waiting_.empty();
     return next();
   }
-  // For who sends what is left at the end.
+  // The next lines, for the sender of what is left at the end.
   std::optional<Call> take_rest() {
     const std::lock_guard lock(mutex_);
     return next();
   }
 
  private:
-  static constexpr size_t kBytesMax = kLogLineBytesMax - 64;  // With the note that it was cut.
+  static constexpr size_t kBytesMax = kLogLineBytesMax - 64;  // Leaves room for the note of a cut.
 
   void drop_first() {
     waiting_.pop_front();

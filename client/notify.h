@@ -1,14 +1,14 @@
 // Notify: lets any thread wait until the client's reactor has made a predicate true.
 //
-// User threads block; code on the reactor itself (the simulator's tests) suspends its fiber. What
-// the predicate reads is guarded by `mutex`. Whoever changes it asks the predicates of the threads
-// that wait, and wakes those that may go on: of the ends of eight runs, one wakes the thread that
-// waits for the last.
+// User threads block; code on the reactor itself (the simulator's tests) suspends its fiber.
+// `mutex` guards what predicates read. A thread that changes it evaluates the predicates of the
+// threads that wait, and wakes those that may go on: when eight runs end, one of the ends wakes the
+// thread that waits for the last.
 //
 // A thread that wait() blocks spins first, for 100 us at most, where that has been worth it lately
-// and there is more than one core: to be woken takes longer than a small call.
+// and there is more than one core, since waking a thread takes longer than a small call.
 //
-// Threads: anywhere; where fibers of the reactor wait too, change() on its thread.
+// Threads: any; where fibers of the reactor wait too, change() is called on its thread.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class Notify {
 
   bool is_at_home() const { return home != nullptr && Reactor::current_or_null() == home; }
 
-  // Waits until predicate(), which is called with the mutex held, perhaps by another thread. It is
-  // not called again once it has said true, so it may take what it looked for.
+  // Waits until predicate() is true. It is called with the mutex held, perhaps by another thread,
+  // and not again once it has returned true, so it may take what it looked for.
   template <class Predicate>
   void wait(const Predicate& predicate) {
     if (!is_at_home()) {
@@ -48,14 +48,14 @@ class Notify {
     }
   }
 
-  // The same for threads, without spinning, and for so long at most: false when it has not become
-  // true by then.
+  // The same for threads, without spinning, and with a time limit: false when the predicate has not
+  // become true by then.
   template <class Predicate>
   bool wait_for(const Predicate& predicate, std::chrono::nanoseconds time_limit) {
     return block(predicate, time_limit.count());
   }
 
-  // Changes, with the mutex held, what predicates read.
+  // Changes what predicates read, with the mutex held.
   template <class Change>
   void change(const Change& what) {
     std::vector<std::shared_ptr<Waiter>> woken;
@@ -68,13 +68,13 @@ class Notify {
         return waiter->may_go_on;
       });
     }
-    // Without the mutex, which they need first.
+    // Rung without the mutex, which the woken threads need first.
     for (const auto& waiter : woken) waiter->bell.ring();
     queue_.wake_all();
   }
 
  private:
-  // A thread that waits; whoever wakes it may still hold this when it has gone on.
+  // A thread that waits. The thread that wakes it may still hold this when it has gone on.
   struct Waiter {
     std::function<bool()> predicate;
     bool may_go_on = false;
@@ -82,7 +82,7 @@ class Notify {
   };
   static constexpr int64_t kSpinNs = 100'000;
 
-  // Without a limit (negative) it may spin.
+  // Spins at first only if there is no limit (negative).
   template <class Predicate>
   bool block(const Predicate& predicate, int64_t limit_ns) {
     std::unique_lock lock(mutex);

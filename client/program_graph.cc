@@ -44,7 +44,7 @@ ProgramGraph read(GraphResults::Reader from) {
   return graph;
 }
 
-// Its plan is another one once it was compiled again with more room.
+// The plan is another one once the program was compiled again with more room.
 Asked about(internal::ExecutableImpl& executable) {
   const std::scoped_lock lock(executable.client->notify.mutex);
   return {.name = executable.client->name(), .plan = executable.plan.plan};

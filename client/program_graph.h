@@ -1,4 +1,4 @@
-// What a program of the cluster runs, as its controller has it, for tools that show it.
+// Graph and plan of a program of the cluster, as its controller has them, for tools that show them.
 //
 // Threads: a value.
 #pragma once
@@ -13,8 +13,8 @@ namespace gangway {
 
 struct ProgramGraph {
   Program program;
-  Plan plan;                               // As it lies now.
-  std::vector<std::string> kinds, placed;  // By slice: of its devices, and why it lies on them.
+  Plan plan;                               // The plan that is installed now.
+  std::vector<std::string> kinds, placed;  // Per slice: kind of devices, and why it lies on them.
 };
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// Repetitions, and programs that go on without their client: what the handles of client.h do there.
+// Functions of client.h's handles for repetitions, and for programs that go on without a client.
 #include "client/repeat.h"
 
 #include "client/client.h"
@@ -85,7 +85,7 @@ RepeatStatus Repeat::ask(bool cancels, bool waits) const {
   ExecutableImpl& executable = *impl_;
   const internal::RepeatTold told = executable.client->call("repetition", [&] {
     internal::Session& session = executable.client->session();
-    // A later one is not cancelled in place of this one.
+    // A later repetition is not cancelled in place of this one.
     internal::RepeatTold last = session.repetition(executable.plan.plan, false, false);
     const bool asks_more = last.number == number_ && !last.status.ended && (cancels || waits);
     return asks_more ? session.repetition(executable.plan.plan, cancels, waits) : last;

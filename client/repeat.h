@@ -1,5 +1,5 @@
-// Steps that the controller enqueues by itself: what Executable::repeat() (client/client.h) takes
-// and gives.
+// Steps that the controller enqueues by itself: arguments and results of Executable::repeat()
+// (client/client.h).
 //
 // Threads: values, and a handle that is safe from any thread.
 // Errors: gangway::Error, as in client/client.h.
@@ -22,16 +22,16 @@ namespace internal {
 class ExecutableImpl;
 }  // namespace internal
 
-// One input of a repeated program: what it is in each step, or the same in all: {"lr", 1e-3f}.
+// One input of a repeated program: its value in each step, or the same one in all: {"lr", 1e-3f}.
 struct RepeatedInput {
   std::string name;
   std::variant<HostTensor, Schedule> value;
 };
 
 struct RepeatStatus {
-  int64_t steps = 0;           // Asked for.
-  int64_t done = 0;            // Have committed.
-  bool ended = false;          // None is under way, and none will be.
+  int64_t steps = 0;           // Number asked for.
+  int64_t done = 0;            // Number that have committed.
+  bool ended = false;          // No step is under way, and none will be.
   std::optional<Error> error;  // Why it ended early.
   Reported outputs;            // The scalars of the last step that has committed: {"loss", 3.1}.
 };
@@ -41,8 +41,8 @@ class Repeat {
  public:
   Repeat(std::shared_ptr<internal::ExecutableImpl> impl, uint64_t number);
   RepeatStatus status() const;  // kInvalid once the executable is repeated again.
-  RepeatStatus wait() const;    // Until it has ended; throws its error.
-  // No step is enqueued any more; those that are end, and wait() returns then.
+  RepeatStatus wait() const;    // Waits until it has ended; throws its error.
+  // Enqueues no more steps. Steps that are enqueued still end, and wait() returns then.
   void cancel() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a user's thread reports, until the reactor sends it: the newest report alone.
+// Numbers that a user's thread reports, until the reactor sends them: the newest report alone.
 //
 // Threads: any; under its own lock.
 #pragma once
@@ -13,13 +13,13 @@ namespace gangway::internal {
 
 class Reports {
  public:
-  // Whether nobody sends, so that the caller has to start somebody who does.
+  // Keeps a report. Returns whether nobody sends, so that the caller has to start a sender.
   bool say(Reported numbers) {
     const std::lock_guard lock(mutex_);
     newest_ = std::move(numbers);
     return !std::exchange(sending_, true);
   }
-  // For who sends: what was said since the last time. None: it ends to send.
+  // The report since the last time, for the sender. None: it stops sending.
   std::optional<Reported> take() {
     const std::lock_guard lock(mutex_);
     sending_ = newest_.has_value();

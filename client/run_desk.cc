@@ -8,7 +8,7 @@
 
 namespace gangway::internal {
 
-// The run is known before its end can come.
+// The run is entered before its end can come.
 bool RunDesk::send(const RunFrame& frame, const RunDone& done) {
   if (!direct_->is_lent()) return false;
   std::array<Frame, 2> frames{nullptr, encode(frame)};

@@ -1,13 +1,13 @@
-// RunDesk: what a session on the reactor and the threads of its user share: the runs whose ends are
-// awaited, and the arrays that were let go.
+// RunDesk: state that a session on the reactor shares with its user's threads: the runs whose ends
+// are awaited, and the arrays that were released.
 //
 // Why: a thread that sends a run itself, past the reactor, saves waking it. The ends of runs arrive
-// on the reactor, which so needs to know of the run before it has heard of it. What is let go is
-// told with the next run, or by the reactor, which looks for it while it is awake anyway.
+// on the reactor, so such a run is entered here before it is sent. Released arrays are reported
+// with the next run, or by the reactor, which looks for them while it is awake anyway.
 //
 // Threads: send() and let_go() anywhere; the others on the reactor's. Completions run there.
 // Ownership: shared by the session and its client.
-// Errors: none; what can't be sent here goes by the reactor.
+// Errors: none; the reactor sends a run that can't be sent here.
 #pragma once
 
 #include <functional>
@@ -27,25 +27,26 @@ class RunDesk {
  public:
   explicit RunDesk(std::shared_ptr<DirectSender> direct) : direct_(std::move(direct)) {}
 
-  // Sends the run, behind what was let go before. False: it can't be sent past the reactor now.
+  // Sends the run, behind the arrays released before. False: it can't be sent past the reactor now.
   bool send(const RunFrame& frame, const RunDone& done);
-  // False: the reactor must be told, since it does not look.
+  // False: the reactor must be told of the array, since it does not look.
   bool let_go(ArrayId array);
 
   void add(RunId run, RunDone done);
-  // Null: it is not awaited.
+  // Null if the run is not awaited.
   RunDone take(RunId run);
-  // Nothing is sent here from now on.
+  // Sends nothing from now on. Returns the runs that are still awaited.
   std::map<RunId, RunDone> close();
   std::vector<ArrayId> take_let_go();
-  // The reactor looks for what was let go until there is nothing. begin: whether it did not before.
+  // The reactor looks for released arrays until there are none. begin_to_look() returns whether it
+  // did not look before.
   bool begin_to_look();
   bool may_end_to_look();
 
  private:
   const std::shared_ptr<DirectSender> direct_;
   std::mutex mutex_;
-  std::map<RunId, RunDone> runs_;  // What follows is guarded by it, too.
+  std::map<RunId, RunDone> runs_;  // Guarded by mutex_, as what follows.
   std::vector<ArrayId> let_go_;
   bool is_looked_for_ = false;
   bool is_closed_ = false;

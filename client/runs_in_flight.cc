@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kSmallBytes = 64 << 10;
 
-// The program is verified by the controller: here it may still be anything.
+// The controller verifies the program: here it may still be anything.
 int64_t bytes_of(const Type& type) {
   return is_valid(type) ? std::min(type.bytes(), kSmallBytes + 1) : 0;
 }
@@ -18,7 +18,7 @@ int64_t bytes_of(const Program& program, const Edge& edge) {
   return edge.result < types.size() ? bytes_of(types[edge.result]) : 0;
 }
 
-// Of those values of a node that each run in flight has for itself, over all devices.
+// Bytes of those values of a node that each run in flight has for itself, over all devices.
 int64_t bytes_in_flight(const Program& program, const ProgramNode& node) {
   int64_t bytes = 0;
   switch (node.kind) {

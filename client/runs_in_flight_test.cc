@@ -8,7 +8,7 @@
 namespace gangway::internal {
 namespace {
 
-// y = x + x, of so many floats; both are a run's own.
+// y = x + x for so many floats. Each run in flight has an x and a y of its own.
 Program doubled(int64_t elements) {
   ProgramBuilder b("doubled", Mesh{{{"data", 1}}});
   Value x = b.input("x", f32({elements}));

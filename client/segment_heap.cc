@@ -49,7 +49,8 @@ void SegmentHeap::release(const std::shared_ptr<Segment>& of, int64_t offset, bo
     if (!is_returned && of == current_) current_ = nullptr;
     if (of != current_) unused = holes_of(*of);
   }
-  // Without the mutex, since it takes long. A segment that was given up hands out none of it.
+  // Pages are dropped without the mutex, since that takes long. A segment that was given up hands
+  // out none of them.
   for (const auto& [begin, bytes] : unused) of->memory.drop_pages(begin, bytes);
 }
 

@@ -1,16 +1,16 @@
-// SegmentHeap: the client's memory that hosts read and write, and who uses which part of it.
+// SegmentHeap: the client's memory that hosts read and write, and which parts of it are in use.
 //
 //   take()   a part of the segment
-//   lend()   hosts are told of it          returned()   all of them have said that they are done
+//   lend()   hosts may use it              returned()   all of them report that they are done
 //   ~Part    free for the next part, if all that was lent has been returned; else the whole segment
 //            is given up, and the next part lies in a new one
 //
-// A host that was lost may have been stopped only, and writes what it has queued when it goes on.
-// So a part comes back by its hosts' own word alone, whatever error has ended the wait for them.
-// What was given up costs the client no memory: its pages are dropped at once, those of all parts
-// but the ones that are still in use, and the segment goes with the last of these. Whoever still
-// writes there writes to pages of its own: the system frees them once it has ended, or has let them
-// go.
+// A host that was lost may only have been stopped, and writes what it has queued when it goes on. A
+// part is therefore free again only when its hosts themselves report that they are done, whatever
+// error has ended the wait for them. A segment that was given up costs the client no memory: its
+// pages are dropped at once, except those of parts that are still in use, and the segment goes with
+// the last of these. A host that still writes there writes to pages of its own: the system frees
+// them once the host has ended or has released them.
 //
 // A segment has its full size from the start, as address space: pages that were never touched cost
 // nothing.
@@ -43,7 +43,7 @@ class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
   };
 
  public:
-  // `bytes`: of each segment.
+  // `bytes`: size of each segment.
   explicit SegmentHeap(int64_t bytes) : segment_bytes_(bytes) {}
 
   class Part {
@@ -60,7 +60,7 @@ class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
     int64_t offset() const { return offset_; }
     int64_t bytes() const { return bytes_; }
 
-    // One transfer more or less that hosts may not be done with.
+    // One transfer more or less with which hosts may not be done.
     void lend() { ++lent_; }
     void returned() { --lent_; }
 
@@ -72,11 +72,11 @@ class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
     std::atomic<int> lent_{0};
   };
   std::shared_ptr<Part> take(int64_t bytes);
-  int64_t used() const;  // By parts that live.
+  int64_t used() const;  // Bytes of parts that live.
 
  private:
   void release(const std::shared_ptr<Segment>& of, int64_t offset, bool is_returned);
-  // Offsets and sizes of what no part lies in. With the mutex.
+  // Offsets and sizes of the holes between parts. The mutex is held.
   static std::vector<std::pair<int64_t, int64_t>> holes_of(const Segment& segment);
 
   const int64_t segment_bytes_;

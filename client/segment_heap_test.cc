@@ -35,7 +35,7 @@ TEST(SegmentHeapTest, APartThatAHostMayStillWriteToIsNeverHandedOutAgain) {
   const SharedSegment late = SharedSegment::open(given->segment());
   std::byte* const there = late.data() + given->offset();
   for (int transfer = 0; transfer < 2; ++transfer) given->lend();
-  given->returned();  // By the other one.
+  given->returned();  // One of two transfers: the other is still lent.
   given.reset();
   EXPECT_EQ(heap->used(), 0);
   std::vector<Part> parts;

@@ -55,7 +55,7 @@ void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument,
   std::shared_ptr<ArrayImpl> array;
   if (const auto* tensor = std::get_if<HostTensor>(&argument.value)) {
     require_type(program, ports[input], tensor->type);
-    // What fits travels with the run. The rest is put where it belongs first.
+    // A tensor that fits travels with the run. Others are put where they belong first.
     const size_t bytes = tensor->bytes.size();
     if (bytes > 0 && bytes <= kInlineBytesMax - bound.inline_bytes) {
       tensor->require_whole();
@@ -82,7 +82,7 @@ void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument,
   bound.kept.push_back(std::move(array));
 }
 
-// As the controller would say it of a run that it gets.
+// The controller would say the same of such a run.
 void require_each_input_once(const ExecutableImpl& executable, const Bound& bound) {
   const std::vector<ArgumentFrame>& given = bound.frame.arguments;
   const auto& ports = executable.plan.inputs;
@@ -111,14 +111,14 @@ Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argume
   return bound;
 }
 
-// Where runs are so short that half of them end while a thread is woken, it waits for half of the
-// places: so their frames go together, and their ends too.
+// Where runs are so short that half of them end while a thread is woken, the thread waits for half
+// of the places, so that frames go together, and ends too.
 bool take_place(ExecutableImpl& executable) {
   constexpr std::chrono::milliseconds kHalfWaitedFor(1);
   ClientImpl& client = *executable.client;
   int64_t& in_flight = *executable.in_flight;
   bool is_only_one = false;
-  // Looks and takes under one lock: two never take the last place.
+  // Looks and takes under one lock, so that two threads never take the last place.
   const auto take = [&](int64_t free_min) {
     if (in_flight > executable.runs_in_flight_max - free_min ||
         *client.in_flight > client.run_credits - free_min)
@@ -183,7 +183,7 @@ RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<Placed
           of_client = executable.client->in_flight,
           notify = &executable.client->notify](RunDoneFrame done) {
     notify->change([&] {
-      for (const auto& copy : copies) {  // Why an argument was not there.
+      for (const auto& copy : copies) {  // Says why an argument was not there.
         if (done.error && copy->failed) done.error = copy->failed;
       }
       end(std::move(done));
@@ -209,7 +209,7 @@ RunId send_one(ExecutableImpl& executable, Outcome& outcome,
 void end(Outcome& outcome, RunDoneFrame done) {
   outcome.error = std::move(done.error);
   if (outcome.error && outcome.chain != nullptr) {
-    // One that was never sent has failed with the one before it.
+    // A run that was never sent has failed with the one before it.
     const RunId run = outcome.run == RunId() ? outcome.chain->failed_run : outcome.run;
     note_failed(*outcome.chain, run, *outcome.error);
   }

@@ -21,7 +21,7 @@ namespace {
 
 Error detached_error() { return {ErrorKind::kCancelled, "client: detached from its program"}; }
 
-// Who is told of a compile, until that has ended.
+// Takes reports of a compile, until the compile has ended.
 struct CompileListener {
   std::function<void(const CompileProgress&)> on_progress;
   bool is_open = true;
@@ -112,7 +112,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     });
   }
 
-  // As long as allocate() waits, on_wait is told what for.
+  // While allocate() waits, on_wait is told what for.
   uint64_t allocate(const SliceShape& shape,
                     const std::function<void(const std::string&)>& on_wait) {
     if (!on_wait || shape.wait_ms == 0) return allocate(shape);
@@ -142,7 +142,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     return slice;
   }
 
-  // What the controller says that this client waits for; empty also while it can't be asked.
+  // The controller's words for what this client waits for; empty also while it can't be asked.
   std::string waits_for() {
     const Result<ClusterStatus> now = result_of([&] { return status(); });
     if (!now.ok()) {
@@ -271,7 +271,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     return {response.getStates(), read_ports(response.getList())};
   }
 
-  // In a fiber, which may end a little later than this session.
+  // Works in a fiber, which may end a little later than this session.
   void read_states(uint64_t number, StatesRequest asked, Renew renew, ReadDone done) {
     readings_.emplace(number, Reading{0, std::move(done)});
     reactor_
@@ -290,14 +290,14 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         .detach();
   }
 
-  // What it waits for is given up at the controller, which says so when nobody writes any more.
+  // The controller gives up what the reading waits for, and says so when nobody writes any more.
   void drop_reading(uint64_t number) {
     const auto found = readings_.find(number);
     if (found == readings_.end() || std::exchange(found->second.is_dropped, true)) return;
     if (found->second.call != 0) release_call(found->second.call);
   }
 
-  // As read_states().
+  // Works in a fiber, like read_states().
   void send_reports(std::shared_ptr<Reports> reports) {
     reactor_
         .spawn("send reports",
@@ -311,7 +311,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         .detach();
   }
 
-  // One that is gone need not hear it. Suspends until the controller has it.
+  // A session that is gone need not be told: its error is dropped. Suspends until the controller
+  // has the report.
   void send_report(const Reported& numbers) {
     const Result<void> sent = result_of([&] {
       attachment_.ask<wire::Session::ReportResults>([&](auto& session) {
@@ -323,7 +324,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     if (!sent.ok() && sent.error().kind() == ErrorKind::kCancelled) throw Error(sent.error());
   }
 
-  // As send_reports().
+  // Works in a fiber, like send_reports().
   void send_log(std::shared_ptr<LogLines> lines) {
     reactor_
         .spawn("send log",
@@ -343,7 +344,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     });
     if (!sent.ok() && sent.error().kind() == ErrorKind::kCancelled) throw Error(sent.error());
   }
-  // Ahead of the end of the session, and waits for nothing.
+  // Sends ahead of the end of the session, and waits for nothing.
   void send_last_lines(LogLines& lines) {
     while (const std::optional<LogLines::Call> call = lines.take_rest())
       attachment_.tell([&](auto& session) { return send_lines(session, *call); });
@@ -355,8 +356,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     if (!gone_) frames_->send(encode(message));
   }
 
-  // What is let go together is one frame, for the controller and for all hosts: it leaves before
-  // the next frame, or as soon as whoever lets go is done.
+  // Arrays that are released together make one frame, for the controller and for all hosts. It
+  // leaves before the next frame, or as soon as the caller is done.
   void free(ArrayId array) {
     freed_.push_back(array);
     if (freed_.size() > 1) return;
@@ -385,7 +386,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     }
   }
 
-  // Returns why all fails, which is the first that was said.
+  // Returns the error with which all fails, which is the first one that was given.
   Error fail_all(const Error& why) {
     if (gone_) return *gone_;
     gone_ = why;
@@ -408,7 +409,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     frames_.reset();
   }
 
-  // Behind all frames that were sent before.
+  // Comes behind all frames that were sent before.
   void detach() {
     const uint64_t behind = mark();
     is_leaving_ = true;
@@ -486,14 +487,14 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   std::map<uint64_t, CopyDone> copies;
 
  private:
-  // Of another program's states.
+  // A reading of another program's states.
   struct Reading {
     uint64_t call = 0;  // 0: not asked yet.
     ReadDone done;
     bool is_dropped = false;
   };
 
-  // None: it comes again, and is to be asked for with other memory.
+  // None: the version comes again, and is to be asked for with other memory.
   std::optional<StatesAnswer> read_states_now(uint64_t number, const StatesRequest& asked) {
     const auto found = readings_.find(number);
     if (found == readings_.end()) throw closed_error();
@@ -537,7 +538,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     }();
     const auto still = readings_.find(number);
     if (still == readings_.end()) throw closed_error();
-    // The controller keeps the answer until then.
+    // The controller keeps the answer until the call is released.
     if (!still->second.is_dropped) release_call(call);
     if (response.getComesAgain()) return std::nullopt;
     StatesAnswer answer{.version = response.getVersion(),
@@ -547,14 +548,14 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     return answer;
   }
 
-  // Where the session has ended meanwhile, it was told.
+  // The reading was told if the session has ended meanwhile.
   void end_reading(uint64_t number, const StatesAnswer& answer) {
     auto node = readings_.extract(number);
     if (!node.empty()) node.mapped().done(answer);
   }
 
-  // What body(call) returns, which asks with a number of its own. What the call makes is let go
-  // where whoever asks is cancelled.
+  // Returns body(call), which asks with a number of its own. The results of a call are released
+  // where its caller is cancelled.
   template <class Body>
   std::invoke_result_t<const Body&, uint64_t> made(const Body& body) {
     const uint64_t call = ++last_call_;
@@ -577,7 +578,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     return ++releases_;
   }
 
-  // Behind the runs that were sent before, and before the calls that are asked from now on.
+  // Comes behind the runs that were sent before, and before the calls that are asked from now on.
   void release_call(uint64_t call) {
     ++releases_;
     send(ReleaseFrame{{call}});
@@ -596,8 +597,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     if (!gone_) frames_->send(encode(frame));
   }
 
-  // Runs that follow one another take along what was let go between them; what is left after the
-  // last one is told a little later. Nobody wakes the reactor for it.
+  // Runs that follow one another take along the arrays released between them; those released after
+  // the last run are reported a little later. Nobody wakes the reactor for it.
   void look_for_let_go() {
     if (!desk->begin_to_look()) return;
     reactor_
@@ -617,18 +618,18 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   Reactor& reactor_;
   const std::function<void(const std::string&)> warn_;
-  // Before the attachment, which may be asked to stop while it connects.
+  // Declared before the attachment, which may be asked to stop while it connects.
   std::optional<std::string> stopped_by_;
   bool controller_ends_ = false;
   Attachment attachment_;
   uint64_t last_call_ = 0, releases_ = 0;
-  std::map<uint64_t, uint64_t> slices_;  // Which calls made them.
+  std::map<uint64_t, uint64_t> slices_;  // The calls that made them.
   std::map<PlanId, uint64_t> plans_;
   std::map<uint64_t, Reading> readings_;
   std::optional<Error> gone_;
   bool is_leaving_ = false;
   std::unique_ptr<FrameStream> frames_;
-  std::vector<ArrayId> freed_;  // The controller has not been told yet.
+  std::vector<ArrayId> freed_;  // Arrays of which the controller has not been told yet.
 };
 
 Session::Session(Reactor& reactor, Network& network, const std::string& address,
@@ -671,7 +672,7 @@ uint64_t Session::allocate(const SliceShape& shape,
   try {
     return impl->allocate(shape, on_wait);
   } catch (const Error&) {
-    open();  // Where the client was closed meanwhile, that is why.
+    open();  // If the client was closed meanwhile, that is why.
     throw;
   }
 }

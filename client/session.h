@@ -2,11 +2,10 @@
 //
 // It sends frames for runs, puts and gets and uses RPC for the rest (protocol/). It completes what
 // the user's handles wait for. When its connection is lost it attaches again over another, and
-// tells the user: what is waited for is waited for longer, and calls under way asked again. When
-// it has not come back within its lease, or the controller has ended, all of that fails with
-// kUnavailable.
+// tells the user: handles wait for longer, and calls under way are asked again. When it has not
+// come back within its lease, or the controller has ended, all of that fails with kUnavailable.
 //
-// Threads: the reactor's thread, but for what is done at the desk; calls that begin with
+// Threads: the reactor's thread, except for what is done at the desk; calls that begin with
 // "Suspends." may wait. The completions given to it run there too, and must not suspend.
 #pragma once
 
@@ -42,10 +41,10 @@ struct CompiledPlan {
   uint32_t sources = 0;
   std::string text;
   MemoryReport memory;
-  std::vector<SourceText> texts;  // That its sources read.
+  std::vector<SourceText> texts;  // Texts that its sources read.
 };
 
-// What a program has that was attached to.
+// Holdings of a program that was attached to.
 struct HeldSlice {
   uint64_t id = 0;
   uint32_t devices = 0, ranks_per_device = 1;
@@ -61,7 +60,7 @@ struct HeldExecutable {
 struct HeldByProgram {
   std::vector<HeldSlice> slices;
   std::vector<HeldExecutable> executables;
-  uint64_t last_name = 0;  // Of runs and arrays.
+  uint64_t last_name = 0;  // The last name of a run or an array.
 };
 
 struct RepeatAsked {
@@ -95,7 +94,7 @@ struct StatesRequest {
 };
 struct StatesAnswer {
   uint64_t version = 0;
-  bool is_past = false;  // What was asked for; the runs that have begun lead to `version`.
+  bool is_past = false;  // The version asked for; the runs that have begun lead to `version`.
   std::optional<Error> error = {};  // Why the version never comes.
   bool is_settled = false;          // No host writes to the request's memory any more.
 };
@@ -112,31 +111,31 @@ class Session {
     bool attaches = false;
     Share share;
     int64_t timeout_ms = 10'000;
-    std::string token_file;  // As ConnectOptions.
+    std::string token_file;  // See ConnectOptions.
     std::function<void(const std::string& line)> on_warning;
-    // Whether the user looks at it.
+    // Returns whether the user looks at the request.
     std::function<bool(const std::string& by, int64_t grace_ms)> on_stop = {};
   };
   // Suspends.
   Session(Reactor& reactor, Network& network, const std::string& address, const Options& options);
   ~Session();
 
-  // Ends all that is under way with kCancelled, has the controller free what is held, and drops the
-  // connection; later calls end with kCancelled too. Suspends.
+  // Ends all that is under way with kCancelled, has the controller free what the session holds, and
+  // drops the connection; later calls end with kCancelled too. Suspends.
   void close();
   static Error closed_error();
-  // The same, but that the session goes on without this client. Suspends.
+  // The same, except that the session goes on without this client. Suspends.
   void detach();
-  // What the session has. Suspends.
+  // Returns what the session holds. Suspends.
   HeldByProgram holdings();
-  // The number of the repetition. Suspends.
+  // Returns the number of the repetition. Suspends.
   uint64_t repeat(const RepeatAsked& asked);
-  // Of the plan's last one. Suspends.
+  // Returns the state of the plan's last repetition. Suspends.
   RepeatTold repetition(PlanId plan, bool cancels, bool waits);
 
   uint64_t id() const;
-  const std::string& name() const;  // Of the program, as the controller has it.
-  // How many runs, and how many copies, may be submitted that have not ended.
+  const std::string& name() const;  // The program's name, as the controller has it.
+  // Most runs, and most copies, that may be submitted and not have ended.
   int64_t run_credits() const;
   int64_t copy_credits() const;
 
@@ -144,17 +143,17 @@ class Session {
   uint64_t allocate(const SliceShape& shape,
                     const std::function<void(const std::string&)>& on_wait);
   void release_slice(uint64_t slice);
-  // Suspends. `program`: its wire form, which takes long to make and so is made by who asks. With a
-  // name in the options: for who attaches to the program. `texts`: of the plan in whose place this
-  // one comes; none: its sources read what lies there now.
+  // Suspends. `program` is its wire form, which takes long to make, so the caller makes it. A name
+  // in the options is for clients that attach to the program. `texts`: those of the plan that this
+  // one replaces; none: its sources read what lies there now.
   CompiledPlan compile(const std::vector<std::byte>& program, const std::vector<uint64_t>& slices,
                        const CompileOptions& options, const std::vector<SourceText>& texts = {});
   void release_plan(PlanId plan);
   // Suspends.
   ClusterStatus status();
-  // Whether it was ended by force. Suspends.
+  // Returns whether the program was ended by force. Suspends.
   bool stop_program(const std::string& name, int64_t grace_ms);
-  // How many bytes of its states lie in host memory then. Both suspend.
+  // suspend_program() returns the bytes of the program's states in host memory then. Both suspend.
   int64_t suspend_program(const std::string& name);
   void resume_program(const std::string& name);
   // Suspends.
@@ -166,25 +165,25 @@ class Session {
   void allow_read(uint64_t slice, const std::string& owner);
   void keep_checkpoints(uint64_t slice, const RecoveryOptions& options);
   OpenedStates open_states(const std::string& program);
-  // What is said there, one report after another, until nothing new is.
+  // Sends the reports kept there, one after another, until there is no new one.
   void send_reports(std::shared_ptr<Reports> reports);
-  // The same of lines that are logged; what is left goes ahead of close() or detach().
+  // The same for logged lines. send_last_lines() sends those left, ahead of close() or detach().
   void send_log(std::shared_ptr<LogLines> lines);
   void send_last_lines(LogLines& lines);
-  // For what status_calls.h and program_graph.cc ask.
+  // For the calls of status_calls.h and program_graph.cc.
   Attachment& attachment();
-  // Tells the user, as what the controller warns of.
+  // Tells the user, in the way of the controller's warnings.
   void warn(const std::string& line) const;
 
   void run(const RunFrame& frame, RunDone done);
-  // Where other threads send runs and let arrays go; it outlives the session.
+  // Other threads send runs and release arrays there; it outlives the session.
   const std::shared_ptr<RunDesk>& desk() const { return desk_; }
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
-  // `done` is told which version it is, or why it never comes; in a fiber of its own. `number`: the
-  // caller's, not used before. `renew` gives the request other memory, where a host was lost that
-  // may still write to the first.
-  // drop_reading() says that nobody waits for it any more; `done` is called all the same.
+  // Asks for a version of other states. `done` is given that version, or the reason why it never
+  // comes, in a fiber of its own. `number`: the caller's, not used before. `renew` gives the
+  // request other memory where a host was lost that may still write to the first.
+  // drop_reading() says that nobody waits for the version any more; `done` is called all the same.
   using ReadDone = std::function<void(const StatesAnswer&)>;
   using Renew = std::function<void(StatesRequest&)>;
   void read_states(uint64_t number, const StatesRequest& request, Renew renew, ReadDone done);

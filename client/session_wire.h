@@ -1,7 +1,7 @@
-// What a session asks for and is told, to and from the wire (protocol/control.capnp).
+// A session's requests and the answers to them, to and from the wire (protocol/control.capnp).
 //
 // Threads: pure functions.
-// Errors: kInvalid for a reply that says nothing known.
+// Errors: kInvalid for a reply with an unknown value.
 #pragma once
 
 #include <vector>

@@ -23,20 +23,20 @@ class SharedStatesImpl {
   std::map<std::string, Type> states;
 };
 
-// What becomes of a snapshot; guarded by the client's notify.mutex. It holds no handle, since the
-// reactor does.
+// The fate of a snapshot. Guarded by the client's notify.mutex. It holds no handle, since the
+// reactor holds it.
 struct Arrival {
   bool done = false;
   uint64_t version = 0;
   std::optional<Error> error;
-  ClientImpl::PartPtr bytes;  // Of all its states; lent until hosts have said that they are done.
+  ClientImpl::PartPtr bytes;  // All its states; lent until hosts report that they are done.
 };
 
 class SnapshotImpl {
  public:
   struct State {
     Type type;
-    int64_t offset = 0;  // In the arrival's bytes.
+    int64_t offset = 0;  // Offset in the arrival's bytes.
   };
   ~SnapshotImpl() {
     if (number != 0) client->post([n = number](Session& session) { session.drop_reading(n); });
@@ -44,7 +44,7 @@ class SnapshotImpl {
 
   std::shared_ptr<ClientImpl> client;
   std::string program;
-  uint64_t number = 0;  // Of the session's readings; 0: not asked for yet.
+  uint64_t number = 0;  // Number of the session's reading; 0: not asked for yet.
   std::map<std::string, State> states;
   std::shared_ptr<Arrival> arrival = std::make_shared<Arrival>();
 
@@ -81,8 +81,8 @@ Error past_error(const std::string& program, uint64_t wanted, uint64_t now) {
           "ask for a later one, before it comes, or for the latest"};
 }
 
-// Gives the request memory that hosts may write from now on. What it had is let go first, so that
-// nobody needs room for both.
+// Gives the request memory that hosts may write from now on. Its former memory is released first,
+// so that nobody needs room for both.
 void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offsets, int64_t bytes,
                  internal::Arrival& arrival, internal::StatesRequest& request) {
   arrival.bytes.reset();
@@ -97,7 +97,7 @@ void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offset
 internal::ClientImpl::PartPtr arrived(internal::Arrival& arrival, const std::string& program,
                                       const internal::StatesRequest& asked,
                                       const internal::StatesAnswer& told) {
-  // There is none where no other memory could be lent to a version that comes again.
+  // There is no memory where none could be lent to a version that comes again.
   if (told.is_settled && arrival.bytes != nullptr) arrival.bytes->returned();
   arrival.version = told.version;
   arrival.error = told.error;
@@ -237,7 +237,8 @@ void Slice::load(const Snapshot& snapshot) const {
   internal::tell_of_failed_runs(*impl_, names);
   snapshot.wait();
   internal::wait_for_held(*impl_);
-  // Who waits may be cancelled before all have ended. Guarded by the client's notify.mutex.
+  // Shared, since a caller that waits may be cancelled before all writes have ended. Guarded by the
+  // client's notify.mutex.
   struct Outcome {
     size_t under_way = 0;
     std::optional<Error> failed;

@@ -1,11 +1,11 @@
 // SharedStates: states of another program, which its owner lets this client read; Snapshot: some of
 // them as they all were after one run.
 //
-// So an evaluator follows a trainer without stopping it. A version is the number of runs that have
-// committed on the trainer's slice since it was allocated; Slice::allow_read() says which slice it
-// is. A snapshot is taken between two runs, on all hosts alike: the trainer's later runs wait until
-// its devices have copied what was asked for into memory that this client shares with them, and for
-// nothing else.
+// With them an evaluator follows a trainer without stopping it. A version is the number of runs
+// that have committed on the trainer's slice since it was allocated; Slice::allow_read() says which
+// slice it is. A snapshot is taken between two runs, on all hosts alike: the trainer's later runs
+// wait until its devices have copied what was asked for into memory that this client shares with
+// them, and for nothing else.
 //
 // Example:
 //   Client client = connect("127.0.0.1:7070", {.name = "evaluator"});
@@ -21,11 +21,11 @@
 //   }
 //
 // Threads: handles, copyable, safe from any thread.
-// Ownership: a snapshot holds its tensors in this process as long as a copy of its handle lives;
-// one that nobody holds any more is not waited for.
-// Errors: of a snapshot, where it is waited for: kUnavailable once the program has ended; kInvalid
-// for a version that was past when it was asked for, saying how far the program is; kOverloaded
-// beyond 64 of a client that have not come.
+// Ownership: a snapshot holds its tensors in this process as long as a copy of its handle lives; a
+// snapshot that nobody holds any more is not waited for.
+// Errors: a snapshot's are thrown where it is waited for: kUnavailable once the program has ended;
+// kInvalid for a version that was past when it was asked for, saying how far the program is;
+// kOverloaded beyond 64 snapshots of a client that have not come.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,10 @@ class Snapshot {
  public:
   explicit Snapshot(std::shared_ptr<const internal::SnapshotImpl> impl);
   std::vector<std::pair<std::string, Type>> states() const;
-  bool done() const;  // It is here, or never will be; waits for nothing.
+  bool done() const;  // Whether it is here, or never will be; waits for nothing.
   void wait() const;  // Throws why it will never be here.
-  // Which it is, and a whole tensor of it. Both wait. kInvalid when it has none of this name.
+  // version() says which it is, read() returns a whole tensor of it. Both wait. kInvalid when it
+  // has none of this name.
   uint64_t version() const;
   HostTensor read(const std::string& name) const;
 
@@ -67,17 +68,17 @@ class Snapshot {
 class SharedStates {
  public:
   explicit SharedStates(std::shared_ptr<const internal::SharedStatesImpl> impl);
-  // Those that there were when they were opened.
+  // The states that there were when they were opened.
   std::vector<std::pair<std::string, Type>> states() const;
 
-  // The version that comes behind so many runs. Returns at once: who follows a program asks for a
-  // version before it comes, since none is kept that nobody asked for. `names`: of the states that
-  // are wanted; none: all.
+  // The version that comes behind so many runs. Returns at once: a client that follows a program
+  // asks for a version before it comes, since none is kept that nobody asked for. `names`: the
+  // states that are wanted; none: all.
   Snapshot at(uint64_t version, const std::vector<std::string>& names = {}) const;
-  // Of the states that programs compiled on this slice have: what Slice::load() wants.
+  // The states that programs compiled on this slice have, which Slice::load() wants.
   Snapshot at(uint64_t version, const Slice& slice) const;
-  // The version behind the runs that have begun. Of several clients that ask for the latest, one
-  // after another gets it, so that each run waits for one copy at most.
+  // The version behind the runs that have begun. If several clients ask for the latest, they get it
+  // one after another, so that each run waits for one copy at most.
   Snapshot latest(const std::vector<std::string>& names = {}) const;
   Snapshot latest(const Slice& slice) const;
 

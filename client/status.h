@@ -1,4 +1,4 @@
-// What Client::status() says of a cluster: its hosts, and the programs on them.
+// Results of Client::status(): the hosts of a cluster, and the programs on them.
 //
 // Threads: values.
 #pragma once
@@ -16,31 +16,31 @@ struct HostStatus {
   std::string name, kind, text;  // `text`: one line a device.
   std::string island;
   uint32_t devices = 0;
-  int64_t memory_bytes = 0, memory_used = 0;  // Of each device; of the fullest.
+  int64_t memory_bytes = 0, memory_used = 0;  // Per device; used: on the fullest one.
   uint64_t runs_done = 0;
-  int64_t suspect_ms = 0;  // For how long it has said nothing, once that is suspicious; else 0.
-  std::vector<std::string> stuck;  // Its devices whose work does not go on, and in what.
+  int64_t suspect_ms = 0;          // How long it has said nothing, once that is suspicious; else 0.
+  std::vector<std::string> stuck;  // Devices whose work does not go on, and in what.
   bool is_draining = false;        // It gets no new slices: see Client::drain().
-  bool is_drained = false;         // Nor does anything lie on it any more.
+  bool is_drained = false;         // Nothing lies on it any more, either.
 };
 
-// What a connected client runs, or has detached from.
+// A program of a client that is connected, or has detached.
 struct ProgramStatus {
   uint64_t id = 0;
   std::string name;
-  std::string owner;  // Who uses it: letters, digits, '-', '_' and '.', at most 64.
+  std::string owner;  // The user who runs it: letters, digits, '-', '_' and '.', at most 64.
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  Reported reported;               // What it said last of itself: see Client::report().
+  Reported reported;               // Its last report of itself: see Client::report().
   int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
-  std::vector<std::string> hosts;  // On which its slices lie.
-  uint32_t devices = 0;            // Of the cluster, in its slices.
-  std::string waits_for;           // Slices, as SliceOptions::on_wait; empty: none.
-  bool is_self = false;            // Of the client that asks.
+  std::vector<std::string> hosts;  // Hosts on which its slices lie.
+  uint32_t devices = 0;            // Devices of the cluster that its slices have.
+  std::string waits_for;           // Slices, in the words of SliceOptions::on_wait; empty: none.
+  bool is_self = false;            // It is the asking client's own.
   bool detached = false;           // It goes on without a client.
   bool suspended = false;          // Its runs wait: see Client::suspend_program().
-  int64_t host_bytes = 0;          // Then: of its states in the memory of hosts.
+  int64_t host_bytes = 0;          // While suspended: its states in host memory.
   uint64_t checkpoint = 0;         // Version of the newest that the cluster keeps; 0: none.
 };
 

@@ -1,8 +1,7 @@
-// What a session asks the controller about programs, beside its own work, from the wire form and
-// into it: their status and logs.
+// Calls that ask the controller for programs' status and logs, from the wire form and into it.
 //
 // Threads: the reactor's thread; read_log() suspends.
-// Errors: as Attachment.
+// Errors: those of Attachment.
 #pragma once
 
 #include <string>

@@ -66,7 +66,7 @@ struct HostTensor {
     return of<T>(std::move(dims), std::span<const T>(values));
   }
 
-  // Both are public: throws when they do not fit one another.
+  // Throws when the two public members do not fit one another.
   void require_whole() const {
     GW_REQUIRE(static_cast<int64_t>(bytes.size()) == type.bytes(), "tensor: ", to_string(type),
                " has ", type.bytes(), " bytes, got ", bytes.size());
@@ -79,7 +79,7 @@ struct HostTensor {
     require_whole();
     return {reinterpret_cast<const T*>(bytes.data()), static_cast<size_t>(type.elements())};
   }
-  // A view of a tensor that is about to go would be one of dead memory.
+  // A copy, since a view of a tensor that is about to go would be one of dead memory.
   template <class T>
   std::vector<T> as() const&& {
     const std::span<const T> elements = as<T>();
@@ -93,9 +93,9 @@ struct StateTensor {
   std::string name;  // "params.layers.3.attn.q"
   Type type;
   std::string state;           // "params.layers.attn.q"
-  std::optional<int64_t> row;  // Of dimension 0 of the state; none: the tensor is all of it.
+  std::optional<int64_t> row;  // Row of dimension 0 of the state; none: the tensor is all of it.
 
-  // A part of the tensor as a part of the state, of as many elements.
+  // Returns the same elements as a part of the state.
   Box in_state(Box part) const;
 };
 

@@ -15,7 +15,7 @@ namespace gangway::internal {
 class Timeline {
  public:
   Timeline(const Clock& clock, std::string path, std::string process);
-  // One timeline of these traces and the client's own.
+  // Writes one timeline of these traces and the client's own.
   void write(std::vector<std::string> members);
 
  private:

@@ -48,7 +48,7 @@ class InProcess final : public Cluster {
     std::vector<std::string> traces;
     for (const auto& tracer : tracers_) {
       TraceDump dump = tracer->drain();
-      // Each on rows of its own, though all are one process.
+      // Each trace has rows of its own, though all are one process.
       dump.pid = static_cast<int64_t>(traces.size()) + 1;
       traces.push_back(to_chrome_json({dump}));
     }
@@ -61,9 +61,9 @@ class InProcess final : public Cluster {
   }
 
   SimNetwork network_;
-  const TempDir checkpoints_;  // That it keeps.
+  const TempDir checkpoints_;  // Checkpoints that the cluster keeps.
   ControllerService controller_;
-  std::vector<std::unique_ptr<Tracer>> tracers_;  // Of each executor.
+  std::vector<std::unique_ptr<Tracer>> tracers_;  // One for each executor.
   std::vector<std::unique_ptr<ExecutorService>> executors_;
 };
 

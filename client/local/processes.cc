@@ -1,9 +1,9 @@
 // A local cluster of real processes: one controller and the executors, children of this one.
 //
-// They can't outlive it (runtime/os/process.h). However it ends, no file of theirs stays behind:
-// socket, shared memory, logs and traces have no names in the file system. Checkpoints that the
-// cluster keeps have, in a folder that is there once one is kept, and goes with the cluster unless
-// the client is killed.
+// The children can't outlive this process (runtime/os/process.h). However it ends, no file of
+// theirs stays behind: socket, shared memory, logs and traces have no names in the file system.
+// Checkpoints that the cluster keeps have names, in a folder that is there once one is kept, and
+// that goes with the cluster unless the client is killed.
 #include <unistd.h>
 
 #include <csignal>
@@ -28,8 +28,8 @@ extern const char* const kInstalledTool __attribute__((weak));
 
 namespace {
 
-// The `gangway` tool: said, beside this program, in the tree that it was built in, of the installed
-// package that it was built with, or on the path.
+// Finds the `gangway` tool: the one that GANGWAY_TOOL names, else one beside this program, in the
+// tree that it was built in, of the installed package that it was built with, or on the path.
 std::string find_tool() {
   if (const char* said = std::getenv("GANGWAY_TOOL")) return said;
   std::error_code ignored;
@@ -53,7 +53,7 @@ std::string unique_name() {
   return "gangway-" + uuid;
 }
 
-// One that others create; removed with all in it when this goes.
+// A folder that others create; it is removed with all in it when this goes.
 struct RemovedFolder {
   const std::filesystem::path path = temp_folder() / unique_name();
   ~RemovedFolder() {
@@ -68,7 +68,7 @@ std::string last_lines(const AnonymousFile& file) {
   return text.size() > kMost ? text.substr(text.size() - kMost) : text;
 }
 
-// For a member to write its trace; one that takes longer is killed, and missing from the timeline.
+// Time for a member to write its trace. A slower member is killed, and missing from the timeline.
 constexpr int64_t kOrderlyEndNs = 5'000'000'000;
 
 class Processes final : public Cluster {
@@ -127,7 +127,7 @@ class Processes final : public Cluster {
           .arguments = std::move(arguments), .output_file = log.path(), .reactor = &reactor_});
       children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
     } catch (const Error& error) {
-      // Invalid is a program that can't be started; all else has nothing to do with which it is.
+      // kInvalid: the program can't be started. No other error depends on which program it is.
       throw Error(error.kind(), cat("local cluster: ", error.message()), {.host = name},
                   error.kind() == ErrorKind::kInvalid
                       ? "say where the gangway tool is with GANGWAY_TOOL, or put it on the path"
@@ -135,7 +135,7 @@ class Processes final : public Cluster {
     }
   }
 
-  // Others have their turn meanwhile: the system takes its time to take much memory back.
+  // Other fibers have their turn meanwhile, since the system takes long to take much memory back.
   void kill_all() {
     for (Child& child : children_) child.process->signal(SIGKILL);
     for (Child& child : children_) child.process->exited(reactor_).await();
@@ -199,7 +199,7 @@ class Processes final : public Cluster {
   SocketNetwork network_;
   std::string address_;
   bool traced_;
-  const RemovedFolder checkpoints_;  // That it keeps.
+  const RemovedFolder checkpoints_;  // Checkpoints that the cluster keeps.
   std::vector<Child> children_;
 };
 

@@ -19,7 +19,7 @@ std::vector<HostId> hosts_of(const std::vector<DeviceRef>& devices) {
   return hosts;
 }
 
-// Of an array of so many bytes on each device.
+// Reservations for an array that takes this many bytes on each device.
 Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
   std::vector<Reservation> wanted;
   wanted.reserve(layout.ranges.size());
@@ -27,7 +27,7 @@ Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
   return shared_reservations(std::move(wanted));
 }
 
-// Where no program of the slice has the state, hosts say so.
+// If no program of the slice has the state, the hosts report that.
 std::vector<HostId> state_holders(const SliceRecord& scope, const std::string& name) {
   const auto found = scope.placed_states.find(name);
   return found == scope.placed_states.end() ? hosts_of(scope.devices)
@@ -42,7 +42,7 @@ bool is_replicated(const Sharding& sharding) {
 
 }  // namespace
 
-// A new array, sharded like an input of a plan, with its memory reserved on all its devices.
+// Adds a new array, sharded like an input of a plan, with its memory reserved on all its devices.
 std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& request) {
   PlanRecord& plan = plans_.at(request.plan, session);
   GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,

@@ -2,15 +2,15 @@
 // state.
 //
 // The controller never touches the bytes: it names the hosts, and tells the client when all are
-// done. A host that is lost before it said so may have been stopped only, and go on later: then the
-// copy ends as one that is not settled, and its memory is never used again
+// done. A host that is lost before it has reported that may only have been stopped, and go on
+// later. Then the copy ends as one that is not settled, and its memory is never used again
 // (runtime/os/landing_log.h).
 //
-// Order: start() sends at once. What reads or writes state comes here in its turn among the runs
-// (RunTable::in_order()); the hosts' streams keep it.
+// Order: start() sends at once. A read or write of states comes here in its turn among the runs
+// (RunTable::in_order()); the hosts' streams keep that order.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Errors: start() never throws; what is wrong is the copy's result. A copy ends exactly once.
+// Errors: start() never throws; an error is the copy's result. A copy ends exactly once.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ class CopyTable {
     std::function<void(SessionId, CopyKind, CopyDoneFrame)> ended;
     std::function<std::string(SessionId)> holder_name;
   };
-  // `landings`: null: nobody looks.
+  // `landings`: null if nobody looks at them.
   CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
             Callbacks callbacks, std::shared_ptr<LandingLog> landings = nullptr,
             const PlantedControllerBugs& planted = {})
@@ -44,9 +44,10 @@ class CopyTable {
         planted_(planted) {}
 
   void start(SessionId session, CopyFrame request);
-  // Gets or puts a state of a slice, which may be another's that `session` may read; whoever asks
-  // is told the end. It may come before this returns. `tenant`: whose the memory is now; copies of
-  // one tenant into the same memory are of the same hosts, in the order of their tickets.
+  // Gets or puts a state of a slice, which may be another session's that `session` may read. `done`
+  // is told the end, perhaps before this returns. `tenant`: the transfer to which the memory
+  // belongs now (LandingLog); copies of one tenant into the same memory are of the same hosts, in
+  // the order of their tickets.
   using Done = std::function<void(const CopyDoneFrame&)>;
   uint64_t new_tenant() { return ++last_; }
   void copy_for(SessionId session, const SliceRecord& scope, CopyFrame request, uint64_t tenant,
@@ -55,7 +56,7 @@ class CopyTable {
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
   size_t under_way() const { return copies_.size(); }
-  // Whether states that are named in this slice are read or written now. O(copies).
+  // Whether states of this slice's scope are read or written now. O(copies).
   bool any_of_states(SliceId slice) const;
 
  private:
@@ -65,11 +66,11 @@ class CopyTable {
     uint64_t client_request = 0;
     uint64_t tenant = 0;  // 0: its own.
     std::set<HostId> pending;
-    bool is_settled = true;  // No host was lost that had not said that it is done.
+    bool is_settled = true;  // No host was lost before it reported that it is done.
     std::optional<Error> error;
     std::optional<ArrayId> kept;    // An array that it reads or writes.
-    std::optional<SliceId> states;  // In which the state is named that it reads or writes.
-    Done done;                      // Who is told; none: the client.
+    std::optional<SliceId> states;  // Slice in whose scope its state is named.
+    Done done;                      // Told of the end; none: the client is.
   };
   std::vector<HostId> hosts_for(SessionId session, const CopyFrame& request);
   void send(Copy copy, CopyFrame request);

@@ -1,11 +1,11 @@
 // CompileCache: compiled functions by the content of the function and of its context, and by the
-// lines of the user's that it came from: errors at run time name these.
+// user's lines that it came from, since errors at run time name these.
 //
-// Bounded by bytes: beyond `bytes_max` the entries that were used longest ago go. Whoever compiled
-// one keeps it as long as it likes; the next who wants it compiles it again.
+// Bounded by bytes: beyond `bytes_max` the entries that were used longest ago are dropped. A caller
+// keeps a compiled function as long as it likes; the next caller compiles a dropped one again.
 //
-// Threads: any. Two that want the same at one time both compile it.
-// Errors: what compile_function() throws.
+// Threads: any. Two threads that want the same function at one time both compile it.
+// Errors: those of compile_function().
 // Cost: a hash of the function; its passes where the cache does not hold it.
 #pragma once
 
@@ -30,7 +30,7 @@ class CompileCache {
   std::shared_ptr<const Compiled> compile(const Function& function, const CallContext& context,
                                           const PassWatch& watch = {});
 
-  // What it holds now, and how often it had what was asked for.
+  // Contents now, and how often the cache had what was asked for.
   struct Counts {
     size_t entries = 0, bytes = 0, hits = 0;
   };
@@ -50,7 +50,7 @@ class CompileCache {
   const size_t bytes_max_;
   mutable std::mutex mutex_;
   std::map<Key, Entry> entries_;
-  std::list<Key> uses_;  // The last one first.
+  std::list<Key> uses_;  // The one used last comes first.
   Counts counts_;
 };
 

@@ -19,7 +19,7 @@ Function chain(int nodes) {
   return b.build();
 }
 
-// What one of them takes.
+// Bytes that one of them takes.
 size_t bytes_of_chain() {
   CompileCache cache;
   cache.compile(chain(100), {});

@@ -11,7 +11,7 @@
 namespace gangway {
 namespace {
 
-constexpr int64_t kFactorMax = 4096;  // No mesh is proposed that is so much larger.
+constexpr int64_t kFactorMax = 4096;  // No mesh is proposed that is larger by more.
 
 std::string amount(int64_t bytes) {
   return format_bytes(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
@@ -83,13 +83,13 @@ class Advice {
     if (hosts_.free_bytes(device) >= needed_max_) ++elsewhere_free_;
   }
 
-  // Of what it needs: so much overlaid programs have already.
+  // The part of its need that overlaid programs have already.
   int64_t shared_room(DeviceRef device, const DeviceNeed& need) const {
     return std::min(need.overlaid, hosts_.region_bytes(device));
   }
 
-  // Whether it fits everywhere if each device needs what `change` says instead: now, or if nobody
-  // held anything.
+  // Whether the program fits everywhere if each device needs what `change` returns instead: now, or
+  // if nobody held anything.
   template <class Change>
   bool fits(bool on_empty, const Change& change) const {
     for (size_t i = 0; i < record_.needs.size(); ++i) {
@@ -133,7 +133,7 @@ class Advice {
     }
   }
 
-  // If the others' temporaries and its own lay over one another.
+  // Proposes that the others' temporaries and its own lie over one another.
   void add_overlay(std::vector<std::string>& ways) const {
     const auto need_of = [&](DeviceRef device, const DeviceNeed& need) {
       const auto others = arenas_.find(device);
@@ -159,7 +159,7 @@ class Advice {
           if (value.slice == s && value.sharding[a].kind == PlacementKind::kShard)
             axis.bytes += record_.layouts[s]->bytes_on_device(value.local_type);
         }
-        axis.bytes = std::min(axis.bytes, need_.state);  // Others may be there already.
+        axis.bytes = std::min(axis.bytes, need_.state);  // Some states may be there already.
         if (axis.bytes > 0) axes.push_back(std::move(axis));
       }
     }
@@ -171,7 +171,7 @@ class Advice {
                                [&](const DeviceRange& range) { return range.contains(device); });
   }
 
-  // Whether it proposed one.
+  // Returns whether it proposed one.
   bool add_larger_meshes(bool never, std::vector<std::string>& ways) const {
     bool any = false;
     for (const CutAxis& axis : cut_axes()) {
@@ -209,9 +209,9 @@ class Advice {
   const HostTable& hosts_;
   const DeviceRef at_;
   const std::map<DeviceRef, OwnArenas>& arenas_;
-  DeviceNeed need_;             // Of the device that is short.
-  int64_t needed_max_ = 0;      // Of any device of the program.
-  std::set<DeviceRef> own_;     // The program's devices.
+  DeviceNeed need_;             // Need of the device that is short.
+  int64_t needed_max_ = 0;      // Largest need of a device of the program.
+  std::set<DeviceRef> own_;     // Devices of the program.
   size_t elsewhere_free_ = 0;   // Other devices with room for the largest part, now
   size_t elsewhere_empty_ = 0;  // or when they are empty.
   DeviceRef largest_;

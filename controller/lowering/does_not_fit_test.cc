@@ -84,7 +84,7 @@ TEST_F(DoesNotFit, ProposesAsManyRunsInFlightAsThereIsRoomFor) {
       << "it would not fit on the other device";
 }
 
-// Of 41 MiB without states, 20 of 40 MiB of which fit with twice the devices: 24 + 20 > 41.
+// With twice the devices 20 of the 40 MiB of states are left, and 24 MiB besides: 20 + 24 > 41.
 TEST_F(DoesNotFit, ProposesTheSmallestMeshThatIsLargeEnough) {
   const HostId a = add_host("a", 2, 41 * kMiB);
   EXPECT_THAT(refusal(record(a)).hint(), HasSubstr("a mesh with data=6 instead of 2"));

@@ -1,5 +1,5 @@
-// What programs and plans take of this process's memory, about: for bounds, and for caches that
-// hold so many bytes. Bodies that several nodes or functions share count once in each call.
+// Memory of this process that programs and plans take, roughly: for bounds, and for caches that
+// hold a number of bytes. A body that several nodes or functions share counts once in each call.
 //
 // Threads: pure functions. Cost: O(nodes).
 #pragma once

@@ -1,11 +1,11 @@
-// KeptRecords: why plans were compiled as they were (ir/transforms/compile_record.h), of those that
-// somebody asked about last, so that the next question about a plan costs no compilation.
+// KeptRecords: records of why plans were compiled as they were (ir/transforms/compile_record.h),
+// for the plans that somebody asked about last: the next question about one costs no compilation.
 //
-// A record is several times as large as what compiling gives: those of kPlansMax plans are kept, of
-// plans that are there still. Records name bodies of the program that they were made of, so
-// programs of equal content have records of their own.
+// A record is several times as large as a compiled function, so only the records of kPlansMax plans
+// are kept, each as long as its plan exists. Records name bodies of the program that they were made
+// from, so programs of equal content have records of their own.
 //
-// Threads: one thread's; what find() gives may be read by any.
+// Threads: one thread's; any thread may read what find() returns.
 // Cost: O(kPlansMax).
 #pragma once
 
@@ -26,9 +26,9 @@ namespace gangway {
 class KeptRecords {
  public:
   static constexpr size_t kPlansMax = 8;
-  using Calls = std::map<uint32_t, CompileRecord>;  // By node of the program.
+  using Calls = std::map<uint32_t, CompileRecord>;  // Key: a node of the program.
 
-  // Null: they are not here.
+  // Null: the plan's records are not here.
   std::shared_ptr<const Calls> find(const std::shared_ptr<const Plan>& plan) {
     if (!bring_to_front(plan)) return nullptr;
     ++found_;
@@ -36,17 +36,17 @@ class KeptRecords {
   }
   void keep(std::shared_ptr<const Program> program, const std::shared_ptr<const Plan>& plan,
             std::shared_ptr<const Calls> calls) {
-    if (bring_to_front(plan)) return;  // Another has asked meanwhile.
+    if (bring_to_front(plan)) return;  // Another caller asked meanwhile.
     entries_.push_front({plan, std::move(program), std::move(calls)});
     if (entries_.size() > kPlansMax) entries_.pop_back();
   }
   size_t size() const { return entries_.size(); }
-  uint64_t found() const { return found_; }  // How many times find() had them.
+  uint64_t found() const { return found_; }  // Number of times that find() had them.
 
  private:
   struct Entry {
     std::weak_ptr<const Plan> plan;
-    std::shared_ptr<const Program> program;  // Whose bodies the records name.
+    std::shared_ptr<const Program> program;  // The records name its bodies.
     std::shared_ptr<const Calls> calls;
   };
   bool bring_to_front(const std::shared_ptr<const Plan>& plan) {
@@ -58,7 +58,7 @@ class KeptRecords {
     return true;
   }
 
-  std::deque<Entry> entries_;  // The one that was asked for last first.
+  std::deque<Entry> entries_;  // The plan that was asked for last comes first.
   uint64_t found_ = 0;
 };
 

@@ -50,7 +50,7 @@ class ProgramLowering {
       plan_.slices.push_back({program.slices[i].mesh, options.slices[i],
                               options.ranks_per_device.empty() ? 1 : options.ranks_per_device[i]});
       links_.push_back(axis_links(plan_, plan_.slices.back()));
-      // Where all axes are alike the slice shares what was compiled for any other such one.
+      // Where all axes are alike the slice shares what was compiled for any other such slice.
       if (std::ranges::adjacent_find(links_.back(), std::not_equal_to{}) == links_.back().end())
         links_.back().clear();
     }
@@ -195,7 +195,7 @@ class ProgramLowering {
     }
   }
 
-  // A result that nobody placed and that only outputs read: it stays as propagation leaves it.
+  // A result that nobody placed and that only outputs read stays as propagation leaves it.
   bool is_open(const ProgramNode& from, size_t result) const {
     const auto id = static_cast<size_t>(&from - program_.nodes.data());
     return from.kind == NodeKind::kCall && from.placements[result].empty() && !is_read_[id][result];
@@ -204,7 +204,7 @@ class ProgramLowering {
   // The update of a state is in place: its new value takes the buffer that the call read it from.
   std::vector<LocalFunction::InPlace> in_place(const ProgramNode& call) const {
     std::vector<LocalFunction::InPlace> pairs;
-    std::map<uint32_t, uint32_t> parameters;  // The first that reads each node.
+    std::map<uint32_t, uint32_t> parameters;  // The first one that reads each node.
     for (uint32_t i = 0; i < call.inputs.size(); ++i) parameters.emplace(call.inputs[i].node, i);
     for (const StateUpdate& update : call.updates) {
       const auto reads = parameters.find(update.state);
@@ -355,12 +355,12 @@ class ProgramLowering {
   const std::function<void(uint32_t, CompileRecord)>& on_record_;
   CompileCache& cache_;
   Plan plan_;
-  std::vector<std::vector<LinkClass>> links_;      // By slice and axis; empty: all are alike.
-  std::vector<std::vector<uint32_t>> values_;      // By program node and result.
-  std::vector<std::vector<bool>> is_read_;         // The same: by anything but an output.
-  std::map<const Function*, uint32_t> functions_;  // Of the plan.
+  std::vector<std::vector<LinkClass>> links_;  // For each slice and axis; empty: all are alike.
+  std::vector<std::vector<uint32_t>> values_;  // For each program node and result.
+  std::vector<std::vector<bool>> is_read_;     // The same: whether anything but an output reads it.
+  std::map<const Function*, uint32_t> functions_;  // Indexes in the plan.
   size_t nodes_compiled_ = 0, nodes_to_compile_ = 0;
-  int64_t bytes_ = 0;                                // Of all values, on each device.
+  int64_t bytes_ = 0;                                // Sum over all values, on each device.
   std::set<std::pair<uint32_t, uint32_t>> updated_;  // (node, result) that are state updates.
   std::vector<uint32_t> commits_;                    // Plan nodes.
   std::vector<uint32_t> guarded_;                    // Values that must be finite.

@@ -15,7 +15,7 @@
 namespace gangway {
 namespace {
 
-// The devices of a slice as ranges over the hosts of the plan, which grow as they are met.
+// The devices of a slice as ranges over the hosts of the plan. Adds hosts that are new.
 std::vector<PlanRange> ranges_of(const std::vector<DeviceRef>& devices,
                                  std::vector<HostId>& hosts) {
   std::vector<PlanRange> ranges;
@@ -33,7 +33,7 @@ std::vector<PlanRange> ranges_of(const std::vector<DeviceRef>& devices,
   return ranges;
 }
 
-// By whose rates the slice's calls are cut: of several kinds, the slowest.
+// The kind by whose rates the slice's calls are cut: the slowest of several.
 std::string kind_of(const std::vector<DeviceRef>& devices, HostTable& hosts) {
   std::string slowest;
   for (const DeviceRef& device : devices) {
@@ -71,7 +71,7 @@ DeviceLayout layout_of(const SliceRecord& slice, const std::vector<PlanRange>& r
   return layout;
 }
 
-// With the one before where that is the next device and needs as much.
+// Extends the reservation before it where that has equal bytes and ends at the device before.
 void add_reservation(std::vector<Reservation>& to, DeviceRef at, int64_t bytes) {
   if (bytes == 0) return;
   if (!to.empty() && to.back().bytes == bytes && to.back().at.host == at.host &&
@@ -82,7 +82,7 @@ void add_reservation(std::vector<Reservation>& to, DeviceRef at, int64_t bytes) 
   }
 }
 
-// What a thread makes of a program, all that takes long.
+// Results of lowering a program, all that takes long; made on a thread.
 struct Lowered {
   size_t held_bytes = 0;
   std::shared_ptr<const Plan> plan;
@@ -91,17 +91,17 @@ struct Lowered {
   std::string text;
 };
 
-// Belongs to the reactor's thread, as what it holds does.
+// Belongs to the reactor's thread, as do the objects that it holds.
 using Tell = std::function<void(const CompileStage&)>;
 
-// Whether it says what the host lacks, which another one may have.
+// Whether the refusal says what the host lacks, which another host may have.
 bool is_hosts_own(const Error& refusal) {
   return refusal.kind() == ErrorKind::kInvalid || refusal.kind() == ErrorKind::kOverloaded;
 }
 
 // A host refuses what an earlier controller had installed. A refusal that names the user's line is
-// of an op, and stays as long as the host does. One that names none is of a text, which may be
-// there again later, or of memory: whoever brings the program back is to try once more.
+// about an op, and stays as long as the host does. One without a line is about a text, which may be
+// there again later, or about memory: the caller that brings the program back is to try once more.
 Error seen_behind_restart(const Error& refusal, const std::string& host, bool has_texts) {
   Where where = refusal.where();
   where.host = host;
@@ -116,9 +116,9 @@ void require_wanted(const std::atomic<bool>& unwanted) {
     throw Error(ErrorKind::kCancelled, "compile: nobody waits for it any more");
 }
 
-// Ends a lowering that nobody waits for any more, and tells of its progress where somebody asked to
-// be told: as many times as there are stages, but for the last, which is the installation. On the
-// thread that lowers; in a simulation that is the reactor's, which is told at once.
+// Ends a lowering that nobody waits for any more, and reports its progress where somebody asked for
+// that: once for each stage except the last, which is the installation. Called on the thread that
+// lowers; in a simulation that is the reactor's, which is told at once.
 class ProgressTeller {
  public:
   ProgressTeller(Reactor& reactor, std::shared_ptr<const std::atomic<bool>> unwanted,
@@ -151,8 +151,8 @@ class ProgressTeller {
   size_t told_ = ~size_t{0};
 };
 
-// Suspends for as long as lowering the program takes in a simulation, in which it takes no time
-// itself; in parts, between which it is seen that nobody waits for it any more.
+// Suspends for as long as lowering the program takes in a simulation, where it takes no time
+// itself. It suspends in parts, and notices between them that nobody waits for it any more.
 void pace(Pacer& pacer, const Program& program, const std::atomic<bool>& unwanted) {
   NodeCount count;
   for (const auto& function : program.functions) count.add(*function);
@@ -221,7 +221,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
 }
 
 // Refuses a program that names a lost state: it would begin with its first value again, and that is
-// not what the state had come to.
+// not the value that the state had come to.
 void PlanTable::require_states(const Program& program, const SliceRecord& slice) {
   if (slice.lost_states.empty() && !slice.given_up) return;
   for (const ProgramNode& node : program.nodes) {
@@ -238,7 +238,7 @@ void PlanTable::require_states(const Program& program, const SliceRecord& slice)
   }
 }
 
-// Gives the plan's wire form.
+// Returns the plan's wire form.
 std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<const Program> program,
                                         LowerOptions options, const CompileRequest& request) {
   // Whatever ends this fiber's wait, the thread need not go on.
@@ -324,7 +324,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   return record;
 }
 
-// It is installed on all its hosts.
+// Called once the plan is installed on all its hosts.
 void PlanTable::announce(PlanRecord& record) {
   record.ready = true;
   const SliceId scope(record.scope);
@@ -348,7 +348,7 @@ void PlanTable::announce(PlanRecord& record) {
   if (watch_.ready) watch_.ready(record);
 }
 
-// The version that its states come to, at the latest, by the runs that were submitted so far.
+// The version that its states reach, at the latest, by the runs that were submitted so far.
 StateVersion PlanTable::last_ahead(const PlanRecord& record) const {
   uint64_t version = record.version->value;
   for (const auto& [id, plan] : plans_) {
@@ -407,13 +407,13 @@ void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program>
     failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
   if (!failed) return announce(record);
   uninstall(record);
-  record.ready = true;  // It may be named, and is refused.
+  record.ready = true;  // Runs may name it, and are refused.
   if (!record.broken) record.broken = *failed;
   uninstall_if_unused(id);
   throw Error(*failed);
 }
 
-// Plans of a scope share states, which must be there and filled, or gone again, before the next.
+// Plans of a scope share states: these are there and filled, or gone again, before the next plan.
 void PlanTable::install_in_turn(PlanRecord& record, const std::vector<std::byte>& bytes,
                                 const std::string& holder_name) {
   SliceRecord& slice = *slices_.find(SliceId(record.scope));
@@ -442,8 +442,8 @@ std::vector<Installed> PlanTable::ask_hosts(PlanRecord& record,
     replies.push_back(
         peer(record.hosts[i]).install(record.on_hosts, bytes, i, scope, record.is_of, texts));
   }
-  // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
-  // an install that is under way, and leave it there for good.
+  // All hosts answer before one's refusal counts: an uninstall, which is a frame, could overtake an
+  // install that is under way, and leave it there for good.
   for (uint32_t i = 0; i < replies.size(); ++i) settle(replies[i], gone(record.hosts[i]));
   std::vector<Installed> installed;
   for (uint32_t i = 0; i < replies.size(); ++i) {
@@ -460,7 +460,7 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
   std::vector<Installed> installed = ask_hosts(record, bytes);
   if (record.texts.empty()) {
     record.texts = fix_texts(texts_found(record, installed));
-    // One may have grown while the hosts read it: they read no further than the shortest of them.
+    // A text may have grown while hosts read it: they read no further than the shortest of them.
     if (other_text(record.texts, texts_found(record, installed))) {
       uninstall(record);
       record.on_hosts = PlanId(++last_);

@@ -1,4 +1,4 @@
-// Programs are lowered beside the reactor.
+// Lowering of programs on threads of their own, beside the reactor's.
 #include "controller/lowering/plans.h"
 
 #include <gmock/gmock.h>

@@ -7,7 +7,7 @@
 namespace gangway {
 
 std::string why_no_reports(const PlanRecord& record, const HostTable& hosts) {
-  // What is launched on a card is not done, and it does not tell.
+  // Work that was launched on a card is not done yet, and the card reports whole runs only.
   for (HostId host : record.hosts) {
     const HostInfo& info = hosts.all().at(host).info;
     if (info.kind == "cuda")

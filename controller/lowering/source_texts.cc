@@ -10,7 +10,7 @@ namespace gangway {
 namespace {
 
 constexpr size_t kPathBytesShown = 256;
-constexpr size_t kHashDigits = 32;                         // As to_string(Hash128).
+constexpr size_t kHashDigits = 32;                         // Length of to_string(Hash128).
 constexpr uint64_t kTextBytesSaidMax = uint64_t{1} << 40;  // More than any host reads.
 
 std::string shown(const SourceText& text) {

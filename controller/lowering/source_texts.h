@@ -1,6 +1,6 @@
-// The texts that a program's sources read are those of its first installation: the size and the
-// hash that a host found then hold for all its hosts, and for whichever it is installed on later.
-// So steps that are done again have the inputs that they had.
+// A program's sources read the texts of its first installation: the size and the hash that a host
+// found then hold for all its hosts, and for each host on which it is installed later. Steps that
+// are done again therefore have the inputs that they had.
 //
 // Threads: pure functions.
 #pragma once
@@ -15,15 +15,15 @@
 
 namespace gangway {
 
-// As it was when its program was installed first.
+// A text as it was when its program was installed first.
 struct FixedText {
   SourceText text;
-  std::string host;  // That read it; empty: of an earlier controller.
+  std::string host;  // The host that read it; empty: an earlier controller fixed it.
 };
 
 struct HostTexts {
   std::string host;
-  std::vector<SourceText> texts;  // That it has read.
+  std::vector<SourceText> texts;  // Texts that the host has read.
 };
 
 // The first host whose text is not the one that was fixed, by its place in `found`.
@@ -34,15 +34,15 @@ struct OtherText {
 std::optional<OtherText> other_text(const std::vector<FixedText>& fixed,
                                     const std::vector<HostTexts>& found);
 
-// What is fixed by hosts that read them first. Where they differ in size the shortest counts:
-// whoever writes them may add to them meanwhile, and the hosts with more are to read them again.
+// The texts as fixed by hosts that read them first. Where hosts differ in size the shortest text
+// counts, since a user may add to it meanwhile; the hosts with more are to read it again.
 std::vector<FixedText> fix_texts(const std::vector<HostTexts>& found);
 
 std::vector<SourceText> texts_of(const std::vector<FixedText>& fixed);
 
 // Takes a client's word for the texts that the program's sources read before, one for each path;
-// gives none where the client leaves a path out. Throws kInvalid for a text that no host can have
-// told it.
+// returns none where the client leaves a path out. Throws kInvalid for a text that no host can have
+// reported to it.
 std::vector<SourceText> texts_before(const Program& program, const std::vector<SourceText>& said);
 
 }  // namespace gangway

@@ -23,7 +23,7 @@ const SourceText kWhole{"books", 100, "aa"}, kGrown{"books", 120, "bb"}, kOther{
 const Error kNoRoom(ErrorKind::kOverloaded,
                     "text \"books\": owner \"ada\" has all that it may have of the host's memory");
 
-// What a host answers whose file has grown from kWhole to kGrown.
+// Answer of a host whose file has grown from kWhole to kGrown.
 SourceText read_grown(const std::vector<SourceText>& fixed) {
   return fixed.empty() ? kGrown : kWhole;
 }
@@ -60,7 +60,7 @@ class SourceTextsTest : public testing::Test {
   void pass_ms(int64_t ms) {
     WaitQueue().wait_until_ns("for the program", reactor_->clock().now_ns() + ms * 1'000'000);
   }
-  // How many lines its user was told that have this text.
+  // Number of lines with this text that its user was told.
   int64_t times_told(const std::string& text) const {
     return std::ranges::count_if(client_.received, [&](const Message& message) {
       const auto* const warning = std::get_if<WarningFrame>(&message);

@@ -8,7 +8,7 @@
 namespace gangway {
 namespace {
 
-// Both ascend by host and device.
+// Both lists ascend by host and device.
 bool overlap(const std::vector<Reservation>& a, const std::vector<Reservation>& b) {
   auto left = a.begin(), right = b.begin();
   while (left != a.end() && right != b.end()) {

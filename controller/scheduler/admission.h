@@ -1,11 +1,11 @@
-// Admission: whether the run whose turn it is may begin now, by what is under way and by memory.
+// Admission: whether the next run may begin now, by the runs under way and by memory.
 //
 // Back-pressure: at most Plan::runs_in_flight_max runs of a plan are under way.
 // Memory: a plan's own slots hold the outputs of as many runs as may be in flight. When a client
 // keeps more, memory is reserved for the run, in the units of the devices, on all its hosts or on
 // none. A run that does not fit is *short*: it waits as long as a run in flight there may free
-// some, and later runs that need memory of the same devices wait behind it: were they let past, it
-// might never fit. Otherwise it is refused.
+// memory, and later runs that need memory of the same devices wait behind it. If they were let
+// past, it might never fit. Where no run in flight may free memory, the run is refused.
 //
 // Threads: the reactor's thread; nothing suspends.
 // Cost: O(hosts of the run), and as much again for each short run.
@@ -29,21 +29,21 @@ class Admission {
   Admission(HostTable& hosts, ObjectTable& objects, HolderName holder_name)
       : hosts_(hosts), objects_(objects), holder_name_(std::move(holder_name)) {}
 
-  // Whether its plan lets one more run go.
+  // Whether the run's plan lets one more run go.
   bool has_room(const RunRecord& run) const;
-  // Reserves memory for its outputs. False: it is short, and nothing is reserved. An error: no run
-  // in flight frees enough; kOverloaded, naming who holds what.
+  // Reserves memory for the run's outputs. False: the run is short, and nothing is reserved. An
+  // error: no run in flight frees enough; kOverloaded, naming who holds what.
   Result<bool> admit(const RunRecord& run);
-  // Of a short run: whether memory was too little, and it did not only wait behind another one.
+  // For a short run: whether memory was too little, and it did not only wait behind another one.
   bool lacks_memory(const RunRecord& run) const { return short_.at(run.id).lacks_memory; }
-  // Those to admit again when memory was freed, oldest first.
+  // Runs to admit again when memory was freed, oldest first.
   std::vector<RunId> short_runs() const;
 
-  // It is held: nobody waits behind it, until it is admitted anew.
+  // The run is held: no other waits behind it until it is admitted anew.
   void leave_line(const RunRecord& run) { short_.erase(run.id); }
 
   void began(const RunRecord& run);
-  void ended(const RunRecord& run);  // Whether it began or not.
+  void ended(const RunRecord& run);  // Whether the run began or not.
 
  private:
   bool is_behind_a_short_run(const RunRecord& run) const;

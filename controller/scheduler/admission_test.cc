@@ -95,7 +95,7 @@ TEST_F(AdmissionTest, AnArrayIsFreedOnItsHostsWhenNeitherClientNorRunHoldsIt) {
   EXPECT_THAT(executor_[1].all<FreeFrame>()[0].arrays, ElementsAre(last_output_));
 }
 
-// A device gives memory out in units of 256 bytes: of 1000 it has three beside the plan's own.
+// A device gives memory out in units of 256 bytes: three fit into its 1000 besides the plan's own.
 TEST_F(AdmissionTest, WhatIsAdmittedFitsWhereADeviceGivesMemoryOutInUnits) {
   const PlanId plan = compile(session_, 1);
   for (uint64_t run = 1; run <= 5; ++run) {
@@ -139,7 +139,7 @@ TEST_F(AdmissionTest, AHostIsToldOfWhatIsFreedBeforeTheRunThatGetsItsMemory) {
       << "the reader was refused, and the run behind it got the memory";
 }
 
-// Of 1000 bytes a device gives out three outputs beside the plan's own two.
+// A device has 1000 bytes, and gives out three outputs besides the plan's own two.
 TEST_F(AdmissionTest, ARunThatDoesNotFitHoldsUpOnlyThoseThatNeedMemoryOfTheSameDevices) {
   FakeClient others;
   const SessionId second = controller_.add_session("second", "ada", others),

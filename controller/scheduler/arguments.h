@@ -1,7 +1,7 @@
-// What a run names: its inputs and outputs, checked against its plan and what its client holds.
-// RunRecord::kept says which references to them it has taken, also when these throw half-way.
+// Inputs and outputs of a run, checked against its plan and its client's arrays. RunRecord::kept
+// has the references to arrays that it has taken, also when these functions throw half-way.
 //
-// Threads: pure but for the object table.
+// Threads: pure except for the object table.
 // Errors: kInvalid, naming the input, what was expected and what came.
 // Cost: O(arguments + outputs).
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace gangway {
 
-// Keeps its arguments until it has ended, and says whose outputs they are.
+// Keeps the run's arguments until it has ended, and notes the runs whose outputs they are.
 void bind_arguments(RunRecord& run, ObjectTable& objects);
-// Adds its outputs to what its client holds.
+// Adds the run's outputs to its client's arrays.
 void add_outputs(RunRecord& run, ObjectTable& objects);
 
 }  // namespace gangway

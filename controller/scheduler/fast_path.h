@@ -22,13 +22,13 @@ class FastPath {
   explicit FastPath(Warn warn) : warn_(std::move(warn)) {}
 
   void installed(const PlanRecord& plan);
-  // A run of it that could go on otherwise is short of memory for its results.
+  // A run of the plan that could go on otherwise is short of memory for its results.
   void waits_for_memory(const PlanRecord& plan);
   void gone(PlanId plan) { short_.erase(plan); }
 
  private:
   Warn warn_;
-  std::set<PlanId> short_;  // Whose clients were told.
+  std::set<PlanId> short_;  // Plans whose clients were told.
 };
 
 }  // namespace gangway

@@ -48,7 +48,7 @@ class FastPathTest : public ControllerTest {
       return controller_.compile(session_, twice(), {first, second}, {2, dispatch}).id;
     });
   }
-  // What the host was granted, as "slice:first-last".
+  // Ranges that the host was granted, as "slice:first-last".
   std::vector<std::string> granted(int host) const {
     std::vector<std::string> ranges;
     for (const GrantFrame& grant : executor_[host].all<GrantFrame>()) {
@@ -121,7 +121,7 @@ TEST_F(FastPathTest, TheControllersLogSaysOnceWhichProgramLostTheFastPathAndWhy)
   EXPECT_EQ(text.str().find(line), text.str().rfind(line));
 }
 
-// Of 1000 bytes a device gives out three outputs beside the plan's own two.
+// A device has 1000 bytes, and gives out three outputs besides the plan's own two.
 TEST_F(FastPathTest, ItsClientIsToldOnceThatRunsWaitForMemory) {
   const PlanId plan = compile(session_, 2, 2);
   for (uint64_t run = 1; run <= 5; ++run) {
@@ -142,7 +142,7 @@ TEST_F(FastPathTest, ItsClientIsToldOnceThatRunsWaitForMemory) {
                                 HasSubstr("set aside for those of 2"))));
 }
 
-// Nobody has looked yet whether there is memory for it.
+// Nobody has looked yet whether there is memory for that run.
 TEST_F(FastPathTest, TheClientOfARunThatWaitsBehindOneThatIsShortOfMemoryIsNotTold) {
   const PlanId other = compile(session_, 2, 4), plan = compile(session_, 2, 2);
   for (uint64_t run = 1; run <= 2; ++run) {

@@ -9,7 +9,7 @@
 namespace gangway {
 namespace {
 
-constexpr int kNameBits = 40;  // Of what a client names, behind the number of its session.
+constexpr int kNameBits = 40;  // Bits of a client's names, below its session's number.
 
 const Type& input_type(const Plan& plan, uint32_t input) {
   return plan.values[plan.inputs[input]].type;
@@ -47,7 +47,7 @@ void require_inputs(const std::string& who, const Plan& plan,
              " bytes in each step: expected at most ", kInlineBytesMax);
 }
 
-// A client's names are those of its session.
+// A client's names lie in the range of its session.
 void require_names(const std::string& who, const PlanRecord& plan, const RepeatRequest& request) {
   const uint64_t of_step = plan.plan->outputs.size() + 1;
   const uint64_t first = request.first.value;
@@ -64,14 +64,14 @@ struct Repeats::Repetition {
   SessionId session;
   RepeatRequest request;
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<const StateVersion> version;  // Of the plan's states.
+  std::shared_ptr<const StateVersion> version;  // Version of the plan's states.
   std::optional<StateVersion> first_version;
   int64_t submitted = 0, in_flight = 0, done = 0;
   bool stopping = false;
-  bool gone = false;  // With its plan, or its session.
+  bool gone = false;  // Its plan or its session has gone.
   std::optional<Error> error;
   int64_t error_step = 0;
-  int64_t last_step = -1;  // That has committed; what it gave:
+  int64_t last_step = -1;  // The last step that has committed, and its outputs:
   std::vector<SmallOutput> outputs;
   WaitQueue changed;
 
@@ -125,7 +125,7 @@ void Repeats::drive(const RepetitionPtr& one) {
   tell_end(*one);
 }
 
-// One that has gone ended with its program.
+// A repetition that has gone ended with its program.
 void Repeats::tell_end(const Repetition& one) const {
   if (one.gone) return;
   const std::string how = one.error      ? cat(": ", one.error->message())
@@ -152,7 +152,8 @@ RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
   return frame;
 }
 
-// Steps that come behind one that failed are told so later, or before: the first of them says why.
+// Steps behind a failed one fail too, and may end before it. The error of the earliest step is
+// kept.
 bool Repeats::run_ended(SessionId session, const RunDoneFrame& done) {
   const auto node = in_flight_.extract({session, done.run});
   if (node.empty()) return false;
@@ -162,7 +163,7 @@ bool Repeats::run_ended(SessionId session, const RunDoneFrame& done) {
   --one.in_flight;
   if (!done.error) {
     ++one.done;
-    // Its own commit is counted later.
+    // The step's own commit is counted later.
     one.first_version = StateVersion(one.version->value - static_cast<uint64_t>(step));
     if (step > one.last_step) {
       one.last_step = step;
@@ -264,7 +265,7 @@ void Repeats::end_all(SessionId session, int64_t deadline_ns) {
   }
 }
 
-// What ends of it later is nobody's.
+// Runs of the repetition that end later are not reported to anyone.
 void Repeats::forget(const RepetitionPtr& one) {
   one->gone = true;
   std::erase_if(in_flight_, [&](const auto& item) { return item.second == one; });

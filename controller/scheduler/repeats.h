@@ -1,15 +1,17 @@
 // Repeats: programs whose steps the controller enqueues by itself, so that they go on without a
-// client: a plan, how many steps, and what each input is in each of them (protocol/schedule.h).
+// client. A repetition has a plan, a number of steps, and for each input its value in each step
+// (protocol/schedule.h).
 //
-// A step is a run like a client's, of names that the client gave: so it waits in line with its
-// other runs, shares devices with others' and commits only behind the step before it. As many are
-// ahead as the plan may have in flight. The first that fails ends the repetition: its error is
-// kept, until the plan is repeated again or released, and so are the scalar outputs of the last
-// good step.
+// A step is a run like a client's, with names that the client gave: it waits in line with the
+// client's other runs, shares devices with others' and commits only behind the step before it. A
+// repetition keeps as many steps ahead as the plan may have in flight. The first step that fails
+// ends it. Its error, and the scalar outputs of the last good step, are kept until the plan is
+// repeated again or released.
 //
 // Threads: the reactor's thread; wait() suspends. Each repetition has a fiber, which ends with it.
-// Ownership: what the callbacks refer to outlives it.
-// Errors: begin() throws kInvalid for what the plan does not take, and while one is under way.
+// Ownership: objects that the callbacks refer to outlive it.
+// Errors: begin() throws kInvalid for inputs and names that the plan does not take, and while a
+// repetition of the plan is under way.
 // Cost: O(inputs + outputs) a step; a repetition that has ended keeps its schedule and outputs.
 #pragma once
 
@@ -32,21 +34,21 @@ namespace gangway {
 inline constexpr int64_t kRepeatStepsMax = int64_t{1} << 30;
 
 struct RepeatRequest {
-  uint64_t number = 0;  // The client's, which grows; begun once, however often it is asked.
+  uint64_t number = 0;  // The client's, ascending; begun once, however often it is asked.
   PlanId plan;
   int64_t steps = 0;
-  std::vector<ScheduledInput> inputs;  // Each of the plan's once.
+  std::vector<ScheduledInput> inputs;  // Each input of the plan once.
   RunId first;                         // Step i is first + i * (outputs + 1), with its outputs.
-  uint64_t position = 0;               // Of the sources in step 0.
-  RunId after;                         // As RunFrame, of the first step that is enqueued.
-  int64_t begin = 0;  // So many steps have committed already, under an earlier controller.
+  uint64_t position = 0;               // Position of the sources in step 0.
+  RunId after;                         // See RunFrame: for the first step that is enqueued.
+  int64_t begin = 0;  // Steps that have committed already, under an earlier controller.
 };
 
 struct RepeatProgress {
   uint64_t number = 0;  // 0: there was none.
   int64_t steps = 0;
-  int64_t done = 0;       // That have committed.
-  uint64_t position = 0;  // Of the next step's sources.
+  int64_t done = 0;       // Steps that have committed.
+  uint64_t position = 0;  // Position of the next step's sources.
   bool ended = false;
   std::optional<Error> error;  // Why it ended early.
   Reported outputs;            // The scalars of the last step that has committed.
@@ -56,34 +58,34 @@ class Repeats {
  public:
   // Enqueues a step. Its end comes to run_ended().
   using Submit = std::function<void(SessionId, RunFrame)>;
-  // Told that one has begun or ended, in words. Must not suspend.
+  // Gets a line when a repetition has begun or ended. Must not suspend.
   using Tell = std::function<void(SessionId, const std::string&)>;
   Repeats(Reactor& reactor, Submit submit, Tell tell)
       : submit_(std::move(submit)), tell_(std::move(tell)), fibers_(reactor) {}
 
-  // The last of the names that its steps will have.
+  // Begins a repetition. Returns the last of the names that its steps will have.
   uint64_t begin(const PlanRecord& plan, RepeatRequest request);
-  // Why no other run of the plan may go between its steps; none while it is not repeated.
+  // Why no other run of the plan may go between its steps; none while the plan is not repeated.
   std::optional<Error> refusal(PlanId plan) const;
   RepeatProgress progress(PlanId plan) const;
-  // What was asked for last, with as many steps as it comes to: fewer where it was cancelled.
+  // The last request, with the number of steps that it comes to: fewer where it was cancelled.
   std::optional<RepeatRequest> asked(PlanId plan) const;
-  // Of the states before step 0, as a step that has committed shows it; none: none has.
+  // Version of the states before step 0, as a step that has committed shows it; none: no step has.
   std::optional<StateVersion> first_version(PlanId plan) const;
-  // What it has come to once no step is under way any more, unless `asker` is stopped before.
+  // Returns the progress once no step is under way any more, unless `asker` is stopped before.
   // kUnavailable: the plan has gone.
   RepeatProgress wait(PlanId plan, const StopToken& asker = {});
   void cancel(PlanId plan);  // No step is enqueued any more.
-  // The same of all of this session's. Suspends until none is under way, or it is so late.
+  // Cancels all repetitions of the session. Suspends until no step is under way, or the deadline.
   void end_all(SessionId session, int64_t deadline_ns);
 
-  // Whether it is a step that was enqueued and has not ended.
+  // Whether the run is a step that was enqueued and has not ended.
   bool is_step(SessionId session, RunId run) const { return in_flight_.contains({session, run}); }
-  // False: it was none of its steps.
+  // Returns false if the run is no step.
   bool run_ended(SessionId session, const RunDoneFrame& done);
   void plan_gone(PlanId plan);
   void session_closed(SessionId session);
-  // "step" and the scalar outputs of what the session repeated last; empty: nothing.
+  // "step" and the scalar outputs of the session's last repetition; empty: it has none.
   Reported reported(SessionId session) const;
   size_t size() const { return by_plan_.size(); }
 
@@ -101,7 +103,7 @@ class Repeats {
   const Submit submit_;
   const Tell tell_;
   std::map<PlanId, RepetitionPtr> by_plan_;
-  std::map<std::pair<SessionId, RunId>, RepetitionPtr> in_flight_;  // By step.
+  std::map<std::pair<SessionId, RunId>, RepetitionPtr> in_flight_;  // Key: a step.
   FiberGroup fibers_;
 };
 

@@ -96,7 +96,7 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
   EXPECT_TRUE(progress.ended);
   EXPECT_EQ(progress.done, 10);
   EXPECT_EQ(progress.position, 110u);
-  // All of them.
+  // All steps have committed before.
   asked = request(plan, 3);
   asked.begin = 3;
   controller_.repeat(session_, asked);
@@ -104,7 +104,7 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
   EXPECT_EQ(controller_.wait_for_repetition(session_, plan).done, 3);
 }
 
-// A record of the program could not be read again.
+// A record of such a program could not be read again.
 TEST_F(RepeatsTest, PositionsThatItsStepsWouldCountTooFarAreRefused) {
   const PlanId plan = compile(session_, 2);
   RepeatRequest asked = request(plan, 10);
@@ -169,7 +169,7 @@ TEST_F(RepeatsTest, AnothersPlanIsAsOneThatIsNotThere) {
   EXPECT_EQ(foreign, cat("plan ", plan, ": not a plan of this client"));
   EXPECT_THROW(controller_.cancel_repetition(eve, plan), Error);
   EXPECT_THROW(controller_.repetition(eve, plan), Error);
-  // Names of another's runs and arrays.
+  // Names of another client's runs and arrays.
   asked.first = RunId((eve.value << 40) + 1);
   EXPECT_THAT(refused(session_, asked), HasSubstr("not in the range of client"));
   pass();
@@ -237,7 +237,7 @@ TEST_F(RepeatsTest, StepsGoOnWhenAHostIsLostHoweverMuchTheClientSendsMeanwhile) 
   finish(0, first);
   controller.host_lost(hosts[0], Error(ErrorKind::kUnavailable, "its connection ended"));
   controller.on_message(session, FreeFrame{std::vector<ArrayId>(Recovery::kDeferredMax - 1)});
-  finish(1, first);  // Its end is told, and the next step enqueued.
+  finish(1, first);  // Its end is reported, and the next step enqueued.
   for (int i = 0; i < 20; ++i) {
     pass();
     for (const size_t host : {1, 2}) {

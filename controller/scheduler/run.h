@@ -18,22 +18,22 @@ namespace gangway {
 struct RunRecord {
   RunId id;
   SessionId session;
-  RunFrame request;            // As the client named things; without arrays once it is prepared.
-  PlanRecord* plan = nullptr;  // Null: it names none that it may run.
-  bool prepared = false;       // Its hosts have its prepare.
-  std::vector<ArrayId> kept;   // Arguments and outputs it refers to.
-  std::vector<RunId> makers;   // The runs of which it takes outputs; they may have ended.
-  std::set<HostId> pending;    // Hosts that have not said that they are done.
+  RunFrame request;            // With the client's names; without arrays once it is prepared.
+  PlanRecord* plan = nullptr;  // Null: it names no plan that it may run.
+  bool prepared = false;       // Its hosts have its PrepareFrame.
+  std::vector<ArrayId> kept;   // Arguments and outputs that it refers to.
+  std::vector<RunId> makers;   // Runs whose outputs it takes; they may have ended.
+  std::set<HostId> pending;    // Hosts that have not reported that they are done.
   bool behind = false;         // It failed because the run before it did.
-  // It failed because the run that should have made one of its arguments did, for this reason.
+  // The error of the run that should have made an argument, where this run failed because that did.
   std::shared_ptr<const Error> lacks;
-  std::optional<Error> error;  // The first; a culprit's wins over hearsay.
+  std::optional<Error> error;  // The first; a culprit's replaces one that was passed on.
   bool culprit = false;
   bool stopping = false;
   std::vector<SmallOutput> outputs;
-  std::string stuck;         // What a host said last that it is stuck in; empty: nothing.
-  DeviceRef stuck_at;        // Which device.
-  bool stuck_waits = false;  // For other devices.
+  std::string stuck;   // The last report of a host that it is stuck, and in what; empty: none.
+  DeviceRef stuck_at;  // The device of that report.
+  bool stuck_waits = false;  // That device waits for other devices.
   int64_t deadline_ns = 0;   // 0: none. First its time limit, then its hosts' time to answer.
   bool past_limit = false;   // Its hosts were told to cancel it, since its time limit has passed.
   Frame late_prepare;        // See PlantedControllerBugs.

@@ -1,5 +1,5 @@
-// What the controller says to the hosts of a run: so much to each host, built once for all of them,
-// whatever their devices.
+// Frames that the controller sends to the hosts of a run: as many to each host, built once for all
+// of them, whatever their devices.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -22,12 +22,12 @@ class Listener final : public ReadyExecutor {
 };
 
 struct Said {
-  std::vector<Frame> to_first;   // Host.
-  size_t frames = 0, bytes = 0;  // To all hosts.
+  std::vector<Frame> to_first;   // Frames to the first host.
+  size_t frames = 0, bytes = 0;  // Sums over all hosts.
   bool is_alike = true;          // The same memory for all hosts.
 };
 
-// In three runs, whose results are let go.
+// Frames of three runs, whose results are released.
 Said said_in_three_runs(uint32_t hosts, uint32_t devices_per_host) {
   const auto reactor = Reactor::make_simulated();
   Controller controller(*reactor);
@@ -68,7 +68,7 @@ Said said_in_three_runs(uint32_t hosts, uint32_t devices_per_host) {
 
 TEST(RunFramesTest, ARunIsThreeFramesForEachHostBuiltOnceForAllOfThem) {
   const Said said = said_in_three_runs(128, 2);
-  // Prepare, grant, and the result let go.
+  // For each run: prepare, grant, and the release of its result.
   EXPECT_EQ(said.to_first.size(), 3u * 3);
   EXPECT_EQ(said.frames, 128u * 3 * 3);
   EXPECT_TRUE(said.is_alike);

@@ -1,5 +1,5 @@
-// How runs are stopped before their end, by their client and by their time limit, and how all of a
-// program are held.
+// Stops of runs before their end, by their client and by their time limit, and holding all runs of
+// a program.
 #include <algorithm>
 #include <utility>
 
@@ -28,7 +28,7 @@ void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
 void RunTable::hold(SessionId session) {
   held_.insert(session);
   gangs_.hold(session);
-  // Those that were short of memory hold up nobody else meanwhile.
+  // Runs that were short of memory hold up nobody else meanwhile.
   for (const auto& [scope, waiting] : waiting_) {
     if (scope.first != session) continue;
     for (RunId id : waiting) admission_.leave_line(*runs_.at(id));
@@ -45,8 +45,8 @@ void RunTable::let_go_on(SessionId session) {
   pump();
 }
 
-// A run that was not prepared ends here; the hosts end one that was, and they alone know whether
-// the request came before its commit. Where it waits for its turn, they answer when that has come;
+// A run that was not prepared ends here; hosts end one that was, since they alone know whether the
+// request came before its commit. If the run waits for its turn, they answer when that has come;
 // but it can't commit any more, so its client is told at once.
 void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
   if (run.stopping) return;
@@ -64,8 +64,8 @@ void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
   tell(run);
 }
 
-// Since one of its hosts did not take part in a run: the others may be in the middle of a
-// collective with it, so they can use the plan no more.
+// Called when one of its hosts did not take part in a run: the others may be in the middle of a
+// collective with it, so they can't use the plan any more.
 void RunTable::give_up_plan(PlanRecord& plan, HostId refusing, const Error& why) {
   const std::string& host = hosts_.at(refusing).info.name;
   const Error broken(ErrorKind::kUnavailable,
@@ -86,13 +86,13 @@ void RunTable::give_up_plan(PlanRecord& plan, HostId refusing, const Error& why)
       ask_to_stop(run, broken);
       continue;
     }
-    // Asked before, its hosts go on to wait for one another.
+    // Hosts that were asked to cancel before would go on to wait for one another.
     const Frame frame = encode(CancelFrame{run.id, broken});
     for (HostId pending : run.pending) hosts_.send(pending, frame);
   }
 }
 
-// What the run waits for if its devices have not come to it; nothing if they have, or are stuck.
+// The run's wait if its devices have not come to it; none if they have, or are stuck.
 std::optional<GangScheduler::Wait> RunTable::wait_of(const RunRecord& run) const {
   return run.stuck.empty() ? gangs_.waits_for_turn(run.id) : std::nullopt;
 }

@@ -9,10 +9,10 @@
 namespace gangway {
 namespace {
 
-// What a frame of grants costs beside being built: for each host a call of the system, later on.
+// Cost of a frame of grants after it is built: for each host a call of the system, later on.
 constexpr int64_t kWriteNs = 3'000;
 
-// What the runs are told that were enqueued behind this one.
+// Error of the runs that were enqueued behind this one.
 Error not_committed(const RunRecord& run) {
   return {ErrorKind::kCancelled,
           cat("run of \"", run.plan->plan->name,
@@ -22,14 +22,14 @@ Error not_committed(const RunRecord& run) {
           "handle the error of that run, then run again"};
 }
 
-// Only runs in flight may still come after one before this, by the client's names, which ascend.
+// Client's names ascend, so only runs in flight may still come after a run before this one.
 void forget_failed(PlanRecord& plan, RunId before) {
   auto last = plan.failed.lower_bound(before);
   for (int64_t n = 0; n < plan.plan->runs_in_flight_max && last != plan.failed.begin(); ++n) --last;
   plan.failed.erase(plan.failed.begin(), last);
 }
 
-// The planted bug of that name.
+// The planted bug swaps_tickets.
 void swap_tickets(std::vector<GrantRange>& ranges) {
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i - 1].ticket != ranges[i].ticket)
@@ -55,7 +55,7 @@ RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, Objec
   gangs_.watch_places(callbacks_.at_place);
 }
 
-// Never that of an earlier run: what a host still says of that one is nobody's.
+// Never the name of an earlier run: late reports of a host about that run are ignored.
 RunId RunTable::new_id() {
   ++last_run_;
   while (planted_.reuses_run_ids && runs_.contains(RunId(last_run_))) ++last_run_;
@@ -101,7 +101,7 @@ void RunTable::start(RunRecord& run, const std::optional<Error>& refused) {
   } catch (const Error& error) {
     wrong = error;
   }
-  add_outputs(run, objects_);  // Whoever takes them is told what is wrong.
+  add_outputs(run, objects_);  // Runs that take them are told what is wrong.
   if (wrong) throw *wrong;
   waiting_[scope_of(run)].insert(run.id);
   gangs_.submit(run.id, plan.id, run.makers);
@@ -128,7 +128,7 @@ void RunTable::admit(const ScopeKey& scope) {
   }
 }
 
-// Its hosts hear of the runs whose outputs it takes before they hear of it.
+// A run's hosts hear of the runs whose outputs it takes before they hear of it.
 bool RunTable::makers_are_prepared(RunRecord& run) {
   for (RunId maker : run.makers) {
     const auto found = runs_.find(maker);
@@ -140,7 +140,7 @@ bool RunTable::makers_are_prepared(RunRecord& run) {
 }
 
 // Whether an argument will never be there, since the run that should have made it ended before its
-// hosts heard of it. Then this run has failed, and says so.
+// hosts heard of it. Then this run has failed with that error.
 bool RunTable::lacks_argument(RunRecord& run) {
   if (run.makers.empty()) return false;
   const Plan& plan = *run.plan->plan;
@@ -161,9 +161,9 @@ bool RunTable::lacks_argument(RunRecord& run) {
   return false;
 }
 
-// False: it waits for another run, or for memory.
+// Returns false if the run waits for another run, or for memory.
 bool RunTable::admit_first(RunRecord& run) {
-  // A host of its plan is lost, and the others may not have ended earlier runs.
+  // A host of the run's plan is lost, and the others may not have ended earlier runs.
   if (run.plan->broken) {
     run.fail(*run.plan->broken, true);
     end(run);
@@ -191,8 +191,8 @@ bool RunTable::admit_first(RunRecord& run) {
   return true;
 }
 
-// Why the run may not commit: the one after which it comes has ended without. Null: that one has
-// committed, or its hosts will tell.
+// Why the run may not commit: the run after which it comes ended without a commit. Null: that run
+// has committed, or its hosts will report it.
 const Error* RunTable::broken_chain(const RunRecord& run) {
   PlanRecord& plan = *run.plan;
   if (!plan.has_commit) return nullptr;
@@ -221,7 +221,7 @@ void RunTable::prepare(RunRecord& run) {
                                      .arguments = std::move(run.request.arguments),
                                      .outputs = std::move(run.request.outputs),
                                      .source_positions = std::move(run.request.source_positions)}});
-  objects_.flush();  // The hosts hear first of what was freed for it.
+  objects_.flush();  // Hosts hear first of what was freed for it.
   run.pending = {plan.hosts.begin(), plan.hosts.end()};
   if (planted_.prepares_late) {
     run.late_prepare = std::move(frame);
@@ -241,7 +241,7 @@ void RunTable::leave_waiting(const RunRecord& run) {
   if (all->second.empty()) waiting_.erase(all);
 }
 
-// One frame for each stretch of ranges that go to the same hosts: those of their slice.
+// One frame for each stretch of ranges that go to the same hosts, those of their slice.
 void RunTable::send_grants(std::vector<GrantRange> ranges) {
   TraceSpan span("grant", ranges.front().run.value);
   const int64_t began_ns = clock_.now_ns();
@@ -284,7 +284,8 @@ void RunTable::progress(HostId host, const ProgressFrame& frame) {
   gangs_.pump(clock_.now_ns());
 }
 
-// A slice is told of by the host of its first device. Who else says so says the same.
+// The host of a slice's first device reports the slice's positions. Reports of other hosts carry
+// the same facts and are ignored.
 void RunTable::take_times(HostId host, const std::vector<SectionTime>& times) {
   for (const SectionTime& time : times) {
     const auto found = runs_.find(time.run);
@@ -308,7 +309,7 @@ void RunTable::watch_states(SessionId session, StateScope scope) {
 
 std::set<RunId> RunTable::may_commit(const ScopeRuns& scope) const {
   std::set<RunId> runs;
-  std::set<std::pair<PlanId, RunId>> failing;  // By the client's names.
+  std::set<std::pair<PlanId, RunId>> failing;  // Client's names of runs.
   for (const RunId id : scope.prepared) {
     const RunRecord& run = *runs_.at(id);
     const PlanRecord& plan = *run.plan;
@@ -350,7 +351,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   const auto found = runs_.find(done.run);
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
-  // Of a run that failed somewhere on the way, nobody knows what the rest would have taken.
+  // For a run that failed on the way, nobody knows how long the rest would have taken.
   const bool tells_times = !done.times.empty() && !done.error;
   if (tells_times) take_times(host, done.times);
   if (done.error) {
@@ -404,7 +405,7 @@ void RunTable::count_commit(const RunRecord& run) {
   if (gangs_.is_watched(run.session, plan.scope)) callbacks_.watched_ended(run, committed);
 }
 
-// Runs that take them, also those that wait already, are told why they are not there.
+// Runs that take these outputs, also those that wait already, are told why they are not there.
 void RunTable::fail_outputs(const RunRecord& run) {
   const auto why = run.lacks != nullptr ? run.lacks : std::make_shared<const Error>(*run.error);
   for (ArrayId array : run.kept) {
@@ -413,7 +414,7 @@ void RunTable::fail_outputs(const RunRecord& run) {
   }
 }
 
-// Hosts say that the run before it did not commit; why that is, only the controller knows.
+// Hosts report that the run before it did not commit; only the controller knows the reason.
 void RunTable::say_why(RunRecord& run) {
   if (!run.prepared || run.stopping || !run.error) return;
   if (run.error->kind() != ErrorKind::kCancelled) return;
@@ -423,8 +424,7 @@ void RunTable::say_why(RunRecord& run) {
   run.behind = true;
 }
 
-// Runs that come after one that failed do not commit.
-// A broken plan refuses them itself.
+// Runs that come after a failed one do not commit. A broken plan refuses them itself.
 void RunTable::break_chain(const RunRecord& run) {
   if (run.error && run.plan->has_commit && !run.plan->broken)
     run.plan->failed.emplace(run.request.run, run.behind ? *run.error : not_committed(run));
@@ -465,7 +465,7 @@ void RunTable::host_lost(HostId host, const Error& why) {
     if (planted_.keeps_outputs_of_lost_runs && run.prepared && !gangs_.is_begun(id))
       run.kept.resize(run.kept.size() - run.plan->plan->outputs.size());
     ask_to_stop(run, error);
-    // The others may wait for the lost one's part for as long as they live: nobody waits for them.
+    // Other hosts may wait for the lost one's part as long as they live: nobody waits for them.
     if (runs_.contains(id)) end(*runs_.at(id));
   }
   if (planted_.reuses_run_ids && !hit.empty()) last_run_ = hit.front().value - 1;
@@ -477,15 +477,15 @@ void RunTable::note_stuck(HostId host, const StuckDevice& stuck) {
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
   gangs_.set_aside(stuck.run);
-  // Who waits for others is not why the run does not end, if one is known that does not.
+  // A device that waits for others is not why the run does not end, if one is known that is stuck.
   if (!run.stuck.empty() && stuck.waits && !run.stuck_waits) return;
   run.stuck = cat("host \"", hosts_.at(host).info.name, "\": ", to_text(stuck));
   run.stuck_at = {host, stuck.device};
   run.stuck_waits = stuck.waits;
 }
 
-// Another device at which the run is stuck is told of with the next heartbeat of its host, which
-// sets the run aside again.
+// The next heartbeat of its host reports another device at which the run is stuck, and sets the run
+// aside again.
 void RunTable::forget_stuck(HostId host, const StuckDevice& stuck) {
   const auto found = runs_.find(stuck.run);
   if (found == runs_.end()) return;

@@ -3,21 +3,22 @@
 //   submit -> admitted: memory reserved on all its hosts -> prepared: one frame, the same bytes for
 //   each host -> granted, whole or section by section -> all are done -> the client is told
 //
-// RunTable leads a run through its life: checks what it names (arguments.h), waits for room
-// (admission.h) behind the earlier runs of its scope, has its hosts prepare it, sends what the gang
-// scheduler grants (gangs/gang_scheduler.h), and ends it once: when all hosts are done, one is
-// lost, or it is stopped before it was prepared. A run that is asked to stop after that ends as its
-// hosts say: they alone know whether the request came before its commit. Where a host refuses its
-// part of a run the others would wait for it: their part of the plan is given up, with all its runs.
+// RunTable leads a run through its life: it checks the run's arguments and outputs (arguments.h),
+// waits for room (admission.h) behind the earlier runs of its scope, has its hosts prepare it,
+// sends what the gang scheduler grants (gangs/gang_scheduler.h), and ends it once: when all hosts
+// are done, one is lost, or it is stopped before it was prepared. A run that is asked to stop after
+// that ends as its hosts report: they alone know whether the request came before its commit. Where
+// a host refuses its part of a run the others would wait for it: their part of the plan is given
+// up, with all its runs.
 //
-// A run whose time limit has passed ends for its client in any case: at once where it still waits
-// for its turn on the devices, since then it can't commit any more; when a host does not answer
-// the cancellation for kAnswerMs, since a device of it is stuck, the client is told so. What the
-// run reserved stays reserved until that host answers, which nobody hears of any more, or is lost.
+// A run whose time limit has passed ends for its client in any case. If it still waits for its turn
+// on the devices, it ends at once, since it can't commit any more. If a host does not answer the
+// cancellation for kAnswerMs, since a device of it is stuck, the client is told so. The run's
+// reservations stay until that host answers, which is not reported to anyone, or is lost.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Errors: submit() never throws: what is wrong with a run is its result. A client is told the end
-// of each of its runs exactly once.
+// Errors: submit() never throws: an error of a run is its result. A client is told the end of each
+// of its runs exactly once.
 // Cost: O(hosts + arguments) a run, and O(hosts) a frame of grants; nothing grows with shards.
 #pragma once
 
@@ -40,12 +41,13 @@ namespace gangway {
 class RunTable {
  public:
   struct Callbacks {
-    std::function<void(SessionId, RunDoneFrame)> ended;  // The run by the client's name.
+    std::function<void(SessionId, RunDoneFrame)> ended;  // Names the run as its client does.
     std::function<std::string(SessionId)> holder_name;   // "client 3 of ada".
-    // A line for the user: a program has lost the fast path (fast_path.h).
+    // Gets a line for the user: a program has lost the fast path (fast_path.h).
     std::function<void(SessionId, const std::string&)> warn;
-    // Of scopes that are watched (watch_states()): a place between two runs, where GangScheduler's
-    // AtPlace says what may be done; a run has ended, and has committed or not.
+    // For scopes that are watched (watch_states()). at_place gets a place between two runs, under
+    // the rules of GangScheduler's AtPlace. watched_ended is called when a run has ended, committed
+    // or not.
     std::function<void(const OrderPlace&)> at_place;
     std::function<void(const RunRecord&, bool committed)> watched_ended;
   };
@@ -54,52 +56,52 @@ class RunTable {
            const PlantedControllerBugs& planted = {},
            std::shared_ptr<ChargeLog> charge_log = nullptr);
 
-  // `refused`: why it may not run, whatever else is right with it.
+  // `refused`: why the run may not go, whatever else is right with it.
   void submit(SessionId session, RunFrame request, int64_t now_ns,
               const std::optional<Error>& refused = {});
   void cancel(SessionId session, RunId client_run, const Error& why);
   void host_done(HostId host, RunDoneFrame done);
   void progress(HostId host, const ProgressFrame& frame);
   void host_lost(HostId host, const Error& why);
-  // If the run fails in the end, its client hears of it.
+  // Notes at which device a run is stuck. If the run fails in the end, its client is told that.
   void note_stuck(HostId host, const StuckDevice& stuck);
-  void forget_stuck(HostId host, const StuckDevice& stuck);  // It goes on.
+  void forget_stuck(HostId host, const StuckDevice& stuck);  // The device goes on.
   void session_closed(SessionId session);
-  // Something was freed: lets go what can go now.
+  // Called when something was freed: admits and grants what can go now.
   void pump();
   // Calls `send` with a ticket between those of the runs that the session has submitted in this
   // scope so far and of its later ones. It must not call back.
   void in_order(SessionId session, StateScope scope, std::function<void(Ticket)> send);
 
-  // Somebody reads the states of this scope for another program, from now on and until
-  // unwatch_states(). It is shown the place behind the runs that have their tickets at once.
+  // The states of this scope are read for another program from now on, until unwatch_states(). The
+  // place behind the runs that have their tickets is shown at once.
   void watch_states(SessionId session, StateScope scope);
-  // The same later, at the next pump(): what it watches for has not come.
+  // The same, but shown at the next pump(): the version that is waited for has not come.
   void watch_states_again(SessionId session, StateScope scope) { gangs_.watch(session, scope.id); }
   void unwatch_states(SessionId session, StateScope scope) { gangs_.unwatch(session, scope.id); }
-  // No run of the session is prepared from now on, and nothing takes a ticket in the order of its
-  // scopes; runs that are prepared go on to their end, with what comes before them. Until
-  // let_go_on(): then what waits goes on in its order.
+  // From now on no run of the session is prepared, and nothing takes a ticket in the order of its
+  // scopes. Runs that are prepared go on to their end, with what comes before them. After
+  // let_go_on() the runs that wait go on in their order.
   void hold(SessionId session);
   void let_go_on(SessionId session);
   bool is_held(SessionId session) const { return held_.contains(session); }
-  // Runs of the scope that have their tickets and have not ended, without those that will not
-  // commit, as far as is known. O(those that are prepared), however many wait.
+  // Runs of the scope that have their tickets and have not ended, without those that are known not
+  // to commit. O(prepared runs of the scope), however many wait.
   std::set<RunId> may_commit(const ScopeRuns& scope) const;
 
-  // Which plans there are, and what their programs ask for.
+  // Called when a plan was installed, when it goes, and when a program asks for a share.
   void plan_ready(const PlanRecord& plan);
   void plan_gone(PlanId plan);
   void set_share(SessionId session, const Share& share) { gangs_.set_share(session, share); }
 
   static constexpr int64_t kAnswerMs = 2000;
-  // The next time limit, and the runs that are past theirs. `late_ns`: for so long the controller
-  // stood still since the last look, which is no time in which a host did not answer.
+  // The next time limit; expire() ends the runs that are past theirs. `late_ns`: for so long the
+  // controller stood still since the last look, which is no time in which a host did not answer.
   std::optional<int64_t> next_deadline_ns() const;
   void expire(int64_t now_ns, int64_t late_ns);
 
   size_t size() const { return runs_.size(); }  // Waiting or in flight.
-  // Whether a run that its client calls so is among them, and its end was not told.
+  // Whether a run of this client's name is in the table and its client has not been told its end.
   bool knows(SessionId session, RunId client_run) const {
     return by_client_.contains({session, client_run});
   }
@@ -111,7 +113,7 @@ class RunTable {
   std::map<SessionId, double> used() const { return gangs_.used(clock_.now_ns()); }
 
  private:
-  // The runs of one scope are admitted in the order of their submission.
+  // Runs of one scope are admitted in the order of their submission.
   using ScopeKey = std::pair<SessionId, uint64_t>;
   static ScopeKey scope_of(const RunRecord& run) { return {run.session, run.plan->scope}; }
 
@@ -157,8 +159,8 @@ class RunTable {
   FastPath fast_path_;
   GangScheduler gangs_;
   std::map<ScopeKey, std::set<RunId>> waiting_;
-  std::set<ScopeKey> may_go_on_;  // A run that they wait for was prepared, or ended.
-  std::map<RunId, std::set<ScopeKey>> waits_for_;  // By a maker that is not prepared.
+  std::set<ScopeKey> may_go_on_;                   // Scopes in which a run may be admitted now.
+  std::map<RunId, std::set<ScopeKey>> waits_for_;  // Key: a maker that is not prepared.
   std::set<SessionId> held_;
   std::map<RunId, std::unique_ptr<RunRecord>> runs_;
   std::map<std::pair<SessionId, RunId>, RunId> by_client_;

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 class RunsTest : public ControllerTest {
  protected:
-  // The controller ticks as often as it asks, for so long.
+  // Ticks as often as the controller asks, for this long.
   void pass(int64_t from_ns, int64_t ms) {
     const int64_t end_ns = from_ns + ms * 1'000'000;
     for (int64_t now_ns = from_ns; now_ns < end_ns;) now_ns = controller_.tick(now_ns);
@@ -93,7 +93,7 @@ TEST_F(RunsTest, TheHostThatRaisedAnErrorIsNamedAndNotTheOnesThatHeardOfIt) {
   EXPECT_EQ(client_.ended[0].error->where().host, "host-1");
 }
 
-// Its peers would wait for its part until a time limit.
+// The peers of that host would wait for its part until a time limit.
 TEST_F(RunsTest, ARunThatOneHostRefusesIsGivenUpOnTheOthersAtOnceWithItsPlan) {
   const PlanId plan = compile(session_);
   submit(session_, plan);
@@ -141,7 +141,7 @@ TEST_F(RunsTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedByItsHos
   EXPECT_EQ(executor_[1].all<CancelFrame>().size(), 1u);
 }
 
-// kUnavailable would tell them that a peer is gone, and each to go its own way.
+// kUnavailable would tell the hosts that a peer is gone, and each would go its own way.
 TEST_F(RunsTest, WhateverAClientCallsItsReasonToItsHostsItIsACancellation) {
   const RunId run = submit(session_, compile(session_));
   controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kUnavailable, "enough")});
@@ -219,7 +219,7 @@ TEST_F(RunsTest, TimeInWhichTheControllerStoodStillIsNoneInWhichAHostDidNotAnswe
   EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
 }
 
-// Its devices could answer only when they have its tickets.
+// The run's devices could answer only when they have its tickets.
 TEST_F(RunsTest, ARunThatWaitsForItsTurnEndsForItsClientAtItsTimeLimitAndBlamesNoHost) {
   submit_behind_others(500);
   EXPECT_THAT(tickets(0), ElementsAre(1, 2)) << "a section that nobody has measured each";
@@ -282,7 +282,7 @@ TEST_F(RunsTest, ARunWhoseArgumentWasNeverMadeSaysWhyAndReachesNoHost) {
   EXPECT_EQ(controller_.counts().runs, 0u);
 }
 
-// What is wrong with a run shows before its outputs are bound to it.
+// An error of a run shows before its outputs are bound to it.
 TEST_F(RunsTest, ARunThatTakesTheOutputOfARefusedOneSaysWhyThatWasRefused) {
   const PlanId plan = compile(session_);
   RunFrame wrong{.plan = plan, .run = RunId((session_.value << 40) + 1000)};
@@ -395,7 +395,7 @@ TEST_F(RunsTest, RunsOfASliceAreAdmittedInTheOrderOfTheirSubmission) {
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 3u);
 }
 
-// What reads states, and recovery, look at these with each run, however many others there are.
+// Readers of states, and recovery, look at these with each run, however many others there are.
 TEST_F(RunsTest, TheRunsOfASliceAreKnownWithoutALookAtThoseOfOthers) {
   const PlanId plan = compile(session_, 2);
   const SliceId slice = slice_;
@@ -414,7 +414,7 @@ TEST_F(RunsTest, TheRunsOfASliceAreKnownWithoutALookAtThoseOfOthers) {
   EXPECT_TRUE(mine.runs->prepared.empty());
 }
 
-// Else its hosts would hear of the run before they heard of what it takes.
+// Otherwise its hosts would hear of the run before they heard of what it takes.
 TEST_F(RunsTest, ARunThatTakesAnothersOutputIsPreparedBehindItAlsoInAnotherSlice) {
   const PlanId maker = compile(session_, 1), taker = compile(session_, 1);
   submit(session_, maker);

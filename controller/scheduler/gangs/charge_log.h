@@ -1,7 +1,7 @@
-// ChargeLog: what programs were charged for their turns, and the device time that these took.
+// ChargeLog: sums of the charges for programs' turns, and of the device time that these took.
 //
-// Tests hand one to the controller (ControllerOptions::charge_log): once no run is left, the two
-// are equal for each program.
+// Tests hand a log to the controller (ControllerOptions::charge_log): once no run is left, the two
+// sums are equal for each program.
 //
 // Threads: the reactor's thread.
 #pragma once
@@ -16,8 +16,8 @@ namespace gangway {
 class ChargeLog {
  public:
   struct Sums {
-    int64_t charged_ns = 0;  // As the policy was told.
-    int64_t took_ns = 0;     // As devices reported; without a report, what it counted as.
+    int64_t charged_ns = 0;  // Charges that the policy got.
+    int64_t took_ns = 0;     // Time that devices reported; the charge where none did.
   };
 
   void charged(SessionId program, int64_t ns) { sums_[program].charged_ns += ns; }

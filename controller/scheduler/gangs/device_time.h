@@ -1,8 +1,8 @@
-// DeviceTime: how long the devices of a slice were busy over the last second.
+// DeviceTime: time for which the devices of a slice were busy over the last second.
 //
-// Reports come late, and several at once: what is reported now ended now at the latest. It counts
-// in the time before that which no other report has taken, so that no second has more than it is
-// long.
+// Reports come late, and several at once: work that is reported now ended now at the latest. It
+// counts in the time before that which no other report has taken, so that no second has more than
+// it is long.
 //
 // Threads: a value on the reactor's thread. Cost: O(1).
 #pragma once

@@ -5,7 +5,7 @@
 namespace gangway {
 namespace {
 
-// Of a call whose function is not cut, so that nobody knows.
+// Time of a call whose function is not cut, so that its time is unknown.
 constexpr int64_t kUnknownNs = 250'000;
 
 void add_work(GangPlan::Slice& slice, const Positions& positions, Positions::Range range,
@@ -16,10 +16,10 @@ void add_work(GangPlan::Slice& slice, const Positions& positions, Positions::Ran
   }
 }
 
-// The stops of one slice, as its nodes come in their order.
+// The stops of one slice, from its nodes in their order.
 //
-// What is dispatched sequentially goes in *rounds*: a node, or a call with what it receives before
-// and sends afterwards.
+// Nodes that are dispatched sequentially go in *rounds*: a node, or a call with its receives before
+// it and its sends after it.
 class Stops {
  public:
   explicit Stops(std::vector<GangPlan::Stop>& stops) : stops_(stops) {}
@@ -38,8 +38,8 @@ class Stops {
 
  private:
   std::vector<GangPlan::Stop>& stops_;
-  bool awaits_call_ = false;  // The round has only what arrives for its call.
-  uint32_t round_ = 0;        // Where it begins.
+  bool awaits_call_ = false;  // The round has only receives and sources for its call so far.
+  uint32_t round_ = 0;        // First position of the round.
 };
 
 }  // namespace
@@ -74,7 +74,7 @@ GangPlan gang_plan(const PlanRecord& record, bool by_section) {
     GangPlan::Stop stop{.position = range.first};
     if (node.kind == PlanNodeKind::kReceive) {
       const uint32_t from = plan.nodes[node.peer].slice;
-      if (from != node.slice) {  // Else its own order is enough.
+      if (from != node.slice) {  // Otherwise the slice's own order is enough.
         stop.slice = from;
         stop.sent = positions.of(node.peer, from).first;
       }

@@ -1,5 +1,5 @@
-// GangPlan: what the gang scheduler knows of a plan. Per slice: where it lies, how long its
-// positions take by the cost model, and which of them wait for what another slice does.
+// GangPlan: the gang scheduler's facts about a plan. For each slice: its devices, the modelled
+// times of its positions, and the positions that wait for another slice.
 //
 // Threads: a value. Cost: O(nodes + positions), once a plan.
 #pragma once
@@ -12,34 +12,35 @@
 namespace gangway {
 
 struct GangPlan {
-  // A position that may be granted only once what it waits on has lower tickets, or has ended.
+  // A position that may be granted only once the positions that it waits on have lower tickets, or
+  // have ended.
   struct Stop {
     uint32_t position = 0;
     bool is_gate = false;  // Waits until all slices have come to it.
-    // A receive waits for this position of this slice, its send. kNone: it is none.
+    // A receive waits for this position of this slice, its send. kNone: it waits for no send.
     uint32_t slice = kNone, sent = 0;
-    // Dispatched sequentially: its send and the positions of its slice before `after` must have
-    // ended, and their hosts have said so.
+    // Dispatched sequentially: hosts must have reported the end of its send and of the positions of
+    // its slice before `after`.
     bool is_sequential = false;
     uint32_t after = 0;
   };
   struct Slice {
     SliceId id;
     std::vector<DeviceRef> devices;
-    std::vector<int64_t> modelled_ns;  // By position; 0: nothing that occupies a device.
+    std::vector<int64_t> modelled_ns;  // One for each position; 0: it occupies no device.
     std::vector<Stop> stops;           // Ascending.
   };
   SessionId program;
   uint64_t scope = 0;      // Runs of one scope share states, so they keep their order.
-  uint64_t positions = 0;  // How many tickets a run takes; the gate takes one.
-  // Its turns are sections. Otherwise a turn is a whole run, in all its slices at once: where its
-  // hosts do not report sections, where a device is in two of its slices, and does all nodes of a
-  // run in their order, and where its temporaries lie over those of others (Plan::overlaid): were
-  // it granted in parts, two programs could each be in the middle of a run on devices that the
-  // other needs, and wait for each other for ever.
+  uint64_t positions = 0;  // Number of tickets that a run takes; the gate takes one.
+  // Turns of this plan are sections. Otherwise a turn is a whole run, in all its slices at once:
+  // where its hosts do not report sections, where a device is in two of its slices and does all
+  // nodes of a run in their order, and where its temporaries lie over those of others
+  // (Plan::overlaid). If such runs were granted in parts, two programs could each be in the middle
+  // of a run on devices that the other needs, and wait for each other for ever.
   bool by_section = true;
-  // Some of it is dispatched sequentially, so no run is granted whole at once, and none begins
-  // before the earlier ones of its scope and those whose outputs it takes have ended.
+  // Some of it is dispatched sequentially: no run is granted whole at once, and none begins before
+  // the earlier runs of its scope and the runs whose outputs it takes have ended.
   bool is_sequential = false;
   std::vector<Slice> slices;
 };

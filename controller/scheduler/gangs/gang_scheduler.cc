@@ -44,14 +44,14 @@ std::map<SessionId, double> GangScheduler::used(int64_t now_ns) const {
       device_ns +=
           static_cast<double>(use.time.last_second_ns(now_ns)) * static_cast<double>(use.devices);
     const double all_ns = static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices);
-    // A slice that went within the second counts, its devices do not.
+    // A slice that went within the second counts, though its devices do not.
     used[program] = std::min(1.0, device_ns / all_ns);
   }
   return used;
 }
 
-// What has not run within the second is dropped, and looked for once in a second: a program whose
-// plans lie on many slices pays nothing for it with each report.
+// Slices that have not run within the second are dropped, and looked for once a second, so that a
+// program whose plans lie on many slices pays nothing for them with each report.
 void GangScheduler::note_use(const RunState& run, uint32_t slice, int64_t busy_ns, int64_t now_ns) {
   const GangPlan::Slice& of = run.plan->plan.slices[slice];
   SliceUse& use = used_[run.plan->plan.program][of.id];
@@ -87,7 +87,7 @@ void GangScheduler::remove_plan(PlanId id) {
   forget_if_gone(gone.plan.program);
 }
 
-// Gangs that wait do so by group: they leave, and come back when pump() looks at their runs again.
+// Gangs wait by group: they leave, and come back when pump() looks at their runs again.
 void GangScheduler::regroup(const GangPlan& plan, const Change& change) {
   leave_turns();
   for (const GangPlan::Slice& slice : plan.slices) {
@@ -187,7 +187,7 @@ void GangScheduler::let_go_on(SessionId program) {
     dirty_.insert(*at++);
 }
 
-// Runs are prepared in the order of their scope, so what comes before the first that is not may go.
+// Runs are prepared in the order of their scope, so entries before the first unprepared run may go.
 bool GangScheduler::is_held(const OrderKey& key) const {
   if (held_.empty() || !held_.contains(key.first)) return false;
   const auto order = orders_.find(key);
@@ -238,7 +238,7 @@ void GangScheduler::ended(RunId id, bool is_ok) {
   runs_.erase(found);
 }
 
-// Lets go what comes first in the order, up to a run that is not granted whole.
+// Lets the first entries of the order go, up to a run that is not granted whole.
 void GangScheduler::advance(const OrderKey& key) {
   const auto order = orders_.find(key);
   if (is_held(key)) return;
@@ -261,15 +261,15 @@ void GangScheduler::advance(const OrderKey& key) {
     if (!is_granted_whole(run)) return;
     if (!std::exchange(run.was_granted_whole, true))
       dirty_.insert(run.takers.begin(), run.takers.end());
-    if (run.plan->plan.is_sequential) return;  // It makes way when it has ended.
+    if (run.plan->plan.is_sequential) return;  // It is removed when it has ended.
     order->second.erase(first);
   }
   orders_.erase(order);
   if (!is_held(key)) show_place(key, RunId());
 }
 
-// A run that must be granted whole, or has to end where this one is dispatched sequentially, before
-// this one begins.
+// A run that must be granted whole before this one begins. It has to end before that where this one
+// is dispatched sequentially.
 RunId GangScheduler::not_before(const RunState& run) const {
   if (!run.gangs.empty()) return RunId();  // It has begun.
   const bool is_sequential = run.plan->plan.is_sequential;
@@ -299,8 +299,8 @@ std::optional<GangScheduler::Wait> GangScheduler::waits_for_turn(RunId id) const
               .may_commit = std::ranges::any_of(run.gangs, &Gang::is_past_gate)};
 }
 
-// The first of its scope, a run whose outputs it takes, or one of another program that has turns
-// ahead on its devices.
+// The first run of its scope, a run whose outputs it takes, or one of another program that has
+// turns ahead on its devices.
 RunId GangScheduler::run_ahead_of(const RunState& run) const {
   const Item& first = orders_.at(order_of(run)).begin()->second;
   if (first.run != run.id) return first.run;
@@ -317,7 +317,7 @@ RunId GangScheduler::run_ahead_of(const RunState& run) const {
   return RunId();
 }
 
-// --- What devices report
+// --- Reports of devices
 
 void GangScheduler::set_aside(RunId id) {
   const auto found = runs_.find(id);
@@ -349,7 +349,7 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
              " was not granted, or took less than no time");
   Gang& gang = run.gangs[time.slice];
   const uint32_t first = gang.ended();
-  if (time.position_end <= first) return;  // Told before.
+  if (time.position_end <= first) return;  // Reported before.
   take_back(time.run);
   Measuring& measuring = run.plan->measuring[time.slice];
   if (measuring.run == time.run && time.position_end >= measuring.end) measuring = {};

@@ -1,33 +1,34 @@
-// GangScheduler: which positions of which runs are granted next, and the one sequence of tickets
-// that they take.
+// GangScheduler: decides which positions of which runs are granted next, and gives them tickets, in
+// one sequence.
 //
 // A run's part on one slice is a *gang*: it goes on all its devices at once, position by position
-// (ir/plan/positions.h). What is granted has a place in one controller-wide order, and a position
-// is granted only when all that it waits on has lower tickets: a receive after its send; the gate,
-// with one ticket for all slices, once every slice has come to it. So the lowest ticket that has
-// not ended can always go on, and nothing deadlocks, whatever the policy answers.
+// (ir/plan/positions.h). Granted positions have one controller-wide order, and a position is
+// granted only when all that it waits on has lower tickets: a receive after its send; the gate,
+// with one ticket for all slices, once every slice has come to it. The lowest ticket that has not
+// ended can therefore always go on, and nothing deadlocks, whatever the policy answers.
 //
 // Runs of one state scope are granted in the order in which they were submitted, each whole before
-// the next begins. What reads or writes a state takes its ticket in that order (in_order()), and
-// what reads one for another program anywhere between two runs (watch()).
+// the next begins. A read or write of a state takes its ticket in that order (in_order()), and a
+// read for another program takes one anywhere between two runs (watch()).
 //
-// Sequential dispatch (ir/plan/dispatch.h): a node, with what it receives and sends, is granted
-// only when hosts have said that all before it in its slice, and the sends to it, have ended; a run
-// begins when the earlier ones of its scope have ended.
+// Sequential dispatch (ir/plan/dispatch.h): a node, with its receives and sends, is granted only
+// when hosts have reported the end of all nodes before it in its slice, and of the sends to it. A
+// run begins when the earlier runs of its scope have ended.
 //
 // Ahead of time: where a program is alone on its devices, its runs are granted whole as soon as
 // they are prepared. Where others may run too, grants reach one *quantum* of device time ahead, and
-// are topped up at half of it, in turns of a quarter of it at most: the policy chooses whose. Two
-// turns are ahead however long they are, so that devices need not wait for the controller. The
-// quantum is 2 ms, or 20 times what a grant costs the controller. A section that was never measured
-// has a turn of its own, and its plan waits for its end before the next (until some sections were
-// measured, which say how far the model is off for the others: section_times.h).
+// are topped up at half of it, in turns of a quarter of it at most: the policy chooses the
+// programs. Two turns are ahead however long they are, so that devices need not wait for the
+// controller. The quantum is 2 ms, or 20 times what a grant costs the controller. A section that
+// was never measured has a turn of its own, and its plan waits for its end before the next (until
+// some sections were measured, which show how far the model is off for the others:
+// section_times.h).
 //
-// Charges: a turn is charged by what it is expected to take, and the difference to what was
-// measured when its end is reported. Each position is charged once.
+// Charges: a turn is charged by its expected time, and the difference to the measured time when its
+// end is reported. Each position is charged once.
 //
-// Threads: the reactor's thread; nothing suspends. Nothing is granted but by pump(), which the
-// caller calls after whatever it has told.
+// Threads: the reactor's thread; nothing suspends. Only pump() grants, and the caller calls it
+// after each report or change.
 // Errors: progress() throws kInvalid for positions that were not granted.
 // Cost: O(log programs) a turn for each of the gang's groups and slices; a run that is granted
 // whole is one range.
@@ -58,49 +59,48 @@ struct GangOptions {
   bool charges_twice = false;             // See PlantedControllerBugs.
 };
 
-// Between two runs of a scope: those before have all their tickets, those behind have none.
+// A place between two runs of a scope: runs before it have all their tickets, runs behind it none.
 struct OrderPlace {
   SessionId session;
   uint64_t scope = 0;
-  RunId behind;                  // The first of those; 0: there is none.
-  std::function<Ticket()> take;  // A ticket there.
+  RunId behind;                  // The first run behind it; 0: there is none.
+  std::function<Ticket()> take;  // Takes a ticket there.
 };
 
 class GangScheduler {
  public:
-  // Gets what is granted, in the order of tickets.
+  // Gets granted ranges, in the order of tickets.
   using Send = std::function<void(std::vector<GrantRange>)>;
   GangScheduler(std::unique_ptr<Policy> policy, Send send, GangOptions options = {});
 
   void set_share(SessionId program, const Share& share) { policy_->set_share(program, share); }
-  // Its client is gone: forgets it with its last plan.
+  // The program's client is gone: forgets the program with its last plan.
   void forget(SessionId program);
 
-  // Its runs may come from now on, so others are granted no further than a quantum ahead.
+  // The plan's runs may come from now on, so others are granted no further than a quantum ahead.
   void add_plan(PlanId id, GangPlan plan);
   void remove_plan(PlanId id);  // It has no runs left; one that was not added is ignored.
 
-  // Takes its place in the order of its scope. It is granted once those of `makers`, whose outputs
-  // it takes, are granted whole or have ended.
+  // The run takes its place in the order of its scope. It is granted once the runs of `makers`,
+  // whose outputs it takes, are granted whole or have ended.
   void submit(RunId id, PlanId plan, const std::vector<RunId>& makers = {});
-  // Its hosts were told to prepare it.
+  // The run's hosts were told to prepare it.
   void prepared(RunId id);
-  // Whether any of its positions has a ticket.
+  // Whether any position of the run has a ticket.
   bool is_begun(RunId id) const;
-  // It has ended on all its hosts, or does without having been prepared. `is_ok`: what was granted
-  // has run, though no report of it came; otherwise nothing more is charged for it.
+  // The run has ended on all its hosts, or ends without having been prepared. `is_ok`: its granted
+  // positions have run, though no report of them came; otherwise nothing more is charged for them.
   void ended(RunId id, bool is_ok);
-  // Calls `send` with a ticket between those of the scope's runs so far and of its later ones. It
-  // must not call back.
+  // Calls `send` with a ticket between those of the scope's runs so far and of its later runs.
+  // `send` must not call back.
   void in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send);
   void drop_in_order(SessionId session);
-  // Of this program nothing begins from now on but the runs that are prepared, and what takes a
-  // ticket before them; until let_go_on(), or forget(). No place of it is shown meanwhile, but
-  // those before these runs.
+  // From now on only prepared runs of this program begin, and what takes a ticket before them,
+  // until let_go_on(), or forget(). Meanwhile only places before these runs are shown.
   void hold(SessionId program) { held_.insert(program); }
   void let_go_on(SessionId program);
-  // Shows `at_place` the places of a watched scope that pump() comes to: from where the order
-  // stands now, each at least once. It must not call back, but for watch() and unwatch().
+  // Shows `at_place` the places of a watched scope that pump() comes to, from the present point of
+  // the order on, each at least once. It must not call back, except watch() and unwatch().
   using AtPlace = std::function<void(const OrderPlace&)>;
   void watch_places(AtPlace at_place) { at_place_ = std::move(at_place); }
   void watch(SessionId session, uint64_t scope);
@@ -109,51 +109,51 @@ class GangScheduler {
     return !watched_.empty() && watched_.contains({session, scope});
   }
 
-  // The home host of the slice says that its devices have ended the positions before
-  // `position_end`, and were busy for so long since it last said so.
+  // The home host of the slice reports that its devices have ended the positions before
+  // `position_end`, and were busy for this long since its last report.
   void progress(const SectionTime& time, int64_t now_ns);
-  // One of its devices does not go on: what the run was granted ahead holds up no other program,
+  // A device of the run does not go on: what the run was granted ahead holds up no other program,
   // and it gets no more turns until its devices have ended more of it, or it is taken back.
   void set_aside(RunId id);
-  // The device goes on; the run waits for turns as before. One that was not set aside is ignored.
+  // The device goes on; the run waits for turns as before. A run that was not set aside is ignored.
   void take_back(RunId id);
-  // What a run waits for at which no device is at work.
+  // Describes a run that waits while no device is at work on it.
   struct Wait {
     RunId behind;             // The run that goes first; 0: none is known.
     bool may_commit = false;  // Its gate has its ticket.
   };
-  // None: all of it has tickets, or a device is at work on what has, as far as hosts have reported.
-  // O(runs).
+  // None: all of the run has tickets, or a device is at work on the granted part, as far as hosts
+  // have reported. O(runs).
   std::optional<Wait> waits_for_turn(RunId id) const;
-  // What it took to send one frame of grants: as measured, and known for the writes to its hosts.
+  // Cost of sending one frame of grants: as measured, and known for the writes to its hosts.
   void grant_took(int64_t measured_ns, int64_t writes_ns);
 
   void pump(int64_t now_ns);
 
-  // By program: part of the time of the devices that it may run on, over the last second. None:
-  // nothing of it.
+  // For each program: part of the time of the devices that it may run on, over the last second. A
+  // program that is not listed used none.
   std::map<SessionId, double> used(int64_t now_ns) const;  // 0 to 1.
   int64_t quantum_ns() const;
 
  private:
-  // A section that was never measured is under way: up to this position of the run. 0: none.
+  // A section under way that was never measured: it ends before this position of the run. 0: none.
   struct Measuring {
     RunId run;
     uint32_t end = 0;
   };
   struct PlanState {
     GangPlan plan;
-    std::vector<SectionTimes> times;  // By slice.
-    // By slice: its groups where others may run.
+    std::vector<SectionTimes> times;  // One for each slice.
+    // For each slice: its groups where others may run.
     std::vector<std::vector<GroupId>> contended;
     std::vector<GroupId> all_contended;
-    std::vector<Measuring> measuring;  // By slice.
-    // Where a gang waits for its turn. Without reports one turn is for all slices at once.
+    std::vector<Measuring> measuring;  // One for each slice.
+    // Groups where a gang waits for its turn. Without reports one turn is for all slices at once.
     const std::vector<GroupId>& turns_of(uint32_t slice) const {
       return plan.by_section ? contended[slice] : all_contended;
     }
   };
-  // What waits in the order of a scope: a run, or what takes one ticket.
+  // An entry in the order of a scope: a run, or a call that takes one ticket.
   struct Item {
     RunId run;
     std::function<void(Ticket)> send;
@@ -163,11 +163,11 @@ class GangScheduler {
   struct RunState {
     RunId id;
     PlanState* plan = nullptr;
-    uint64_t place = 0;  // In its order.
+    uint64_t place = 0;  // Place in its order.
     bool is_prepared = false;
     bool is_aside = false;
     bool idled = false;              // Its program had no other run.
-    bool was_granted_whole = false;  // Those that take its outputs were looked at.
+    bool was_granted_whole = false;  // Set once the runs that take its outputs were looked at.
     std::vector<Gang> gangs;
     std::vector<RunId> makers;
     std::vector<OrderKey> takers;  // Orders in which a run takes its outputs.
@@ -177,7 +177,7 @@ class GangScheduler {
   void advance(const OrderKey& key);
   bool is_held(const OrderKey& key) const;
   void show_place(const OrderKey& key, RunId behind);
-  bool is_granted_whole(RunId id) const;  // Or it has ended.
+  bool is_granted_whole(RunId id) const;  // Also if it has ended.
   static bool is_granted_whole(const RunState& run);
   RunId run_ahead_of(const RunState& run) const;
   RunId not_before(const RunState& run) const;
@@ -215,22 +215,22 @@ class GangScheduler {
   std::map<OrderKey, Order> orders_;
   // Runs that have not ended, by place: also those that have left `orders_`, granted whole.
   std::map<OrderKey, std::map<uint64_t, RunId>> not_ended_;
-  std::map<SessionId, size_t> live_;  // Runs by program.
+  std::map<SessionId, size_t> live_;  // Number of runs, by program.
   std::set<SessionId> leaving_;
   std::set<SessionId> held_;
   struct SliceUse {
     size_t devices = 0;
     DeviceTime time;
   };
-  std::map<SessionId, std::map<SliceId, SliceUse>> used_;  // By program.
-  int64_t looked_at_use_ns_ = 0;  // For slices that can be dropped from it.
+  std::map<SessionId, std::map<SliceId, SliceUse>> used_;  // Keys: programs.
+  int64_t looked_at_use_ns_ = 0;  // Last look for slices that can be dropped from used_.
   std::map<GroupId, Gang::Ahead> ahead_;
-  std::set<OrderKey> dirty_;  // Something may go on there.
+  std::set<OrderKey> dirty_;  // Orders where something may go on.
   std::set<OrderKey> watched_;
   AtPlace at_place_;
-  std::set<GroupId> hungry_;  // May want more.
+  std::set<GroupId> hungry_;  // Groups that may want more.
   std::vector<GrantRange> out_;
-  bool may_merge_ = false;  // With the last of out_.
+  bool may_merge_ = false;  // The next range may be merged with the last of out_.
   Ticket next_ticket_{1};
   uint64_t last_place_ = 0;
   double grant_cost_ns_ = 0;

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kUs = 1000, kMs = 1'000'000;
 
-// Keeps what every program was charged in all groups together.
+// Keeps the charges of every program, over all groups together.
 class Charges final : public Policy {
  public:
   explicit Charges(std::map<SessionId, int64_t>& charged) : charged_(charged) {}
@@ -38,13 +38,13 @@ class Charges final : public Policy {
 
 class GangSchedulerTest : public testing::Test {
  protected:
-  // A program of its own, with one slice over all four devices.
+  // Adds a program of its own, with one slice over all four devices.
   void add(uint64_t id, std::vector<int64_t> ns) {
     GangPlan plan{.program = SessionId(id), .scope = id, .positions = ns.size()};
     plan.slices.push_back({.id = SliceId(10 * id), .devices = devices(0, 4), .modelled_ns = ns});
     scheduler_.add_plan(PlanId(id), std::move(plan));
   }
-  // Two slices: call, send, gate, commit; receive, call, gate, commit.
+  // Adds two slices: call, send, gate, commit; receive, call, gate, commit.
   void add_pair(uint64_t id, uint32_t first, uint32_t second, bool by_section = true) {
     GangPlan plan{.program = SessionId(id), .scope = id, .positions = 7, .by_section = by_section};
     plan.slices.push_back({.id = SliceId(10 * id),
@@ -58,7 +58,7 @@ class GangSchedulerTest : public testing::Test {
          .stops = {{.position = 0, .slice = 0, .sent = 1}, {.position = 2, .is_gate = true}}});
     scheduler_.add_plan(PlanId(id), std::move(plan));
   }
-  // Slices of one device each: a and b send to c, which receives both, computes and sends to d.
+  // Adds slices of one device each: a and b send to c, which receives, computes and sends to d.
   void add_diamond(uint64_t id) {
     GangPlan plan{.program = SessionId(id), .scope = id, .positions = 10};
     const auto slice = [&](uint64_t n, std::vector<int64_t> ns, std::vector<GangPlan::Stop> stops) {
@@ -84,7 +84,7 @@ class GangSchedulerTest : public testing::Test {
     scheduler_.submit(RunId(id), PlanId(plan));
     scheduler_.prepared(RunId(id));
   }
-  // Its sections are as long as the model says.
+  // Runs a plan once, with sections as long as the model says.
   void measure(uint64_t plan, uint64_t run_id) {
     run(run_id, plan);
     for (uint32_t granted = 0; granted < 100; ++granted) {
@@ -94,7 +94,7 @@ class GangSchedulerTest : public testing::Test {
     scheduler_.ended(RunId(run_id), true);
     take();
   }
-  // What is granted next, as "run/slice:first-last@ticket".
+  // Returns the ranges that are granted next, as "run/slice:first-last@ticket".
   std::string take() {
     granted_.clear();
     scheduler_.pump(0);
@@ -111,7 +111,7 @@ class GangSchedulerTest : public testing::Test {
       slice_ends_[{range.run, range.slice}] = range.first + range.count;
     }
   }
-  // Positions before it are granted.
+  // Positions before the returned one are granted.
   uint32_t ends_of(uint64_t id, uint32_t slice) { return slice_ends_[{RunId(id), slice}]; }
   bool finish_next(uint64_t id) {
     const uint32_t end = ++ended_[RunId(id)];
@@ -291,7 +291,7 @@ TEST_F(GangSchedulerTest, ASectionThatWasNeverMeasuredIsGrantedAlone) {
   EXPECT_EQ(take(), "1/0:1-1@2");
 }
 
-// An old estimate would say nothing of it, and all runs in flight would be granted by it.
+// Otherwise all runs in flight would be granted by an old estimate.
 TEST_F(GangSchedulerTest, UntilItsEndIsKnownTheRunsBehindWaitToo) {
   add(1, {kUs});
   add(2, {kMs});
@@ -328,7 +328,7 @@ TEST_F(GangSchedulerTest, AReceiveHasAHigherTicketThanItsSendAndTheGateOneForAll
   EXPECT_EQ(take(), "1/1:3-3@7");
 }
 
-// On d's device others could go on meanwhile.
+// Meanwhile others could go on on d's device.
 TEST_F(GangSchedulerTest, WhereOthersCompeteAReceiveWaitsUntilItsSenderWaitsForNoThirdSlice) {
   add_diamond(1);
   add(2, {kMs});
@@ -384,7 +384,7 @@ TEST_F(GangSchedulerTest, ARunWhoseGateHasItsTicketMayCommitThoughTheRestWaits) 
   EXPECT_TRUE(scheduler_.waits_for_turn(RunId(1))->may_commit);
 }
 
-// Else two runs that are granted in part could each wait for what the other holds.
+// Otherwise two runs that are granted in part could each wait for what the other holds.
 TEST_F(GangSchedulerTest, WhereHostsReportNothingATurnIsAWholeRunInAllItsSlices) {
   add_pair(1, 0, 2, false);
   add_pair(2, 2, 0, false);
@@ -578,7 +578,8 @@ TEST_F(GangSchedulerTest, AGrantThatCostsMoreReachesFurther) {
   EXPECT_EQ(scheduler_.quantum_ns(), 2 * kMs);
   for (int i = 0; i < 200; ++i) scheduler_.grant_took(300 * kUs, 200 * kUs);
   EXPECT_NEAR(static_cast<double>(scheduler_.quantum_ns()), 10e6, 1e4);
-  // What a pause of the controller's process seems to cost counts in part, writes to its hosts all.
+  // A pause of the controller's process while it sends counts in part; writes to hosts count in
+  // full.
   for (int i = 0; i < 200; ++i) scheduler_.grant_took(10 * kMs, 700 * kUs);
   EXPECT_NEAR(static_cast<double>(scheduler_.quantum_ns()), 24e6, 1e4);
 }
@@ -604,7 +605,7 @@ TEST_F(GangSchedulerTest, NoProgramUsedMoreThanAllOfItsDevicesHoweverLateItsRepo
   report(1, 3000 * kMs, 3000 * kMs);  // One section of three seconds.
   EXPECT_NEAR(scheduler_.used(3000 * kMs).at(SessionId(1)), 1, 1e-9);
   EXPECT_NEAR(scheduler_.used(3500 * kMs).at(SessionId(1)), 0.5, 1e-9);
-  report(2, 600 * kMs, 5200 * kMs);  // Two that come together: the first one was late.
+  report(2, 600 * kMs, 5200 * kMs);  // Two reports together: the first one was late.
   report(3, 600 * kMs, 5200 * kMs);
   EXPECT_NEAR(scheduler_.used(5200 * kMs).at(SessionId(1)), 1, 1e-9);
   EXPECT_NEAR(scheduler_.used(5700 * kMs).at(SessionId(1)), 0.5, 1e-9);

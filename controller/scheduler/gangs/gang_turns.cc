@@ -1,4 +1,4 @@
-// What is granted, and when: GangScheduler's grants and turns (gang_scheduler.h).
+// Grants and turns of GangScheduler (gang_scheduler.h).
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -32,7 +32,7 @@ void GangScheduler::grant_whole(RunState& run) {
   }
 }
 
-// Grants what needs no turn, and lets its gangs wait for theirs.
+// Grants what needs no turn, and makes the run's gangs wait for their turns.
 void GangScheduler::refresh(RunState& run) {
   for (bool granted = true; granted;) {
     granted = false;
@@ -42,7 +42,7 @@ void GangScheduler::refresh(RunState& run) {
   }
 }
 
-// Whether it granted something.
+// Returns whether it granted something.
 bool GangScheduler::step(RunState& run, uint32_t slice) {
   Gang& gang = run.gangs[slice];
   if (gang.waits) return false;
@@ -69,7 +69,7 @@ bool GangScheduler::step(RunState& run, uint32_t slice) {
   return false;
 }
 
-// In all slices at once, or not yet.
+// Grants the gate in all slices at once, or not yet.
 bool GangScheduler::grant_gate(RunState& run) {
   for (uint32_t s = 0; s < run.gangs.size(); ++s) {
     const GangPlan::Stop* stop = run.gangs[s].stop();
@@ -86,7 +86,7 @@ bool GangScheduler::grant_gate(RunState& run) {
   return true;
 }
 
-// Sequential dispatch: hosts have said that what it waits on is over.
+// Sequential dispatch: whether hosts have reported the end of what the stop waits on.
 bool GangScheduler::has_ended(const RunState& run, uint32_t slice, const GangPlan::Stop& stop) {
   if (!stop.is_sequential) return true;
   if (run.gangs[slice].ended() < stop.after) return false;
@@ -94,14 +94,14 @@ bool GangScheduler::has_ended(const RunState& run, uint32_t slice, const GangPla
 }
 
 // Where others compete, a slice that waits for something slow must not hold what is granted ahead
-// there: its sender may have granted work before it, but none that waits for a third slice.
+// there: its sender may have granted work before the send, but none that waits for a third slice.
 bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
                                 const GangPlan::Stop& stop) const {
   const Gang& sender = run.gangs[stop.slice];
   if (sender.granted() <= stop.sent) return false;
   if (run.plan->contended[slice].empty() || sender.ended() > stop.sent) return true;
   return std::ranges::all_of(sender.stops_under_way(stop.sent), [&](const GangPlan::Stop& waits) {
-    if (waits.is_sequential) return true;  // It was granted: that has ended.
+    if (waits.is_sequential) return true;  // It was granted, so that has ended.
     return !waits.is_gate && run.gangs[waits.slice].ended() > waits.sent;
   });
 }
@@ -134,17 +134,17 @@ void GangScheduler::pump(int64_t now_ns) {
   flush();
 }
 
-// Whether so much is granted ahead there, and one turn behind the one that runs.
+// Whether this much is granted ahead on the group, and one turn behind the one that runs.
 bool GangScheduler::reaches(GroupId group, int64_t ns) const {
   const auto ahead = ahead_.find(group);
   return ahead != ahead_.end() && ahead->second.ns >= ns && ahead->second.turns >= 2;
 }
 
-// Once less than half of the quantum is granted ahead, as many turns as fill it. False: somebody
+// Grants turns until the quantum is full, once less than half of it is granted ahead. False: a gang
 // waits there for another group, which is full.
 bool GangScheduler::fill(GroupId group) {
   const int64_t quantum = quantum_ns(),
-                full = quantum - quantum / 4 + 1;  // One more would go beyond it.
+                full = quantum - quantum / 4 + 1;  // One more turn would go beyond it.
   if (reaches(group, quantum / 2)) return true;
   bool is_held_up = false;
   const Policy::May may = [&](GangId id) {

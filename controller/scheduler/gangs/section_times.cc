@@ -37,7 +37,7 @@ int64_t SectionTimes::total_ns() const {
 }
 
 void SectionTimes::measured(uint32_t first, uint32_t end, int64_t busy_ns) {
-  if (busy_ns == 0) return;  // It was skipped.
+  if (busy_ns == 0) return;  // The positions were skipped.
   const auto busy = static_cast<double>(busy_ns);
   if (end - first == count() && not_measured_ == 0 && measured_ns_ > 0) return measured_whole(busy);
   double expected = 0;
@@ -50,7 +50,7 @@ void SectionTimes::measured(uint32_t first, uint32_t end, int64_t busy_ns) {
   }
 }
 
-// Shared out as the times were so far, all of them change alike.
+// All times change alike, since the time is shared out in the ratio of the times so far.
 void SectionTimes::measured_whole(double busy_ns) {
   const double before = measured_ns_;
   measured_ns_ += (busy_ns - before) / 4;

@@ -19,10 +19,10 @@
 
 namespace gangway {
 
-// What a change did to the groups, in this order.
+// Effects of a change on the groups, in this order.
 struct GroupChanges {
-  std::vector<std::pair<GroupId, GroupId>> split;  // From, to: part of a group is one of its own.
-  std::vector<GroupId> gone;                       // They have no devices any more.
+  std::vector<std::pair<GroupId, GroupId>> split;  // From, to: part of a group has become one.
+  std::vector<GroupId> gone;                       // Groups that have no devices any more.
 };
 
 class ShareGroups {
@@ -32,11 +32,11 @@ class ShareGroups {
   GroupChanges add(SliceId slice, SessionId program, const std::vector<DeviceRef>& devices);
   GroupChanges remove(SliceId slice);
 
-  // The groups that the slice covers.
+  // Groups that the slice covers.
   const std::vector<GroupId>& of(SliceId slice) const { return slices_.at(slice).groups; }
-  // Whether more than one program may run there.
+  // Whether more than one program may run on the group's devices.
   bool is_contended(GroupId group) const { return groups_.at(group).programs > 1; }
-  // On how many devices each program may run.
+  // Number of devices on which each program may run.
   std::map<SessionId, size_t> devices() const;
   size_t size() const { return groups_.size(); }
 
@@ -53,7 +53,7 @@ class ShareGroups {
     size_t devices = 0;
     size_t programs = 0;
   };
-  // `with`: the slice lies on the device from now on, or does no longer.
+  // `with`: the slice lies on the device from now on; otherwise it does no longer.
   void move(DeviceRef device, SliceId slice, bool with, GroupChanges& changes);
   GroupId group_for(const Key& slices, const GroupId* from, GroupChanges& changes);
   void erase_empty(GroupChanges& changes);
@@ -62,7 +62,7 @@ class ShareGroups {
   std::map<GroupId, Group> groups_;
   std::map<Key, GroupId> by_slices_;
   std::map<DeviceRef, GroupId> by_device_;
-  std::vector<GroupId> left_;  // Groups that the change under way took devices from.
+  std::vector<GroupId> left_;  // Groups from which the change under way took devices.
   uint64_t last_ = 0;
 };
 

@@ -74,7 +74,7 @@ TEST(ShareGroups, ASliceStaysUntilItsLastUserIsGone) {
   EXPECT_EQ(groups.size(), 0u);
 }
 
-// Against a table that says for each device which slices lie on it.
+// Compares with a table that has, for each device, the slices that lie on it.
 TEST(ShareGroups, WhateverComesAndGoesDevicesOfAGroupHaveTheSameSlices) {
   std::mt19937_64 random(tests::test_seed());
   ShareGroups groups;

@@ -63,7 +63,7 @@ std::optional<GangId> FairShare::next(GroupId group, const May& may) {
   return first;
 }
 
-// One with this pass takes its turn: the front is there, or at the least of those that still wait.
+// A gang of this pass takes its turn. The front moves there, or to the least key that still waits.
 void FairShare::advance(GroupId group, int64_t pass) {
   const int64_t least = std::min(pass, turns_.lowest(group).value_or(pass));
   fronts_[group] = std::max(front(group), least);

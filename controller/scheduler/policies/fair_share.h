@@ -1,14 +1,14 @@
 // FairShare: device time in proportion to the programs' weights, by stride scheduling.
 //
 // In each group a program has a *pass*: the device time that it used there, divided by its weight.
-// The least goes first, so passes stay together, and time is shared as the weights say. The *front*
-// of a group is where its least pass is now. How far a program is ahead of the front, in the group
-// where it is furthest ahead, is what counts for a gang over several groups: it is not served
-// beyond its share in any of them.
+// The least pass goes first, so passes stay together, and time is shared by the weights. The
+// *front* of a group is the value of its least pass now. A gang over several groups is placed by
+// the group in which its program is furthest ahead of the front, so that it is not served beyond
+// its share in any of them.
 //
-// Nothing is saved up: a program that is new or had nothing to run starts at the front, and one
-// that could not go for a while (its input was late) falls behind by 2 ms of device time at most.
-// One that used more than its share before it stopped keeps that debt.
+// No share is saved up: a program that is new or had nothing to run starts at the front, and one
+// that could not go for a while (its input was late) falls behind by 2 ms of device time at most. A
+// program that used more than its share before it stopped keeps that debt.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace gangway {
 
 class FairShare final : public Policy {
  public:
-  static constexpr int64_t kCreditMaxNs = 2'000'000;  // Of a program that does not idle.
+  static constexpr int64_t kCreditMaxNs = 2'000'000;  // For a program that does not idle.
 
   void set_share(SessionId program, const Share& share) override;
   void forget(SessionId program) override { programs_.erase(program); }
@@ -41,7 +41,7 @@ class FairShare final : public Policy {
   void advance(GroupId group, int64_t pass);
 
   std::map<SessionId, Program> programs_;
-  std::map<GangId, SessionId> owners_;  // Of the gangs that wait.
+  std::map<GangId, SessionId> owners_;  // For the gangs that wait.
   std::map<GroupId, int64_t> fronts_;
   Turns turns_;
 };

@@ -1,4 +1,4 @@
-// FirstCome: the gang of the run that was submitted first, whoever's it is.
+// FirstCome: the gang of the run that was submitted first goes first, whatever its program.
 //
 // It keeps to no shares: a program that submits much at once delays all others by that much.
 #pragma once

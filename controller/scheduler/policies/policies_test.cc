@@ -32,7 +32,7 @@ class Contest {
     policy_.remove(gang(program));
     groups_.erase(program);
   }
-  // It can't go for now, and can again.
+  // The program can't go for now; wait() lets it go again.
   void pause(uint64_t program) { policy_.remove(gang(program)); }
   void wait(uint64_t program, bool idled = false) {
     policy_.add({.gang = gang(program),
@@ -41,7 +41,7 @@ class Contest {
                  .waits_since_ns = now_ns,
                  .idled = idled});
   }
-  // Whose turn it is in the group; it takes `ns`.
+  // Gives the group's next turn, which takes `ns`, and returns its program.
   uint64_t turn(int64_t ns = 1000, GroupId group = GroupId(1)) {
     const auto next = policy_.next(group, kAny);
     if (!next) return 0;
@@ -106,7 +106,7 @@ TEST(FirstCome, TheRunThatWasSubmittedFirstGoesFirstWhateverItsShare) {
   EXPECT_EQ(contest.turn(), 2u);
 }
 
-// Two programs of equal weight.
+// Two programs of equal weight on one group.
 class FairShareOfTwo : public testing::Test {
  protected:
   FairShareOfTwo() {
@@ -120,7 +120,7 @@ class FairShareOfTwo : public testing::Test {
 TEST_F(FairShareOfTwo, TimeCountsAndNotTurns) {
   for (int i = 0; i < 1000; ++i) {
     const uint64_t program = contest_.turn(100);
-    if (program == 1) policy_.charge(SessionId(1), std::vector{GroupId(1)}, 900);  // As measured.
+    if (program == 1) policy_.charge(SessionId(1), std::vector{GroupId(1)}, 900);  // Measured.
   }
   EXPECT_NEAR(static_cast<double>(contest_.got[2]) / static_cast<double>(contest_.got[1]), 10, 0.2);
 }
@@ -157,7 +157,7 @@ TEST_F(FairShareOfTwo, AProgramWhoseInputIsLateGetsBackTwoMillisecondsAtMost) {
   EXPECT_NEAR(static_cast<double>(contest_.got[1]), 2'000'000, 1'100'000);
 }
 
-// Program 1 needs both groups; alone in neither of them, it gets what the fuller one leaves it.
+// Program 1 needs both groups. It is alone in neither, and gets what the fuller one leaves it.
 TEST(FairShare, AGangOverSeveralGroupsIsNotServedBeyondItsShareInAnyOfThem) {
   const GroupId a(1), b(2);
   FairShare policy;
@@ -166,7 +166,7 @@ TEST(FairShare, AGangOverSeveralGroupsIsNotServedBeyondItsShareInAnyOfThem) {
   contest.join(2, {}, {a});
   for (uint64_t program = 3; program <= 5; ++program) contest.join(program, {}, {b});
   int64_t a_ns = 0, b_ns = 0;
-  while (a_ns < 1'000'000) {  // Whichever has less granted is served next.
+  while (a_ns < 1'000'000) {  // The group with less granted is served next.
     const GroupId group = a_ns <= b_ns ? a : b;
     const uint64_t program = contest.turn(1000, group);
     if (program <= 2) a_ns += 1000;

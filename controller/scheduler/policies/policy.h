@@ -1,4 +1,4 @@
-// Policy: whose gang takes the next tickets on a group of devices.
+// Policy: chooses the gang that takes the next tickets on a group of devices.
 //
 // A *program* is what one client runs; it has a weight and a priority. A *gang* is one slice of one
 // of its runs: it takes its turn on all its devices at once. A *share group* is a set of devices
@@ -6,8 +6,8 @@
 //
 // A policy only chooses an order. The gang scheduler (gangs/gang_scheduler.h) adds a gang when its
 // next section could be granted, asks for the next one where devices run out of granted work, and
-// charges device time: an estimate with the grant, and the difference to what was measured later.
-// So whatever a policy answers, nothing can deadlock.
+// charges device time: an estimate with the grant, and later the difference to the measured time.
+// Whatever a policy answers, nothing can deadlock.
 //
 // Threads: the reactor's thread; nothing suspends.
 // Cost: O(log waiting gangs) for each group of the gang, and for each gang that next() passes over.
@@ -40,8 +40,8 @@ struct GangId {
 struct GangTurn {
   GangId gang;
   SessionId program;
-  std::span<const GroupId> groups;  // Where others compete with it; at least one.
-  int64_t waits_since_ns = 0;       // Its last turn, or when it came.
+  std::span<const GroupId> groups;  // Groups where others compete with it; at least one.
+  int64_t waits_since_ns = 0;       // Time of its last turn, or when it came.
   bool idled = false;               // Its program had nothing to run before this.
 };
 
@@ -51,19 +51,19 @@ class Policy {
 
   virtual ~Policy() = default;
   virtual void set_share(SessionId program, const Share& share) = 0;
-  virtual void forget(SessionId program) = 0;  // It has no gangs left.
+  virtual void forget(SessionId program) = 0;  // The program has no gangs left.
 
   virtual void add(const GangTurn& turn) = 0;
-  virtual void remove(GangId gang) = 0;  // It waits no longer; one that does not is ignored.
-  // Takes out the gang that goes next on `group` among those that may; none: nullopt.
+  virtual void remove(GangId gang) = 0;  // It waits no longer; ignored if it does not wait.
+  // Takes out the gang that goes next on `group` among those that may; nullopt if there is none.
   virtual std::optional<GangId> next(GroupId group, const May& may) = 0;
-  // The program used so much time of each device of the groups; less than zero: it was charged too
-  // much before.
+  // The program used this much time of each device of the groups; less than zero: it was charged
+  // too much before.
   virtual void charge(SessionId program, std::span<const GroupId> groups, int64_t device_ns) = 0;
 
-  // Part of a group's devices are a group of their own from now on, with the same past.
+  // Some devices of a group are a group of their own from now on, with the same past.
   virtual void split(GroupId from, GroupId to) = 0;
-  virtual void erase(GroupId group) = 0;  // It has no devices any more.
+  virtual void erase(GroupId group) = 0;  // The group has no devices any more.
 };
 
 // "fifo", "fair" or "priority"; kInvalid for any other name.

@@ -1,11 +1,10 @@
-// StrictPriority: the highest priority first, and among equals who waited longest.
+// StrictPriority: the highest priority goes first, and among equals the gang that waited longest.
 //
-// Ageing: a gang that waits gains one level of priority every 100 ms, up to its next turn. So
-// nobody waits for ever: behind programs that are ten levels higher, one turn a second is the
-// least.
+// Ageing: a gang that waits gains one level of priority every 100 ms, up to its next turn, so none
+// waits for ever: behind programs that are ten levels higher, one turn a second is the least.
 //
-// Two gangs that wait age alike, so which of them goes first does not change while they wait: a
-// gang's key is the time since which it waits, earlier by 100 ms for each level.
+// Two gangs that wait age alike, so their order does not change while they wait: a gang's key is
+// the time since which it waits, earlier by 100 ms for each level.
 #pragma once
 
 #include <map>
@@ -35,7 +34,7 @@ class StrictPriority final : public Policy {
   };
   void place(GangId gang, const Waiting& waiting);
 
-  std::map<SessionId, int32_t> programs_;  // Their priorities.
+  std::map<SessionId, int32_t> programs_;  // Priorities of programs.
   std::map<GangId, Waiting> waiting_;
   Turns turns_;
 };

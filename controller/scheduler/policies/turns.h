@@ -1,4 +1,4 @@
-// Turns: the gangs that wait, in each share group by a key of their policy's; the least goes first.
+// Turns: the gangs that wait, in each share group by a key of the policy; the least goes first.
 //
 // Threads: the reactor's thread.
 // Cost: O(log waiting gangs) for each group of a gang.
@@ -18,15 +18,15 @@ namespace gangway {
 
 class Turns {
  public:
-  // Where a gang stands in one group.
+  // Position of a gang in one group.
   struct Place {
     GroupId group;
     int64_t key = 0;
   };
-  // Adds it, or moves it to other places.
+  // Adds the gang, or moves it to other places.
   void put(GangId gang, std::vector<Place> places);
   void remove(GangId gang);
-  // The first in this group that may go. Equal keys: the older run first.
+  // The first gang in this group that may go. Equal keys: the older run first.
   std::optional<GangId> first(GroupId group, const Policy::May& may) const;
   // The least key in this group.
   std::optional<int64_t> lowest(GroupId group) const;
