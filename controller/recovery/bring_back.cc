@@ -1,4 +1,4 @@
-// How a program that lost a host is brought back.
+// The part of Recovery that brings back a program which lost a host.
 #include <algorithm>
 
 #include "controller/recovery/elastic.h"
@@ -7,11 +7,11 @@
 namespace gangway {
 namespace {
 
-// A program is given up when its runs, run again, have failed this many times as they do where a
-// host is lost.
+// A program is given up when this many tries have failed with errors as of a lost host.
 constexpr int kTriesMax = 5;
-// A program that has found no room is installed again after kTryAgainFirstNs, then after longer,
-// and looks each kLookAgainNs whether there is room, since nobody tells it when a quota has some.
+// A program that has found no room is installed again after kTryAgainFirstNs, then after longer
+// times. It looks each kLookAgainNs whether there is room, since nothing wakes it when a quota has
+// some.
 constexpr int64_t kTryAgainFirstNs = 10'000'000, kTryAgainMaxNs = 10'000'000'000;
 constexpr int64_t kLookAgainNs = 1'000'000'000;
 
@@ -22,7 +22,7 @@ Error cannot(const std::string& why) {
           "allocate a new slice, compile again, and restore state from a checkpoint"};
 }
 
-// The place of this slice among those of the plan.
+// The index of this slice among those of the plan.
 std::optional<uint32_t> index_of(const PlanRecord& plan, SliceId slice) {
   const auto at = std::ranges::find(plan.slices, slice);
   if (at == plan.slices.end()) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<uint32_t> index_of(const PlanRecord& plan, SliceId slice) {
 
 }  // namespace
 
-// Those whose states are named in its slice, the oldest first.
+// Plans whose states are named in the program's slice, the oldest first.
 std::vector<PlanRecord*> Recovery::plans_of(const Program& program) const {
   std::vector<PlanRecord*> plans = tables_.plans.all_of(program.session);
   std::erase_if(plans, [&](const PlanRecord* plan) { return plan->scope != program.slice.value; });
@@ -80,7 +80,7 @@ std::optional<std::string> Recovery::why_not(const Program& program) const {
   return std::nullopt;
 }
 
-// Nobody reads its states now.
+// From now on nobody reads the program's states.
 void Recovery::leaves(const Program& program) {
   SliceRecord& slice = *tables_.slices.find(program.slice);
   slice.is_moving = true;
@@ -111,7 +111,7 @@ void Recovery::bring_back(const ProgramPtr& program) {
     const Result<bool> tried = result_of([&] { return try_once(*program); });
     if (program->is_gone || (tried.ok() && tried.value())) break;
     if (tried.ok() || program->was_hit) continue;
-    if (tried.error().kind() == ErrorKind::kCancelled) return;  // With the controller.
+    if (tried.error().kind() == ErrorKind::kCancelled) return;  // The controller ends.
     if (tried.error().kind() != ErrorKind::kOverloaded) {
       give_up(*program, tried.error());
       break;
@@ -120,14 +120,14 @@ void Recovery::bring_back(const ProgramPtr& program) {
       callbacks_.warn(program->session, cat("the program that lost a host waits for room: ",
                                             tried.error().message()));
     }
-    if (!result_of([&] { wait_for_room(*program); }).ok()) return;  // With the controller.
+    if (!result_of([&] { wait_for_room(*program); }).ok()) return;  // The controller ends.
   }
   end(*program);
 }
 
-// Suspends until what could not be installed would fit, and for a while in any case, which grows:
-// an installation keeps all hosts of the program busy, and one of them may be what refuses. Another
-// program may wait for what this one has got so far, so it holds nothing meanwhile.
+// Suspends until the plans that could not be installed would fit, and at least for a pause, which
+// grows: an installation keeps all hosts of the program busy, and it may be a host that refuses.
+// The program holds no memory meanwhile, since another one may wait for it.
 void Recovery::wait_for_room(Program& program) {
   while (!program.is_gone && !is_quiet(program))
     changed_.wait("for copies of a program that lost a host to end");
@@ -158,7 +158,8 @@ void Recovery::wait_for_room(Program& program) {
   }
 }
 
-// Nothing of it is at its devices or will be, and nothing refers to what its runs have made.
+// Whether no run or copy of the program is on its way to devices, and nothing refers to the outputs
+// of its runs.
 bool Recovery::is_quiet(const Program& program) const {
   if (tables_.copies.any_of_states(program.slice)) return false;
   const std::vector<PlanRecord*> plans = plans_of(program);
@@ -170,7 +171,7 @@ bool Recovery::is_quiet(const Program& program) const {
   });
 }
 
-// False: a host was lost meanwhile, or the program has gone.
+// False: a host was lost or refused meanwhile, so try again; or the program has gone.
 bool Recovery::try_once(Program& program) {
   while (!program.is_gone && (callbacks_.is_suspended(program.session) || !is_quiet(program)))
     changed_.wait("for the runs of a program that lost a host to end");
@@ -180,7 +181,7 @@ bool Recovery::try_once(Program& program) {
   SliceRecord& slice = *tables_.slices.find(program.slice);
   slice.is_moving = true;
   slice.comes_again = std::max(slice.comes_again, *slice.version);
-  std::set<std::string> placed;  // Again. A state that no executable has can't be.
+  std::set<std::string> placed;  // States that can be placed again: those that an executable has.
   for (const PlanRecord* plan : plans_of(program)) {
     for (const PlanState& state : plan->plan->states)
       placed.insert(plan->plan->values[state.value].name);
@@ -192,7 +193,7 @@ bool Recovery::try_once(Program& program) {
     programs[plan->id] = plan->program;
     if (const auto found = program.resized.find(plan->id); found != program.resized.end())
       programs[plan->id] = found->second;
-    tables_.plans.take_down(*plan);  // Before its slices, which keep the hosts.
+    tables_.plans.take_down(*plan);  // Before its slices move, since these keep the hosts.
   }
   move_slices(program, programs);
   const auto is_over = [&] { return program.is_gone || program.was_hit; };
@@ -205,7 +206,7 @@ bool Recovery::try_once(Program& program) {
   return run_again(program);
 }
 
-// False: a host could not install it, and others are to be tried.
+// False: a host could not install the plan, and others are to be tried.
 bool Recovery::install_again(Program& program, PlanId id,
                              const std::shared_ptr<const gangway::Program>& graph) {
   PlanRecord* plan = tables_.plans.find(id, program.session);
@@ -220,14 +221,14 @@ bool Recovery::install_again(Program& program, PlanId id,
   program.refusing.insert_or_assign(*plan->refused_by, why);
   const bool lacks_room = why.kind() == ErrorKind::kOverloaded;
   if (!program.refused && !lacks_room) program.refused = why;
-  // While it waits for room it is tried on the same hosts again and again.
+  // While the program waits for room it is tried on the same hosts again and again: warn once.
   if (!lacks_room || !program.has_said_that_it_lacks_room)
     callbacks_.warn(program.session,
                     cat("the program that lost a host is tried on other hosts: ", why.message()));
   return false;
 }
 
-// False: its newest checkpoint is damaged, and the one before it is to be tried.
+// False: the newest checkpoint is damaged, and the one before it is to be tried.
 bool Recovery::restore(Program& program) {
   const StateVersion newest = program.log.base();
   const Result<void> restored =
@@ -250,7 +251,8 @@ std::vector<SliceId> Recovery::slices_of(const Program& program) const {
   return {slices.begin(), slices.end()};
 }
 
-// Whether some of its devices are of hosts that were lost, or that could not install the program.
+// Whether some of the slice's devices belong to hosts that were lost, or that could not install the
+// program.
 bool Recovery::must_leave(const Program& program, const SliceRecord& slice) const {
   return slice.devices.empty() || std::ranges::any_of(slice.devices, [&](const DeviceRef& device) {
            const HostRecord* const host = tables_.hosts.find(device.host);
@@ -271,7 +273,8 @@ void Recovery::lose_states(const Program& program, const std::set<std::string>& 
                                        names, ", which no executable has any more"));
 }
 
-// Of a program that has nothing else there: those of executables that it has let go of.
+// A host was lost that has none of the program's slices. It may have had states of executables that
+// were released, and these are lost.
 void Recovery::lose_states_on(const Program& program, HostId host, const std::string& name) {
   std::set<std::string> elsewhere;
   for (const auto& [state, placed] : tables_.slices.find(program.slice)->placed_states) {
@@ -290,7 +293,7 @@ std::set<DeviceRef> Recovery::avoided(const Program& program) const {
   return avoided;
 }
 
-// Suspends until all of its slices have devices.
+// Suspends until all of the program's slices have devices.
 void Recovery::move_slices(Program& program, Programs& programs) {
   tables_.slices.forget_states(program.slice);
   while (!program.is_gone) {
@@ -313,7 +316,7 @@ void Recovery::move_slices(Program& program, Programs& programs) {
       program.resized = programs = std::move(placed);
       return;
     }
-    // Those that have shrunk in vain are as they were.
+    // Slices that have shrunk in vain get their shapes back.
     program.shrunk = shrunk;
     for (const auto& [id, shape] : shapes) {
       tables_.slices.undo_occupy(id);
@@ -333,8 +336,8 @@ void Recovery::move_slices(Program& program, Programs& programs) {
   }
 }
 
-// There are no devices but those of hosts that could not install it. A host that had no room for it
-// may have some later, and is tried again then.
+// Called when the only devices left are on hosts that could not install the program. A host that
+// had no room for it may have some later, and is tried again then.
 void Recovery::throw_if_refused(Program& program) {
   const auto lacks_room = [](const auto& item) {
     return item.second.kind() == ErrorKind::kOverloaded;
@@ -348,7 +351,7 @@ void Recovery::throw_if_refused(Program& program) {
   if (program.refused) throw cannot(program.refused->message());
 }
 
-// As it was, or along elastic axes smaller.
+// Finds devices for a slice, in its old shape or smaller along elastic axes. False: there are none.
 bool Recovery::place(Program& program, SliceId id, Programs& programs) {
   const SliceRecord& slice = *tables_.slices.find(id);
   std::map<PlanId, ProgramOnSlice> on;
@@ -371,15 +374,15 @@ bool Recovery::place(Program& program, SliceId id, Programs& programs) {
   return true;
 }
 
-// Until all that were told and have been submitted again have ended. False: it is over, or begins
-// anew.
+// Suspends until all reported runs that were submitted again have ended. False: the program has
+// gone, or the recovery begins anew.
 bool Recovery::wait_for_told(Program& program) {
   const auto is_over = [&] { return program.is_gone || program.was_hit; };
   while (!is_over() && !program.again.empty())
     changed_.wait("for runs that are run again after a host was lost");
   if (is_over()) return false;
   if (program.broke) {
-    // A host may be gone of which nobody has heard yet.
+    // A host may be gone whose loss is not known yet.
     const bool is_host = program.broke->kind() == ErrorKind::kUnavailable;
     if (is_host && ++program.tries < kTriesMax) return false;
     throw cannot(
@@ -402,7 +405,7 @@ void Recovery::submit_again(Program& program, RunFrame frame) {
   }
 }
 
-// False: it is over, or begins anew.
+// False: the program has gone, or the recovery begins anew.
 bool Recovery::run_again(Program& program) {
   program.phase = Phase::kCatchesUp;
   tables_.slices.find(program.slice)->is_moving = false;
@@ -419,7 +422,7 @@ bool Recovery::run_again(Program& program) {
   for (RunFrame& frame : frames) {
     const RunLog::Entry* const entry = program.log.find(frame.run);
     if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
-    // It may have been cancelled meanwhile, or one before it has failed.
+    // The run may have been cancelled meanwhile, or dropped since one before it has failed.
     if (program.log.find(frame.run) != nullptr) submit_again(program, std::move(frame));
   }
   return wait_for_told(program);
@@ -435,7 +438,7 @@ std::string Recovery::hosts_of(const Program& program) const {
   return text;
 }
 
-// It goes on, or nothing of it does.
+// The program goes on, or has gone or was given up.
 void Recovery::end(Program& program) {
   --moving_;
   program.phase = Phase::kRuns;
@@ -476,7 +479,7 @@ void Recovery::give_up(Program& program, const Error& error) {
   const Error why = error.kind() == ErrorKind::kUnavailable ? error : cannot(error.message());
   callbacks_.warn(program.session, cat(program.lost, " was lost: ", why.message()));
   for (PlanRecord* plan : plans_of(program)) tables_.plans.give_up(*plan, why);
-  // They may be first values, or those of any version since the checkpoint.
+  // The states may be first values, or those of any version since the checkpoint.
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) slice->given_up = why;
   std::vector<RunId> failed;
   for (const RunLog::Entry& entry : program.log.entries()) {

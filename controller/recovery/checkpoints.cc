@@ -18,7 +18,7 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-// After one that could not be written; it grows while none can.
+// Pause after a checkpoint that could not be written. It doubles with each further failure.
 constexpr int64_t kPauseFirstNs = 1'000'000'000, kPauseMaxNs = 60'000'000'000;
 constexpr size_t kFolderNameBytesMax = 200;  // File systems take 255, and some is added.
 
@@ -28,7 +28,8 @@ std::string hash_of(const std::string& text) {
   return to_string(hasher.finish());
 }
 
-// Sessions of an earlier controller had the same numbers. A simulation is to repeat itself.
+// Random, since sessions of an earlier controller had the same numbers. In a simulation it is the
+// session's number, so that the simulation repeats itself.
 std::string new_program_id(const Reactor& reactor, SessionId session) {
   uint64_t id = session.value;
   if (!reactor.simulated()) fill_random(std::as_writable_bytes(std::span(&id, 1)));
@@ -41,20 +42,20 @@ struct Checkpoints::Kept {
   SessionId session;
   SliceId slice;
   RecoveryOptions options;
-  StateVersion done;                // Nothing is written of it any more, nor of earlier ones.
-  std::optional<StateVersion> due;  // This one, or the first one after it that can be.
+  StateVersion done;                // No checkpoint of this or an earlier version begins any more.
+  std::optional<StateVersion> due;  // To be kept next: this version, or the first possible later.
   std::optional<StateVersion> newest;
   std::string program_id;
-  // When `due` was found, and which version was there: how long a version takes follows from it.
+  // Time and version when `due` was set, from which the time that a version takes is computed.
   int64_t since_ns = 0;
   StateVersion since;
-  bool is_changed = false;   // The slice has had other states since what is due was laid out.
-  int64_t pause_ns = 0;      // After the last one, which failed.
-  bool is_watching = false;  // Runs that are submitted from now on come behind what is watched for.
+  bool is_changed = false;   // The slice's states have changed since the layout was made.
+  int64_t pause_ns = 0;      // Pause after the last failure; 0: the last checkpoint was written.
+  bool is_watching = false;  // keep() may return: runs submitted from now on are not missed.
   StopSource stop;           // The slice has gone.
   WaitQueue changed;
 
-  // Which its folder has.
+  // The number in its folder's name.
   uint64_t number_of(StateVersion version) const { return options.first + version.value; }
   void begin_watching() {
     is_watching = true;
@@ -65,7 +66,7 @@ struct Checkpoints::Kept {
 // A segment of one host, while this lives.
 class Checkpoints::Memory {
  public:
-  // Suspends until its owner may have one more there, and it is there.
+  // Suspends until its owner may have one more segment there, and it is created.
   Memory(Checkpoints& of, SessionId session, HostId host, Use use, uint64_t bytes)
       : of_(of), host_(host), turn_(of, {host, of.callbacks_.owner_of(session), use}) {
     segment_ = peer().make_segment(bytes).take(gone());
@@ -89,13 +90,13 @@ class Checkpoints::Memory {
   void write(const CheckpointFiles& files) {
     peer().write_checkpoint(segment_.number, files).await(gone());
   }
-  // Tensors that may be missing, and are.
+  // Returns the tensors that are missing, of those that may be.
   std::vector<std::string> read(const CheckpointFiles& files) {
     return peer().read_checkpoint(segment_.number, files).take(gone());
   }
 
  private:
-  // One of the segments that an owner may have on a host.
+  // One of the segments that an owner may have on a host. Waits until there is one.
   struct Turn {
     Turn(Checkpoints& in, SegmentsKey key) : of(in), of_whom(std::move(key)) {
       while (of.is_full(of_whom))
@@ -197,12 +198,13 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
     serve(kept);
     kept->begin_watching();
   });
-  // Runs that are submitted from now on come behind the place that is watched for.
+  // Waits until serve() watches for a version, so that runs which are submitted afterwards do not
+  // pass it unseen.
   while (!kept->is_watching) kept->changed.wait("for checkpoints to begin");
 }
 
-// Those of programs that have ended stay until somebody removes them, also where a later one has
-// the name.
+// Counts all folders: those of programs that have ended stay until somebody removes them, also if a
+// later program has the name.
 void Checkpoints::require_room_for_folder(SessionId session) const {
   if (options_.folder.empty() || kept_of(session) != nullptr) return;
   const std::filesystem::path owners =
@@ -321,7 +323,7 @@ std::vector<Checkpoints::Part> Checkpoints::found_parts(const Layout& layout,
   return found;
 }
 
-// Where its owner has the fewest segments.
+// The host of the slice on which its owner has the fewest segments.
 HostId Checkpoints::worker(const SliceRecord& slice, Use use) const {
   std::optional<std::pair<int, HostId>> best;
   const std::string owner = callbacks_.owner_of(slice.owner);
@@ -341,7 +343,7 @@ void Checkpoints::serve(const KeptPtr& kept) {
   while (true) {
     const SliceRecord* const slice = slices_.find(kept->slice);
     if (slice == nullptr || kept->stop.stop_requested()) return;
-    if (slice->is_moving || slice->given_up) {  // Then until the slice goes.
+    if (slice->is_moving || slice->given_up) {  // If given up, it waits until the slice goes.
       kept->changed.wait("for a program that lost a host");
       continue;
     }
@@ -364,7 +366,7 @@ void Checkpoints::serve(const KeptPtr& kept) {
   }
 }
 
-// The run that ends now may make one more version than is there.
+// Counts from the next version, since the run that is ending may make one more than is there.
 bool Checkpoints::is_near(const Kept& kept, const SliceRecord& slice) const {
   const uint64_t next = slice.version->value + 1;
   uint64_t ahead = kAheadVersions;
@@ -397,7 +399,7 @@ void Checkpoints::look_whether_near(SessionId session) {
   if (slice != nullptr && kept.due && is_near(kept, *slice)) found->second->changed.wake_all();
 }
 
-// Whether the next one is to be tried. Suspends for a while first.
+// Returns whether the next checkpoint is to be tried. Suspends for a while first.
 bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
   const auto is_over = [&] {
     return is_ending_ || kept->stop.stop_requested() ||
@@ -420,8 +422,8 @@ bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
   return !is_over();
 }
 
-// A program that takes no steps keeps its segment until it goes on, so who waits for one says so
-// after a while.
+// A program that takes no steps keeps its segment until it goes on. The wait therefore ends with an
+// error after a while, so that the user learns of it.
 void Checkpoints::wait_for_segment(const Kept& kept, const SegmentsKey& of_whom) {
   const int64_t until_ns = reactor_.clock().now_ns() + kPauseMaxNs;
   const auto& [host, owner, use] = of_whom;
@@ -438,7 +440,8 @@ void Checkpoints::wait_for_segment(const Kept& kept, const SegmentsKey& of_whom)
   }
 }
 
-// What is due, or what has come in its place; where that can't be yet, nothing.
+// Writes a checkpoint of the version that is due, or of the one that came in its place. Returns
+// without one if the attempt has to begin again.
 void Checkpoints::write(Kept& kept) {
   const SliceRecord& slice = at(kept.slice);
   kept.is_changed = false;
@@ -448,7 +451,7 @@ void Checkpoints::write(Kept& kept) {
   if (is_full(of_whom)) {
     kept.begin_watching();
     wait_for_segment(kept, of_whom);
-    return;  // What is due may be another one by now.
+    return;  // Another version may be due by now.
   }
   Memory memory(*this, kept.session, host, Use::kWrite, layout.bytes);
   if (kept.is_changed || !kept.due || at(kept.slice).is_moving) return;
@@ -462,7 +465,7 @@ void Checkpoints::write(Kept& kept) {
                            {kept.slice, *kept.due, memory.descriptor(), std::move(layout.parts)},
                            stop.token());
   });
-  // What was copied is lost with its host; another one may do it.
+  // The copies are lost with their host; another host may do it.
   if (!came.ok() && memory.is_gone() && !kept.stop.stop_requested() && !is_ending_) return;
   if (!came.ok()) throw Error(came.error());
   if (came.value().how != StatesRead::How::kHere) return;
@@ -558,7 +561,8 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
   *at(slice).version = version;
   kept->done = version;
   kept->due.reset();
-  // What lies beside it is of this program, also where an earlier controller kept it.
+  // Setting `newest` says that all files in the folder are this program's, also those that it kept
+  // under an earlier controller.
   kept->newest.reset();
   if (version != StateVersion()) kept->newest = version;
 }

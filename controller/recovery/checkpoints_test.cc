@@ -31,7 +31,7 @@ TEST(CheckpointNamesTest, NamesOfFoldersAreSafeAndNoTwoAlike) {
 
 class CheckpointsTest : public KeptProgramTest {
  protected:
-  // As many runs as lead to this version, whose copies end too.
+  // Runs until the states have this version, and ends all copies.
   void run_to(uint64_t version) {
     while (this->version() < version) {
       run_to_its_end();
@@ -43,7 +43,7 @@ class CheckpointsTest : public KeptProgramTest {
     for (const CheckpointFiles& files : store().written) versions.push_back(files.version);
     return versions;
   }
-  // Of the newest that was written.
+  // Names of the tensors in the newest checkpoint that was written.
   std::vector<std::string> tensors() {
     std::vector<std::string> names;
     for (const StoredTensor& tensor : store().written.back().tensors) names.push_back(tensor.name);
@@ -68,7 +68,7 @@ TEST_F(CheckpointsTest, WhereMemoryCameLateTheNextVersionIsKeptAndNotTheNextMult
   run_to(3);
   store().refuses = no_room();
   run_to(4);
-  // What waits for version 6 has its memory; a new state has it asked for anew.
+  // The checkpoint that waits for version 6 has its memory. A new state makes it ask again.
   compile(counting({"w", "z"}));
   reactor_->run_ready();
   run_to(8);
@@ -101,7 +101,7 @@ TEST_F(CheckpointsTest, NoMemoryIsHeldForAVersionThatIsFar) {
   EXPECT_THAT(store().segments, IsEmpty());
 }
 
-// Ada has more programs than segments, each of which waits for its first version.
+// Ada has more programs than segments. Each program waits for its first version.
 TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryForThoseOfOthers) {
   const size_t at = host();
   std::vector<FakeClient> clients(Checkpoints::kSegmentsOfOwnerMax + 5);
@@ -123,7 +123,7 @@ TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryForThoseOfOthers) {
   EXPECT_THAT(store().segments, SizeIs(Checkpoints::kSegmentsOfOwnerMax));
   add("bob", clients.back());
   EXPECT_THAT(store().segments, SizeIs(Checkpoints::kSegmentsOfOwnerMax + 1));
-  // One that ends leaves its segment to one that waits.
+  // A program that ends leaves its segment to one that waits.
   controller_.session_closed(sessions.front());
   reactor_->run_ready();
   EXPECT_THAT(store().segments, SizeIs(Checkpoints::kSegmentsOfOwnerMax + 1));
@@ -132,7 +132,7 @@ TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryForThoseOfOthers) {
   EXPECT_THAT(store().segments, IsEmpty());
 }
 
-// Each of ada's programs asks for memory to restore from, which takes long to be made.
+// Each of ada's programs asks for memory to restore from, and the executor takes long to create it.
 TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryToRestoreFromForThoseOfOthers) {
   const size_t at = host();
   for (size_t other = 0; other < hosts_.size(); ++other) {
@@ -216,7 +216,7 @@ TEST_F(CheckpointsTest, AfterACopyThatWasCancelledTheyGoOn) {
   EXPECT_THAT(written(), ElementsAre(3, 6));
 }
 
-// "z" came before version 3 was kept, and "y" after it.
+// State "z" came before version 3 was kept, and "y" after it.
 TEST_F(CheckpointsTest, OnlyStatesThatAreYoungerThanACheckpointMayBeMissingFromIt) {
   keep(3);
   run_to(1);

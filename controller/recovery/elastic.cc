@@ -13,7 +13,7 @@ bool Shrinking::next() {
   return false;
 }
 
-// False: some program has no half there.
+// False if the axis can't be halved in some program.
 bool Shrinking::halve(const std::string& axis) {
   const auto size_now = [this](const MeshAxis& of) {
     const auto changed = sizes_.find(of.name);

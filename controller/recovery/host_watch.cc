@@ -8,9 +8,9 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kLookNs = 500 * kMs;         // At least so often.
+constexpr int64_t kLookNs = 500 * kMs;         // Longest time between two ticks.
 constexpr int64_t kReadOutNs = 20 * kMs;       // Long enough to read what lies in the sockets.
-constexpr int64_t kStandstillNs = 1000 * kMs;  // From here on a standstill is logged.
+constexpr int64_t kStandstillNs = 1000 * kMs;  // Shortest standstill that is logged.
 
 }  // namespace
 
@@ -51,14 +51,14 @@ void HostWatch::lose(HostId id, const Error& reason, HostEnd end) {
   if (options_.on_lost) options_.on_lost(*host, why);
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);
-  hosts_.keep(id);  // Until all that is below has heard of it.
+  hosts_.keep(id);  // The calls below need the record.
   plans_.host_lost(id, why);
   copies_.host_lost(id, why);
   runs_.host_lost(id, why);
-  stuck_.update(*host, {});  // Behind its runs, whose errors say where they were stuck.
+  stuck_.update(*host, {});  // After runs_, since the errors of its runs say where they were stuck.
   hosts_.names().gone(host->info.name, host->last_heard_ns, reason.message());
   hosts_.drop(id);
-  hosts_.freed().raise();  // What was kept there for a client that waits, is kept elsewhere.
+  hosts_.freed().raise();  // Devices there may have been kept for a waiting client: look elsewhere.
   peer.hang_up();
 }
 
@@ -77,7 +77,7 @@ int64_t HostWatch::late_ns(int64_t now_ns) const {
   return asked_ns_ == 0 ? 0 : std::max<int64_t>(0, now_ns - asked_ns_);
 }
 
-// As if they had been heard of so much later.
+// Moves each host's last sign of life by the delay of this tick.
 void HostWatch::forgive_standstill(int64_t now_ns) {
   const int64_t late = late_ns(now_ns);
   if (late == 0) return;

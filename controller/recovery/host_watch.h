@@ -1,21 +1,20 @@
-// HostWatch: finds the hosts that are silent, declares them lost, and tells everybody who has to do
-// with them.
+// HostWatch: finds hosts that are silent, declares them lost, and ends everything that uses them.
 //
 //   heard of ── silent for 2 s ──> suspect ── silent for --host-timeout ──> lost
 //      ^─────────── heard of ─────────┘
 //
-// A suspect host is shown as such and logged, and keeps all that it has. A lost one stays lost:
-// plans that use it are broken, copies and runs under way on it fail, whoever awaits an answer of
-// it stops waiting, and its connection is closed from this side, so that an executor that was only
-// suspended notices it when it resumes. It registers again as a new host of its old name. A host
-// whose connection ends is lost at once. One that ends in order is gone for all of them alike, and
-// is not counted as lost.
+// A suspect host is shown as such and logged, and keeps all that it has. A lost host stays lost:
+// plans that use it are broken, host transfers and runs under way on it fail, waits for its answers
+// end, and its connection is closed from this side, so that an executor whose process was only
+// stopped notices the loss when it continues. It then registers as a new host of its old name. A
+// host whose connection ends is lost at once. A host that ends in order is treated alike, but is
+// not counted as lost.
 //
-// The controller's own standstill (its process was stopped, its machine slept or was overloaded) is
-// nobody's silence: what a tick comes later than it was asked for does not count, and is logged
-// from a second on. And what a host sent is read before the host is judged: a tick that finds one
-// silent asks for another one, before which the reactor reads its sockets, and only that one
-// judges.
+// Time in which the controller itself stands still (its process was stopped, its machine slept or
+// was overloaded) does not count as silence of hosts: the delay of a tick is subtracted, and logged
+// from one second on. Frames that a host has sent are read before the host is judged: a tick that
+// finds a silent host asks for another tick, before which the reactor reads its sockets, and only
+// the second one judges.
 //
 // Threads: the reactor's thread; nothing suspends.
 // Cost: tick() O(hosts), at least every half second; a loss O(plans + runs).
@@ -30,7 +29,7 @@
 
 namespace gangway {
 
-// In order: its executor was told to end, and said so first.
+// How a host ends. kInOrder: its executor was asked to end, and reported that first.
 enum class HostEnd : uint8_t { kLost, kInOrder };
 
 class HostWatch {
@@ -39,19 +38,19 @@ class HostWatch {
     int64_t suspect_after_ms = 2000;
     int64_t lost_after_ms = 10'000;
     Logger log;
-    // Of each one, before anything of it ends. Must not suspend.
+    // Called for each lost host, before anything that uses it ends. Must not suspend.
     std::function<void(const HostRecord&, const Error&)> on_lost = {};
   };
   HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
             StuckBoard& stuck, Metrics& metrics, Options options);
 
-  // Null: the host is not there, or lost: what still comes of it is ignored.
+  // Notes a sign of life. Null if the host is not there, or lost: its messages are ignored then.
   HostRecord* heard_of(HostId host, int64_t now_ns);
-  // Once more is ignored.
+  // Declares a host lost. Does nothing if it is lost already.
   void lose(HostId host, const Error& why, HostEnd end = HostEnd::kLost);
-  // How much later than it was asked for the next tick would come now.
+  // How late the next tick would be if it came now.
   int64_t late_ns(int64_t now_ns) const;
-  // Looks for silent hosts; says when to look again.
+  // Looks for silent hosts. Returns when to look again.
   int64_t tick(int64_t now_ns);
 
  private:
@@ -66,8 +65,8 @@ class HostWatch {
   StuckBoard& stuck_;
   const Options options_;
   Counter lost_total_;
-  int64_t asked_ns_ = 0;             // When the next tick is to come; 0: at any time.
-  std::optional<int64_t> judge_ns_;  // A silent host was found: judged from then on.
+  int64_t asked_ns_ = 0;             // Time for which the next tick was asked; 0: any time.
+  std::optional<int64_t> judge_ns_;  // Set when a host is silent: ticks from then on judge it.
 };
 
 }  // namespace gangway

@@ -43,7 +43,7 @@ TEST_F(HostWatchTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
   EXPECT_EQ(controller_.counts().plans, 0u);
 }
 
-// Time passes, and the controller ticks as often as its watch asks; host-0 is heard of each time.
+// Time passes, and the controller ticks as often as its watch asks; host-0 sends a frame each time.
 class SilenceTest : public ControllerTest {
  protected:
   void pass(int64_t ms) {
@@ -112,7 +112,7 @@ TEST_F(SilenceTest, TimeInWhichTheControllerStoodStillIsNobodysSilence) {
   hear(1);
   stand_still(15'000);
   EXPECT_FALSE(suspect(1));
-  hear(1);  // What it sent meanwhile is read.
+  hear(1);  // The controller reads what the host sent meanwhile.
   pass(1500);
   EXPECT_FALSE(suspect(0) || suspect(1) || lost(0) || lost(1));
   EXPECT_TRUE(client_.ended.empty());
@@ -131,7 +131,7 @@ TEST_F(SilenceTest, AHostThatDiedWhileTheControllerStoodStillIsStillFound) {
 TEST_F(SilenceTest, WhatLiesUnreadInTheSocketIsReadBeforeAHostIsJudged) {
   pass(9990);
   EXPECT_TRUE(suspect(1));
-  pass(15);  // It is past its time: the next look judges it.
+  pass(15);  // The host is past its time: the next tick judges it.
   hear(1);
   pass(1000);
   EXPECT_FALSE(suspect(1) || lost(1));
@@ -150,7 +150,7 @@ TEST_F(HostWatchTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne
   const HostId back = controller_.add_host({.name = "host-1"}, again);
   EXPECT_EQ(controller_.hosts().at(back).info.name, "host-1");
   EXPECT_EQ(controller_.hosts().at(back).runs, 0u) << "they are the lost one's";
-  lose(1);  // Its connection ends only now.
+  lose(1);  // The connection of the lost host ends only now.
   controller_.on_message(hosts_[1], HeartbeatFrame{});
   EXPECT_EQ(controller_.counts().hosts, 2u);
 }
@@ -173,13 +173,13 @@ TEST_F(HostWatchTest, AHostThatComesBackHasItsNameThoughSlicesStillLieOnTheLostO
       controller_.add_host({.name = "host-1", .devices = 2, .memory_bytes = 1000}, again);
   EXPECT_EQ(controller_.hosts().at(back).info.name, "host-1");
   EXPECT_EQ(controller_.hosts().all().size(), 4u) << "the lost one is there, with its reason";
-  // What is said of the lost one is not taken for the new one's.
+  // A frame of the lost host does not count for the new one.
   controller_.on_message(hosts_[1], RunDoneFrame{.run = RunId(1)});
   EXPECT_EQ(controller_.hosts().at(back).runs, 0u);
   EXPECT_EQ(controller_.hosts().at(back).users, 0);
   lose(1);
   EXPECT_EQ(controller_.counts().hosts, 3u);
-  // Its metrics count on.
+  // The host's metrics go on from their old values.
   hosts_[1] = back;
   const PlanId next = compile(session_, 2, 2);
   EXPECT_EQ(controller_.hosts().at(back).users + controller_.hosts().at(hosts_[0]).users, 4 + 3);

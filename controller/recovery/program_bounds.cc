@@ -1,4 +1,4 @@
-// What a program record may hold: the one place where its bounds are checked.
+// The one place where the bounds of a program record are checked.
 #include "controller/recovery/program_record.h"
 #include "controller/scheduler/repeats.h"
 #include "protocol/messages.h"

@@ -43,7 +43,7 @@ std::vector<std::byte> bytes_of_hex(const std::string& text) {
   return bytes;
 }
 
-// JSON has no numbers for those that are not finite.
+// Texts stand for values that are not finite, since JSON has no numbers for them.
 RecordJson json_of(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -140,7 +140,7 @@ RecordJson json_of(const std::vector<SourceText>& texts) {
   return list;
 }
 
-// Records of earlier releases have none.
+// Empty for records of earlier releases, which have no texts.
 std::vector<SourceText> texts_of(const RecordJson& from) {
   std::vector<SourceText> texts;
   if (!from.contains("texts")) return texts;
@@ -161,7 +161,7 @@ RecordJson json_of(const ProgramRecord::Executable& executable) {
           {"texts", json_of(executable.texts)}};
 }
 
-// `bytes`: those that are left; its own are taken from them.
+// Takes the executable's bytes from the front of `bytes`.
 ProgramRecord::Executable executable_of(const RecordJson& from, std::string_view& bytes) {
   ProgramRecord::Executable executable;
   executable.name = text_of(at(from, "name"), "name");
@@ -176,7 +176,7 @@ ProgramRecord::Executable executable_of(const RecordJson& from, std::string_view
   executable.runs_in_flight_max = word_at(from, "runs_in_flight_max");
   executable.dispatch = dispatch_of("\"dispatch\"", text_of(at(from, "dispatch"), "dispatch"));
   executable.position = whole_at(from, "position");
-  // Records of earlier versions of Gangway say nothing of it.
+  // Records of earlier versions of Gangway lack it.
   if (from.contains("states_since")) executable.states_since = whole_at(from, "states_since");
   executable.texts = texts_of(from);
   return executable;
@@ -315,7 +315,7 @@ ProgramRecord program_of(const RecordJson& from, std::string_view bytes) {
   return program;
 }
 
-// One line, or all of a head.
+// Parses the first line, or the whole head.
 RecordJson parsed(std::string_view text) {
   RecordJson json =
       RecordJson::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
@@ -323,7 +323,7 @@ RecordJson parsed(std::string_view text) {
   return json;
 }
 
-// What comes behind the first line, in its two parts.
+// Returns the two parts after the first line: head and bytes.
 std::pair<std::string_view, std::string_view> parts_of(std::string_view text) {
   const size_t end = text.substr(0, kTextBytesMax).find('\n');
   GW_REQUIRE(end != text.npos, "its first line has no end");

@@ -1,21 +1,23 @@
-// ProgramRecord: a program that goes on behind a restart of its controller, in a file: what it was
-// given, and where its repetition stood.
+// ProgramRecord: a file that holds a program which goes on after a restart of its controller, with
+// its slices, executables and options, and where its repetition stood.
 //
 //   {"gangway":"program","version":1,"head":417,"bytes":10240,"hash":"0f..."}
-//   {"name":"train","owner":"ann", ...}   so many bytes of JSON
-//   the executables, in the wire form, one behind the other
+//   {"name":"train","owner":"ann", ...}   "head" bytes of JSON
+//   the executables, in the wire form, one after the other: "bytes" bytes
 //
-// The hash is of all that follows the first line.
+// The hash covers everything after the first line.
 //
-// What the controller accepts of a program can be written, and what is written can be read back:
-// its calls, print_record() and parse_record() are held to the one table of bounds below.
+// Every program that the controller accepts can be written, and every record that is written can be
+// read back: the controller's calls, print_record() and parse_record() use the one table of bounds
+// below.
 //
 // Threads: values and pure functions.
-// Errors: require_record() and print_record() throw kInvalid for what is beyond a bound.
-// parse_record() throws kInvalid, naming the file, for whatever print_record() would not have
-// printed; kUnimplemented for a file of another version. The executables' bytes are verified where
-// they are compiled.
-// Cost: print_record() and parse_record() copy and hash up to kBytesMax: beside a reactor.
+// Errors: require_record() and print_record() throw kInvalid for a value beyond its bound.
+// parse_record() throws kInvalid, naming the file, for any text that print_record() does not print;
+// kUnimplemented for a file of another version. The executables' bytes are verified when they are
+// compiled.
+// Cost: print_record() and parse_record() copy and hash up to kBytesMax, so call them on another
+// thread than a reactor's.
 #pragma once
 
 #include <cstddef>
@@ -39,15 +41,15 @@ namespace gangway {
 struct ProgramRecord {
   static constexpr int kVersion = 1;
   static constexpr size_t kBytesMax = size_t{256} << 20;
-  // Of all executables together, as executable_bytes() counts them: the rest is the others'.
+  // All executables together, as executable_bytes() counts them. The rest is for the other fields.
   static constexpr size_t kExecutablesBytesMax = size_t{224} << 20;
   static constexpr size_t kNameBytesMax = kProgramNameBytesMax;
   static constexpr size_t kExecutableNameBytesMax = kTextBytesMax;
   static constexpr size_t kSlicesMax = 4096,
-                          kExecutablesMax = 4096;  // And slices of an executable.
-  static constexpr size_t kReadersMax = 64;        // Of a slice.
+                          kExecutablesMax = 4096;  // kSlicesMax: also of an executable.
+  static constexpr size_t kReadersMax = 64;        // Readers of a slice.
   static constexpr size_t kReleasedStatesMax = 256;
-  static constexpr size_t kInputsMax = size_t{1} << 16;     // Of the repetition.
+  static constexpr size_t kInputsMax = size_t{1} << 16;     // Inputs of the repetition.
   static constexpr uint64_t kCountMax = uint64_t{1} << 62;  // Versions and positions.
 
   struct Slice {
@@ -60,41 +62,42 @@ struct ProgramRecord {
     std::vector<uint32_t> slices;
     uint32_t runs_in_flight_max = 2;
     Dispatch dispatch = Dispatch::kParallel;
-    uint64_t position = 0;  // Of its sources in its next run; not of the repeated one.
+    // Position of its sources in its next run. For the repeated executable, see Repetition.
+    uint64_t position = 0;
     // States that came with it have their first values in this version.
     uint64_t states_since = 0;
-    std::vector<SourceText> texts = {};  // That they read.
+    std::vector<SourceText> texts = {};  // Texts that its sources read.
   };
   struct Repetition {
     uint32_t executable = 0;
-    int64_t steps = 0;  // In all.
+    int64_t steps = 0;  // All steps, also those that are done.
     std::vector<ScheduledInput> inputs;
-    uint64_t position = 0;         // Of the sources in step 0.
-    uint64_t first_version = 0;    // Of the states before step 0.
-    uint64_t restorable_from = 0;  // Checkpoints of earlier versions are of other states.
+    uint64_t position = 0;         // Position of the sources in step 0.
+    uint64_t first_version = 0;    // Version of the states before step 0.
+    uint64_t restorable_from = 0;  // Checkpoints of earlier versions hold other states.
   };
 
   std::string name, owner;
   Share share;
   std::vector<Slice> slices;
   std::vector<Executable> executables;  // In the order in which they were compiled.
-  uint32_t kept_slice = 0;              // That checkpoints are kept of.
+  uint32_t kept_slice = 0;              // The slice whose states have checkpoints.
   RecoveryOptions recovery;
   // States of the kept slice that no executable has any more, so that they do not come back: all,
   // or the first ones by name.
   std::vector<std::string> released_states;
-  bool is_checkpointed = false;  // One of this program, and of no earlier one, is on the disk.
+  bool is_checkpointed = false;  // A checkpoint of this program, not an earlier one, is on disk.
   Repetition repetition;
 };
 
-// What an executable takes of a record, at most.
+// The most bytes that an executable takes in a record.
 size_t executable_bytes(const ProgramRecord::Executable& executable);
-// An executable's name, as the call that gives it is checked.
+// Checks an executable's name, also when a call gives it.
 void require_executable_name(const std::string& name);
 void require_record(const ProgramRecord& program);
 std::string print_record(const ProgramRecord& program);
 ProgramRecord parse_record(std::string_view text, const std::string& file);
-// The text of a file that has this head and these executables, whatever they are.
+// The text of a file with this head and these executables, which are not checked.
 std::string frame_record(std::string_view head, std::string_view bytes);
 
 }  // namespace gangway

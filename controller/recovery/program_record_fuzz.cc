@@ -1,5 +1,5 @@
-// Any bytes, as a file and as what a file with the right hash has behind its first line, either are
-// refused with an Error or parse to a program that prints and parses to the same again.
+// Any bytes, as a whole file and as the rest of a file whose first line has the right hash, either
+// are refused with an Error or parse to a program that prints and parses to the same again.
 #include "controller/recovery/program_record.h"
 
 #include <cstddef>

@@ -98,7 +98,7 @@ TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
       std::get<Schedule::List>(std::get<Schedule>(read.repetition.inputs[2].value).form)[0]));
 }
 
-// As the first release with records wrote it: it stays readable.
+// A record that the first release with records wrote, and that stays readable.
 constexpr char kFirstRelease[] =
     R"({"gangway":"program","version":1,"head":717,"bytes":3,)"
     R"("hash":"d4fd2d77cd087ea34449c9e48b182a6e"})"
@@ -138,7 +138,7 @@ TEST(ProgramRecordTest, ANameThatCantBeReadAgainIsRefused) {
               HasSubstr("expected \"name\" to be 1 to 512 bytes of UTF-8 text, got 4 bytes"));
 }
 
-// Numbers, and how many or how long there may be.
+// A bound of a number, a count or a length, and a function that sets it.
 struct Bound {
   const char* what;
   uint64_t max;
@@ -243,11 +243,11 @@ TEST(ProgramRecordTest, WhatIsAtABoundIsReadAsItWasAndWhatIsBeyondOneIsNotWritte
   }
 }
 
-// The one behind "a", "ab", given both: what "ab" has more comes once more, numbers count on, and a
-// name that ends in a number is a new one.
+// The next text after `a` and `ab`: the part that `ab` adds is added once more, numbers are
+// increased, and a name that ends in a number gets another one.
 std::string next_after(const std::string& a, const std::string& ab, uint64_t max) {
   const size_t begin = static_cast<size_t>(std::ranges::mismatch(a, ab).in1 - a.begin());
-  size_t end = 0;  // So many are alike from there.
+  size_t end = 0;  // Number of equal characters at the end.
   while (end < a.size() - begin && a[a.size() - 1 - end] == ab[ab.size() - 1 - end]) ++end;
   if (begin + end == a.size()) {
     std::string more = ab.substr(begin, ab.size() - a.size());
@@ -286,7 +286,7 @@ TEST(ProgramRecordTest, TheBytesOfExecutablesAreBoundedTogether) {
   ProgramRecord program = a_program();
   constexpr size_t kEach = 1 << 20;
   program.executables.assign(ProgramRecord::kExecutablesBytesMax / kEach, program.executables[0]);
-  const size_t others = executable_bytes(program.executables[0]);  // Its own bytes are none.
+  const size_t others = executable_bytes(program.executables[0]);  // Its program has 0 bytes.
   const auto whole = std::make_shared<const std::vector<std::byte>>(kEach - others);
   for (ProgramRecord::Executable& executable : program.executables) executable.program = whole;
   require_record(program);

@@ -13,7 +13,7 @@ Error not_committed(const Error& why) {
       "handle the error of that run, then run again"};
 }
 
-// Runs and copies are bounded by the client's credits.
+// Only these count: the client's credits bound its runs and host transfers.
 size_t names_in(const Message& message) {
   if (const auto* freed = std::get_if<FreeFrame>(&message)) return freed->arrays.size();
   if (const auto* released = std::get_if<ReleaseFrame>(&message)) return released->calls.size();
@@ -48,7 +48,7 @@ void Recovery::keep(SessionId session, SliceId slice, StateVersion base) {
   }
 }
 
-// What runs on other slices is not logged.
+// Runs on other slices are not logged.
 void Recovery::log(SessionId session, const RunFrame& frame) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return;
@@ -73,7 +73,7 @@ bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {
   if (entry == nullptr) return true;
   const PlanRecord* const plan = tables_.plans.find(entry->frame.plan, session);
   entry->is_under_way = false;
-  // The run is counted behind this.
+  // The slice's version counts this run only after this call.
   if (!done.error && plan != nullptr && plan->has_commit)
     entry->version = tables_.slices.find(program->slice)->version->next();
   const bool is_told = std::exchange(entry->is_told, entry->is_told || !done.error);
@@ -167,7 +167,7 @@ bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
   return true;
 }
 
-// What comes behind a run that was not run does not commit either.
+// Ends the runs that depend on one that was not run, since they can't commit either.
 void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
   std::set<RunId> failed{first};
   std::vector<RunId> dropped;
@@ -188,7 +188,7 @@ void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
     callbacks_.ended(program.session, {.run = run, .error = not_committed(why)});
 }
 
-// Nobody holds what its runs will give.
+// Frees the outputs of runs that wait, since nobody holds them any more.
 void Recovery::detached(SessionId session) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return;

@@ -1,34 +1,34 @@
 // Recovery: a program that keeps checkpoints goes on by itself when one of its hosts is lost.
 //
-//   lost -> its runs have ended, none is told -> its slices get other devices, or as many as are
-//   left along the axes that it calls elastic -> its plans are installed there -> states of the
-//   newest checkpoint -> the runs since then once more (run_log.h) -> what its client sent
+//   lost -> its runs have ended, none is reported -> its slices get other devices, or as many as
+//   are left along the axes that it calls elastic -> its plans are installed there -> states of the
+//   newest checkpoint -> the runs since then once more (run_log.h) -> messages of its client
 //
-// All slices go back to one version. Runs keep their names: those whose results were told are run
-// again for the states and the arrays that they make, and are not told again; the others are told
-// now. Until then what the client sends waits here, and so does whoever reads the program's states;
-// readers of the latest version are shown none that is older than what they may have seen.
+// All slices go back to one version. Runs keep their names: a run whose result was reported to the
+// client is run again for the states and the arrays that it makes, and is not reported again; the
+// other runs are reported now. Until then messages of the client and reads of the program's states
+// wait; readers of the latest version get none that is older than one that they may have seen.
 //
-// What was told stays true: a run that ended well is run again without its time limit, and can't be
-// cancelled any more. Should it fail when it is run again, the program ends, and is told why. A run
-// that was not told is submitted once those before it have ended again: from then on it has the
-// time that its limit says.
+// Results that were reported stay true: a run that ended well is run again without its time limit,
+// and can't be cancelled any more. If it fails when it is run again, the program ends with the
+// reason. A run that was not reported is submitted once those before it have ended again; its time
+// limit counts from then on.
 //
-// A state that is younger than the checkpoint begins with its first value again. One that no
+// A state that is younger than the checkpoint begins with its first value again. A state that no
 // executable has any more can't be placed anywhere: the program goes on without it, and its user is
-// told.
+// warned.
 //
-// What can't be brought back fails as without checkpoints, and the client's user is told why: after
-// states were written by a client, or runs came before the checkpoints were asked for, with no
-// checkpoint since; and where a run takes an array that no run of the log has made. Hosts that are
-// lost meanwhile begin it anew. Where bringing it back fails, whatever made it fail, its states are
-// refused to all with that error. Where there is no room it waits for some, ahead of those who wait
-// for slices: it had its devices before.
+// Some programs can't be brought back, and fail as without checkpoints, with a warning to the
+// client's user: if a client wrote states, or runs came before the checkpoints were asked for, with
+// no checkpoint since; and if a run takes an array that no run of the log has made. If another host
+// is lost meanwhile, the recovery begins anew. If it fails for whatever reason, reads of the
+// program's states fail with that error. If there is no room the program waits for some, ahead of
+// clients that wait for slices, since it had its devices before.
 //
 // Threads: the reactor's; wait_until_back() suspends, nothing else does. A fiber for each program
 // that is being brought back.
-// Ownership: what it is given outlives it.
-// Errors: none are thrown; what fails is told as results of runs.
+// Ownership: the objects in `tables` outlive it.
+// Errors: none are thrown; failures are reported as results of runs. defer() throws kInvalid.
 // Cost: a copy of each run's frame, of programs that keep checkpoints; nothing for others.
 // Method: rollback to a checkpoint and replay of a message log (Elnozahy et al., "A Survey of
 // Rollback-Recovery Protocols in Message-Passing Systems", 2002, section 4.1).
@@ -56,7 +56,7 @@ namespace gangway {
 
 class Recovery {
  public:
-  // Messages of a client that wait while its program is brought back, and names in them.
+  // Bound of messages of a client that wait while its program is brought back, plus names in them.
   static constexpr size_t kDeferredMax = size_t{1} << 20;
 
   struct Tables {
@@ -71,14 +71,14 @@ class Recovery {
   };
   struct Callbacks {
     std::function<std::string(SessionId)> holder_name;
-    std::function<OwnerUse::Hold(SessionId)> memory_of;  // The controller's, of its owner.
+    std::function<OwnerUse::Hold(SessionId)> memory_of;  // Controller memory for its owner.
     std::function<bool(SessionId)> is_suspended;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
-    // To the run table, which is told why it may not run.
+    // Submits a run to the run table. `refused`: why it may not run.
     std::function<void(SessionId, RunFrame&&, const std::optional<Error>& refused)> submit;
-    std::function<void(SessionId, RunDoneFrame&&)> ended;  // The client is told.
-    std::function<void(SessionId, Message&&)> act;  // On what the client has sent, which waited.
-    std::function<void(SliceId)> moves, is_back;    // For who reads its states.
+    std::function<void(SessionId, RunDoneFrame&&)> ended;  // Reports the end to the client.
+    std::function<void(SessionId, Message&&)> act;  // Handles a message of the client that waited.
+    std::function<void(SliceId)> moves, is_back;    // For the reads of its states.
   };
   Recovery(const Tables& tables, Callbacks callbacks, const PlantedControllerBugs& planted = {})
       : tables_(tables),
@@ -86,27 +86,27 @@ class Recovery {
         planted_(planted),
         fibers_(tables.reactor) {}
 
-  // Checkpoints of this slice are kept from now on. `base`: it has just been given the states of
-  // this version's checkpoint; 0: it has the first values of its states, and what was done since.
+  // Checkpoints of this slice are kept from now on. `base`: its states have just been restored from
+  // this version's checkpoint; 0: they are their first values, with the runs since.
   void keep(SessionId session, SliceId slice, StateVersion base = {});
   // Whether a run of this name may be run again, or waits here to be submitted.
   bool knows(SessionId session, RunId run) const;
-  // Of every client: its run, which is submitted.
+  // Submits a run, of any client, and logs it if its program keeps checkpoints.
   void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {}) {
     if (!programs_.empty() && !refused) log(session, frame);
     callbacks_.submit(session, std::move(frame), refused);
   }
-  // Whether somebody is to be told that a run has ended so.
+  // Whether the end of the run is to be reported.
   bool run_ended(SessionId session, const RunDoneFrame& done);
   void copy_begins(SessionId session, const CopyFrame& frame);
-  // Whether what the session's client sends waits here now (defer()).
+  // Whether messages of the session's client have to wait now (defer()).
   bool is_moving(SessionId session) const { return moving_ > 0 && moves(session); }
-  // kInvalid where the client sends more meanwhile than kDeferredMax.
+  // Keeps a message until the program is back. kInvalid if the client sends more than kDeferredMax.
   void defer(SessionId session, Message message);
-  // A run that the controller enqueues, of which nobody holds the outputs: it waits so too, however
-  // much the client has sent. As many come as a plan may have in flight.
+  // Keeps a run that the controller enqueues, and whose outputs nobody holds. It does not count
+  // against kDeferredMax: there are only as many as a plan may have in flight.
   void defer_step(SessionId session, RunFrame run);
-  // The client asks a run to stop. True: it has been told the end; false: the run table knows it.
+  // The client asks a run to stop. True: its end was reported. False: the run table has the run.
   bool cancel(SessionId session, RunId run, const Error& why);
   void detached(SessionId session);
   void wait_until_back(SessionId session, const StopToken& asker = {});
@@ -115,11 +115,11 @@ class Recovery {
   void checkpoint_written(SliceId slice, StateVersion version);
   void slice_gone(SliceId slice);
   void session_closed(SessionId session);
-  // Something has ended: whoever waits for that looks.
+  // Something has ended, so programs that wait for that look again.
   void look_again() {
     if (moving_ > 0) changed_.wake_all();
   }
-  // "4 devices, since host \"e2\" was lost"; empty: it does not wait for any.
+  // "4 devices, since host \"e2\" was lost". Empty: it does not wait for devices.
   std::string waits_for(SessionId session) const;
   size_t size() const { return programs_.size(); }
 
@@ -131,23 +131,23 @@ class Recovery {
     SliceId slice;
     RunLog log;
     Phase phase = Phase::kRuns;
-    bool was_hit = false;        // A host was lost since it began to move.
-    std::string lost;            // Their names.
-    std::set<RunId> again;       // Whose results were told, and which run once more.
-    std::optional<Error> broke;  // Why one of these failed; then the program ends.
-    int tries = 0;               // That ended so, as if a host had been lost.
-    // Outputs of runs that are still to be submitted again, and which the client holds.
+    bool was_hit = false;        // Another host was lost since this try began.
+    std::string lost;            // Names of the lost hosts.
+    std::set<RunId> again;       // Reported runs that are running once more.
+    std::optional<Error> broke;  // Why one of `again` failed; then the program ends.
+    int tries = 0;               // Tries whose `broke` looked like a lost host.
+    // Outputs that the client holds, of runs that are still to be submitted again.
     std::set<ArrayId> held;
-    std::deque<Message> inbox;            // What its client sent meanwhile.
+    std::deque<Message> inbox;            // Messages that its client sent meanwhile.
     size_t deferred = 0;                  // Counted against kDeferredMax.
     std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
-    uint32_t waits_for = 0;               // Devices.
+    uint32_t waits_for = 0;               // Number of devices that a slice waits for.
     bool has_said_that_it_waits = false, has_said_that_it_lacks_room = false;
-    std::vector<PlanId> tried;       // Those that the last try has installed, or failed to.
-    int64_t waited_for_room_ns = 0;  // Before it.
-    WaitQueue room;                  // May have come.
-    Programs resized;  // For its slices as they lie now; not all are installed so yet.
-    std::map<std::string, int64_t> shrunk;  // Axes.
+    std::vector<PlanId> tried;       // Plans that the last try installed, or failed to install.
+    int64_t waited_for_room_ns = 0;  // Shortest wait before the last try.
+    WaitQueue room;                  // Woken when there may be room.
+    Programs resized;                // Programs for its slices as they lie now, installed or not.
+    std::map<std::string, int64_t> shrunk;  // New sizes of axes.
     std::map<HostId, Error> refusing;       // Hosts that could not install it, and why.
     std::optional<Error> refused;           // The first refusal that was not for want of room.
     bool is_gone = false;

@@ -1,5 +1,4 @@
-// What becomes of a program's runs when it is brought back, with hosts that end them as a test
-// says.
+// Tests the runs of a program that is brought back. Each test decides how hosts end them.
 #include "controller/recovery/recovery.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +18,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-// It never comes as far as a checkpoint.
+// The program never reaches the version of its first checkpoint.
 class RecoveryTest : public KeptProgramTest {
  protected:
   RecoveryTest() { keep(1'000'000); }
@@ -134,7 +133,7 @@ TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   EXPECT_EQ(controller_.counts().arrays, 3u);
 }
 
-// On four devices, two hosts of three: one whose runs change a state, and one whose runs do not.
+// A program on four devices, of two hosts. With a state, its runs change it.
 Program on_two_hosts(bool has_state) {
   ProgramBuilder b(has_state ? "training" : "evaluating", Mesh{{{"data", 4}}});
   if (has_state) {
@@ -173,7 +172,7 @@ class PastRunsTest : public testing::Test {
     controller_.on_message(session_, std::move(frame));
     return run;
   }
-  // Hosts know a run by its place among all runs.
+  // `run` is the controller's name of the run: its number among all runs.
   void finish(uint64_t run) {
     for (const HostId host : hosts_) controller_.on_message(host, RunDoneFrame{.run = RunId(run)});
     reactor_->run_ready();
@@ -198,8 +197,8 @@ class PastRunsTest : public testing::Test {
   uint64_t names_ = 0;
 };
 
-// It read states of before the checkpoint, which is written while the program is brought back: they
-// do not come again.
+// The run read states from before the checkpoint that is written while the program is brought back,
+// and these do not come again.
 TEST_F(PastRunsTest, ARunThatALostHostFailedAndThatANewCheckpointIsBehindIsTold) {
   const PlanId training = compile(true), evaluating = compile(false);
   for (FakeExecutor& executor : executors_) executor.store.writing.emplace();
@@ -213,7 +212,7 @@ TEST_F(PastRunsTest, ARunThatALostHostFailedAndThatANewCheckpointIsBehindIsTold)
       executors_, [](const FakeExecutor& executor) { return !executor.store.written.empty(); });
   ASSERT_NE(writer, std::end(executors_)) << "version 2 is being written";
   ASSERT_THAT(client_.ended, SizeIs(2));
-  // What is copied keeps the program from being brought back until it has ended.
+  // The program is not brought back until this copy has ended.
   controller_.on_message(
       session_,
       CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});

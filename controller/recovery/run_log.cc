@@ -62,20 +62,20 @@ void RunLog::spoil(StateVersion until, const std::string& why) {
 }
 
 std::vector<RunId> RunLog::written(StateVersion version) {
-  const bool is_whole = !spoiled_until_;  // Runs can repeat all that led to this version.
+  const bool is_whole = !spoiled_until_;  // The runs of the log can repeat this version.
   if (spoiled_until_ && version >= *spoiled_until_) spoiled_until_.reset();
   if (version > base_) {
     forget_before();
     if (is_whole) before_ = base_;
     base_ = version;
   }
-  // The last one that this version holds, and all before it.
+  // Up to the last run that this version holds.
   auto end = entries_.begin();
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     if (at->version != StateVersion() && at->version <= version) end = std::next(at);
   }
-  // A run that commits nothing may still be under way. Its end is told without this log, so it is
-  // not among those that are run again.
+  // A run that commits nothing may still be under way. Its end is reported without this log, so it
+  // is neither run again nor returned.
   std::vector<RunId> past;
   for (auto at = entries_.begin(); at != end;) {
     by_run_.erase(at->frame.run);

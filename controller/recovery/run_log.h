@@ -1,13 +1,13 @@
-// RunLog: the runs that a program has submitted since its newest checkpoint, as its client named
-// things, so that they can be run again when a host is lost.
+// RunLog: the runs that a program has submitted since its newest checkpoint, with its client's
+// names, so that they can be run again when a host is lost.
 //
-//   base, run, run, run ...   the states of version `base`, and all that was run since
+//   base, run, run, run ...   the states of version `base`, and all runs since
 //
-// A checkpoint drops what came before the one before it: should it turn out to be damaged, the log
-// steps back, where that is little enough to have been kept. Where something happened to the states
-// that no run can repeat (somebody wrote them, or runs came before the log), the log is *spoiled*:
-// nothing can be run again until a checkpoint holds that too. So it is when it grows beyond its
-// bounds.
+// A new checkpoint drops the runs before the previous checkpoint. The runs between the two are kept
+// if they are small enough, so that the log can step back if the new checkpoint is damaged. If the
+// states changed in a way that no run can repeat (a client wrote them, or runs came before the
+// log), the log is *spoiled*: nothing can be run again until a checkpoint holds that change too. A
+// log that grows beyond its bounds is spoiled as well.
 //
 // Threads: a value; nothing suspends.
 // Cost: O(log runs) a call; it keeps a copy of each run's frame, kBytesMax of them at most.
@@ -31,27 +31,27 @@ class RunLog {
  public:
   static constexpr size_t kRunsMax = size_t{1} << 16;
   static constexpr size_t kBytesMax = size_t{64} << 20;
-  static constexpr size_t kBeforeBytesMax = size_t{4} << 20;  // Of what it can step back over.
+  static constexpr size_t kBeforeBytesMax = size_t{4} << 20;  // Runs that it can step back over.
 
   struct Entry {
     RunFrame frame;
-    bool is_told = false;       // Its client knows its result, which was good.
+    bool is_told = false;       // It ended well, and that was reported to its client.
     bool is_under_way = false;  // It was submitted, and has not ended.
     bool is_cancelled = false;  // Its client has asked for its end.
-    StateVersion version;       // That it has made; 0: none yet, or it makes none.
+    StateVersion version;       // The version that it has made; 0: none yet, or it makes none.
   };
 
-  // Empty. It begins from the states of version `base` (0: the first values), and can't step back
-  // behind them. `held`: of its owner, which bounds it too.
+  // An empty log. It begins from the states of version `base` (0: the first values), and can't step
+  // back before them. `held`: memory of the program's owner, whose bound holds for the log too.
   RunLog() = default;
   explicit RunLog(OwnerUse::Hold held, StateVersion base = {})
       : held_(std::move(held)), base_(base) {}
 
-  // What it would take of a log.
+  // Bytes that the run takes in a log.
   static size_t bytes_of(const RunFrame& frame);
-  // Behind all others. False: there is no room for it, and the log is as before.
+  // Adds a run at the end. False: there is no room for it, and the log is as before.
   bool add(const RunFrame& frame);
-  // Null: it is not in the log. By the client's name.
+  // Finds a run by the client's name. Null if it is not in the log.
   Entry* find(RunId run);
   void remove(RunId run);
   void clear();
@@ -60,14 +60,15 @@ class RunLog {
 
   // Nothing can be run again until there is a checkpoint of this version, or a later one.
   void spoil(StateVersion until, const std::string& why);
-  // There is a checkpoint of this version. Returns runs before it that failed as a host was lost
+  // There is a checkpoint of this version. Returns runs before it that failed when a host was lost
   // and were to be run again: they commit nothing, and the states that they read are past.
   std::vector<RunId> written(StateVersion version);
-  // The checkpoint of its base can't be read: it begins from the one before it. False: it can't.
+  // The checkpoint of `base` can't be read, so the log begins from the one before it. False: it
+  // can't.
   bool step_back();
-  // From which version's states the log begins.
+  // The version of the states from which the log begins.
   StateVersion base() const { return base_; }
-  // Why it can't be run again; none: it can. O(runs).
+  // Why the runs can't be run again. None: they can. O(runs).
   std::optional<std::string> why_not() const;
 
  private:
@@ -78,7 +79,7 @@ class RunLog {
   size_t bytes_ = 0;
   OwnerUse::Hold held_;
   StateVersion base_;
-  // The base before it, and what was run between the two; none: it can't be gone back to.
+  // The base before `base_`, and the runs between the two. None: the log can't step back.
   std::optional<StateVersion> before_;
   std::list<Entry> before_entries_;
   size_t before_bytes_ = 0;

@@ -14,7 +14,7 @@ RunFrame run(uint64_t name) {
   return {.plan = PlanId(1), .run = RunId(name), .outputs = {ArrayId(name + 1)}};
 }
 
-// Well: its client knows that. 0: it commits nothing.
+// Ends a run well, reported to its client. `version` 0: it commits nothing.
 void end(RunLog& log, uint64_t name, uint64_t version) {
   log.find(RunId(name))->version = StateVersion(version);
   log.find(RunId(name))->is_told = true;
@@ -30,7 +30,7 @@ TEST(RunLogTest, ACheckpointDropsWhatItHolds) {
   RunLog log;
   for (const uint64_t name : {10, 20, 30, 40}) EXPECT_TRUE(log.add(run(name)));
   end(log, 10, 1);
-  end(log, 30, 2);  // 20 has made no version.
+  end(log, 30, 2);  // Run 20 has made no version.
   log.written(StateVersion(1));
   EXPECT_THAT(names_of(log), ElementsAre(20, 30, 40));
   log.written(StateVersion(2));
@@ -62,7 +62,7 @@ TEST(RunLogTest, ARunWhoseEndCameBehindTheCheckpointIsNotToldTwice) {
   for (const uint64_t name : {10, 20, 30}) EXPECT_TRUE(log.add(run(name)));
   end(log, 10, 0);
   end(log, 30, 1);
-  log.find(RunId(20))->is_under_way = true;  // It commits nothing.
+  log.find(RunId(20))->is_under_way = true;  // Run 20 commits nothing.
   EXPECT_THAT(log.written(StateVersion(1)), IsEmpty());
   EXPECT_EQ(log.find(RunId(20)), nullptr) << "whatever its end is, its client is told";
   EXPECT_TRUE(log.step_back());
@@ -76,7 +76,7 @@ TEST(RunLogTest, ARunThatALostHostEndedIsNotForgottenWhereItsStatesArePast) {
     log.find(RunId(name))->is_under_way = true;
   }
   end(log, 10, 1);
-  log.find(RunId(20))->is_under_way = false;  // It failed, and would be run again.
+  log.find(RunId(20))->is_under_way = false;  // Run 20 failed, and would be run again.
   end(log, 40, 2);
   EXPECT_THAT(log.written(StateVersion(2)), ElementsAre(RunId(20))) << "30 has yet to end";
   EXPECT_THAT(names_of(log), IsEmpty());

@@ -1,9 +1,9 @@
-// StuckBoard: which devices are stuck, as their executors say with each heartbeat.
+// StuckBoard: the devices that are stuck, as their executors report with each heartbeat.
 //
 // It logs a device that became stuck, once, with host, device, run, operation and the user's line;
-// shows it in the metrics (gangway_device_stuck) and in the status of its host; and tells its run,
-// whose client hears of it if the run fails meanwhile. All of it is taken back when the device goes
-// on. Nothing is ended because of it.
+// shows it in the metrics (gangway_device_stuck) and in the status of its host; and notes it at its
+// run, so that the run's error says it if the run fails meanwhile. It takes all that back when the
+// device goes on. It ends no work.
 //
 // Threads: the reactor's thread.
 // Errors: kInvalid for a device that the host does not have.
@@ -24,8 +24,8 @@ class StuckBoard {
   StuckBoard(RunTable& runs, Metrics& metrics, Logger log)
       : runs_(runs), metrics_(metrics), log_(std::move(log)) {}
 
-  // What the host says now; none: no device of it is stuck. Whether runs are held up by it, or were
-  // until now: then the caller pumps the runs.
+  // Takes the stuck devices that the host reports now. Returns whether stuck devices hold up runs,
+  // or did until now: then the caller pumps the runs.
   bool update(HostRecord& host, std::vector<StuckDevice> stuck);
 
  private:

@@ -1,4 +1,4 @@
-// One device of one host, as the controller's tables name it.
+// The name of one device of one host in the controller's tables.
 //
 // Threads: a value.
 #pragma once

@@ -1,14 +1,15 @@
-// FreedMemory: wakes those who wait until a device has so much memory free.
+// FreedMemory: wakes waits for a device with some amount of memory free.
 //
-// Why: every run that ends gives memory back. Most who wait want more than that: a release that
-// leaves each device with less than anybody waits for wakes nobody.
+// Why: every run that ends gives memory back, and most waits want more than that. A release that
+// leaves each device with less than any wait wants wakes nobody.
 //
-// A watch names sizes. It comes when memory is given back so that some device has one of these
-// sizes free, and had less before. It comes once; whoever waits on looks, and watches again.
+// A watch names sizes. Its callback is called when memory is given back so that some device has one
+// of these sizes free, and had less before. It is called once; a fiber that has to wait on creates
+// another watch.
 //
 // Threads: the reactor's thread. A callback must neither suspend nor end its watch.
 // Ownership: the FreedMemory outlives its watches.
-// Cost: grew() is O(log sizes) where it wakes nobody, and nothing where nobody watches.
+// Cost: grew() is O(log sizes) if it wakes nobody, and nothing if nobody watches.
 #pragma once
 
 #include <cstdint>

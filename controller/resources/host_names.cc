@@ -8,7 +8,7 @@
 namespace gangway {
 namespace {
 
-constexpr size_t kListedMax = 8;  // In one message.
+constexpr size_t kListedMax = 8;  // Names in one message.
 constexpr size_t kQuotedMax = 256;
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace gangway {
 namespace {
 
-// Who holds the regions, for messages.
+// The name in messages of the holder of all regions.
 constexpr char kOverlaidPrograms[] = "the region that overlaid programs share";
 
 int64_t total_of(const std::vector<Reservation>& reservations) {
@@ -89,7 +89,7 @@ void HostTable::add_reserved(const DeviceRange& range, int64_t bytes) {
   at(range.host).reserved.add(range.first, range.first + range.count, bytes);
 }
 
-// The first of these devices that has less free than `bytes`.
+// The first of these devices with less than `wanted.bytes` free. None: there is room on all.
 std::optional<uint32_t> HostTable::short_of(const Reservation& wanted) {
   const HostRecord& host = at(wanted.at.host);
   if (host.info.memory_bytes == 0) return std::nullopt;
@@ -97,7 +97,7 @@ std::optional<uint32_t> HostTable::short_of(const Reservation& wanted) {
                                    host.info.memory_bytes - wanted.bytes);
 }
 
-// All of it or nothing.
+// Adds all of `wanted`, or returns what does not fit and adds nothing.
 std::optional<Shortage> HostTable::add_all(const std::vector<Reservation>& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (const auto device = short_of(wanted[i])) {
@@ -152,7 +152,8 @@ void HostTable::count_held(const std::string& owner, int64_t bytes) {
   if (held == 0) held_bytes_.erase(owner);
 }
 
-// By device, as it is released. Of several that are to lie over one another, the largest counts.
+// Bytes by which the regions have to grow, device by device, since they are released so. If several
+// arenas are to lie on one device, the largest counts.
 std::vector<Reservation> HostTable::growth(const std::vector<Reservation>& overlaid) const {
   std::map<DeviceRef, int64_t> largest;
   for (const Reservation& item : overlaid) {
@@ -206,7 +207,7 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
   if (memory_limit_) count_held(owner, -total_of(held));
 }
 
-// Those who wait until devices have so much free. `item` was given back.
+// Wakes fibers that wait for memory which devices now have free, since `item` was given back.
 void HostTable::tell_freed(const Reservation& item) {
   const HostRecord& host = at(item.at.host);
   if (host.info.memory_bytes == 0) return;
@@ -279,7 +280,7 @@ std::string HostTable::holders(DeviceRef at) const {
 void HostTable::require_alive(HostId id) const {
   constexpr const char* kHint = "allocate a new slice and compile again";
   const auto found = hosts_.find(id);
-  if (found == hosts_.end())  // It was lost, and nothing lies on it: nobody keeps its name.
+  if (found == hosts_.end())  // Lost, and erased since nothing lies on it: its name is not known.
     throw Error(ErrorKind::kUnavailable, cat("host number ", id, " is gone"), {}, kHint);
   const HostRecord& host = found->second;
   if (!host.lost) return;

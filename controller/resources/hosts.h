@@ -1,9 +1,9 @@
-// The hosts that are there: who they are, whether they live, and who reserved how much memory on
-// each of their devices.
+// The table of hosts: who they are, whether they live, and who reserved how much memory on each of
+// their devices.
 //
 // Invariants: a HostId is never used again; a lost host stays in the table, with the reason, while
-// a slice or an array lies on it. A host that comes back has another HostId and, by HostNames, the
-// same name, under which metrics count on.
+// a slice or an array lies on it. A host that comes back has another HostId and, through HostNames,
+// the same name, under which its metrics go on.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
 // Threads: the reactor's thread.
 // Cost: a reservation is O(ranges log ranges), whatever the devices of a range.
@@ -35,35 +35,35 @@ namespace gangway {
 struct HostInfo {
   std::string name;
   uint32_t devices = 1;
-  int64_t memory_bytes = 0;  // Of each device.
+  int64_t memory_bytes = 0;  // Memory of each device.
   std::string kind = "cpu";
-  std::string text;              // One line a device.
-  ProcessIdentity process = {};  // Of this machine; 0: nobody knows.
+  std::string text;              // One line for each device.
+  ProcessIdentity process = {};  // A process of this machine. Pid 0: not known.
   std::string island = kMainIsland;
-  std::string owner = {};        // Who runs it (protocol/owner.h).
-  std::string wanted_name = {};  // Before it got a number.
-  bool name_is_chosen = false;   // By its user: it is given this name or none.
+  std::string owner = {};        // The user who runs it (protocol/owner.h).
+  std::string wanted_name = {};  // The name before a number was appended.
+  bool name_is_chosen = false;   // Its user chose the name: it gets this name or is refused.
 };
 
 struct HostRecord {
   HostId id;
   HostInfo info;
   ExecutorPeer* peer = nullptr;  // Null once lost.
-  std::optional<Error> lost;     // Why.
-  StopSource gone;               // Stopped then: what awaits an answer of it ends.
+  std::optional<Error> lost;     // Why it was lost.
+  StopSource gone;               // Stopped when it is lost, to end waits for its answers.
   ReservedBytes reserved;
-  uint64_t runs = 0;  // Done here; runs_done counts on for the next host of its name.
+  uint64_t runs = 0;  // Runs done here; runs_done goes on for the next host of its name.
   int64_t last_heard_ns = 0;
-  bool suspect = false;  // It has said nothing for a while (recovery/host_watch.h).
+  bool suspect = false;  // It has been silent for a while (recovery/host_watch.h).
   Gauge suspect_gauge;
-  std::vector<StuckDevice> stuck;  // As it said last (recovery/stuck_board.h).
+  std::vector<StuckDevice> stuck;  // Reported last (recovery/stuck_board.h).
   int64_t users = 0;               // See keep().
   Counter runs_done;
-  // What its devices have moved so far, by LinkClass, as it says with each heartbeat.
+  // Bytes that its devices have moved so far, by LinkClass. Each heartbeat reports them.
   LinkBytes moved{};
   std::array<Counter, kLinkClasses.size()> moved_total;
 
-  uint32_t reactor_longest_ms = 0;  // As it says with each heartbeat.
+  uint32_t reactor_longest_ms = 0;  // Each heartbeat reports it.
 
   void count_moved(const LinkBytes& now);
 };
@@ -82,29 +82,29 @@ struct DeviceRange {
   friend auto operator<=>(const DeviceRange&, const DeviceRange&) = default;
 };
 
-// So much of each of these devices.
+// Memory on each of these devices.
 struct Reservation {
   DeviceRange at;
   int64_t bytes = 0;
 };
 
-// Shared by all who reserve the same: a list is as long as a slice has hosts.
+// Shared by all holders that reserve the same, since a list has an entry for each host of a slice.
 using Reservations = std::shared_ptr<const std::vector<Reservation>>;
 inline Reservations shared_reservations(std::vector<Reservation> reservations) {
   return std::make_shared<const std::vector<Reservation>>(std::move(reservations));
 }
 
-// What does not fit.
+// A reservation that does not fit, by the first device where that is so.
 struct Shortage {
   DeviceRef at;
   int64_t bytes = 0;
-  std::string over_quota = {};  // Not empty: it would fit, but for the quota of its owner.
+  std::string over_quota = {};  // Not empty: it is refused for the quota of its owner.
 };
 
-// Tells those who wait for devices that some were given back, or came.
+// Wakes fibers that wait for devices when some were given back, or came.
 struct Freed {
   WaitQueue waiting;
-  bool is_new = false;  // Nobody has looked since.
+  bool is_new = false;  // Cleared by the next look.
   FreedMemory memory;
 
   void raise() {
@@ -115,29 +115,29 @@ struct Freed {
 
 class HostTable {
  public:
-  // The name gets a number appended when it is taken (host_names.h).
+  // If the name is taken, a number is appended (host_names.h).
   HostRecord& add(HostInfo info, ExecutorPeer& peer, int64_t now_ns);
   HostRecord& at(HostId id);
   HostRecord* find(HostId id);  // Null: it was lost, and nothing uses it any more.
-  // A slice or an array lies on it, or does no more.
+  // Counts a slice or an array that lies on the host, or does no more.
   void keep(HostId id) { ++at(id).users; }
   void drop(HostId id);
-  void erase_if_unused(HostId id);  // When it is lost.
-  // It is there, and does not drain (HostNames).
+  void erase_if_unused(HostId id);  // Only if it is lost.
+  // Whether the host is there, and does not drain (HostNames).
   bool takes_slices(const HostRecord& host) const {
     return !host.lost && !names_.is_draining(host.info.name);
   }
-  // Whoever waits for a slice is served anew.
+  // Clients that wait for a slice are looked at again.
   void set_draining(const std::string& name, bool is_draining);
-  // "a, b": the hosts that drain, of those that are there; empty: none.
+  // "a, b": the hosts that are there and drain. Empty if there are none.
   std::string draining() const;
   // Nothing is sent to a host that is lost.
   void send(HostId id, const Frame& frame);
   const std::map<HostId, HostRecord>& all() const { return hosts_; }
   std::map<HostId, HostRecord>& all() { return hosts_; }
 
-  // What a holder that reserves so many bytes more has beyond its owner's quota; empty: nothing.
-  // Null: nothing is beyond one, and held_bytes() counts nothing.
+  // Says how a holder that reserves `bytes` more would exceed its owner's quota; empty: it would
+  // not. Null: there are no quotas of memory, and held_bytes() counts nothing.
   using MemoryLimit = std::function<std::string(const std::string& holder, int64_t bytes)>;
   void limit_memory(MemoryLimit limit) {
     memory_limit_ = std::move(limit);
@@ -148,41 +148,41 @@ class HostTable {
   HostNames& names() { return names_; }
   const HostNames& names() const { return names_; }
 
-  // All of it or nothing. `owner` is who holds it, for messages: "client \"trainer\"". What does
-  // not fit is returned, and nothing is reserved.
+  // Reserves all of `wanted`, or returns what does not fit and reserves nothing. `owner` is the
+  // holder's name in messages: "client \"trainer\"".
   std::optional<Shortage> reserve(const std::string& owner, const std::vector<Reservation>& wanted);
-  // By the same ranges.
+  // `held` has the ranges with which the memory was reserved.
   void release(const std::string& owner, const std::vector<Reservation>& held);
 
-  // The same of plans whose temporaries lie over one another: of each device as much is reserved
-  // as the largest of them needs, for all of them together. Quotas count what each needs.
+  // The same for overlaid arenas: each device reserves as much as the largest plan there needs,
+  // once for all plans. Quotas count the need of each plan.
   std::optional<Shortage> reserve_overlaid(const std::string& owner,
                                            const std::vector<Reservation>& wanted);
   void release_overlaid(const std::string& owner, const std::vector<Reservation>& held);
   int64_t region_bytes(DeviceRef at) const { return overlaid_.region(at); }
-  // What both together would lack now; none: they fit. Nothing is reserved.
+  // Returns what would not fit if both were reserved now. None: they fit. Reserves nothing.
   std::optional<Shortage> lacks(const std::string& owner, const std::vector<Reservation>& wanted,
                                 const std::vector<Reservation>& overlaid = {});
 
   int64_t free_bytes(DeviceRef at) const;
   std::string name_of(DeviceRef at) const;  // "host-0/device 1"
-  // "needs 3.0 MiB on host-0/device 1, where 1.0 MiB of 8.0 MiB are free: 2.0 MiB short": of what
-  // reserve() returned.
+  // The text for a result of reserve(): "needs 3.0 MiB on host-0/device 1, where 1.0 MiB of 8.0 MiB
+  // are free: 2.0 MiB short".
   std::string shortage(const Shortage& short_of) const;
   const std::string& island_of(HostId id) const { return hosts_.at(id).info.island; }
   LinkClass link_class(HostId a, HostId b) const;
-  // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": most first.
+  // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": the largest holder first.
   std::string holders(DeviceRef at) const;
-  // What each who holds some does, of all devices together.
+  // Bytes that each holder holds, on all devices together.
   std::map<std::string, int64_t> held_in_all() const;
-  // Throws kUnavailable when the host is lost.
+  // Throws kUnavailable if the host is lost.
   void require_alive(HostId id) const;
 
  private:
   void add_reserved(const DeviceRange& range, int64_t bytes);
   void count_held(const std::string& owner, int64_t bytes);
   void tell_freed(const Reservation& item);
-  std::optional<uint32_t> short_of(const Reservation& wanted);  // A device.
+  std::optional<uint32_t> short_of(const Reservation& wanted);  // The first device without room.
   std::optional<Shortage> add_all(const std::vector<Reservation>& wanted);
   void remove_all(const std::vector<Reservation>& added);
   std::optional<Shortage> over_limit(const std::string& owner,
@@ -191,10 +191,10 @@ class HostTable {
 
   Freed freed_;
   MemoryLimit memory_limit_;
-  std::map<std::string, int64_t> held_bytes_;  // On all devices, by holder, where that is limited.
+  std::map<std::string, int64_t> held_bytes_;  // On all devices, by holder, if there are quotas.
   HostNames names_;
   std::map<HostId, HostRecord> hosts_;
-  std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.
+  std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Bytes on each device, by owner.
   OverlaidBytes overlaid_;
   uint32_t last_ = 0;
 };
@@ -213,7 +213,7 @@ struct Holding {
   Reservations held;
 };
 
-// The same of what lies where that of others lies.
+// The same for an overlaid arena.
 struct OverlaidHolding {
   OverlaidHolding(HostTable& table, std::string who, std::vector<Reservation> bytes)
       : hosts(table), owner(std::move(who)), held(std::move(bytes)) {}

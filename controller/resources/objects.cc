@@ -30,7 +30,7 @@ ArrayRecord& ObjectTable::find(ArrayId id, SessionId owner) {
   return at->second;
 }
 
-// Changes who holds the array; it goes with its last reference.
+// Changes the references to the array, and removes it with the last one.
 template <class Change>
 void ObjectTable::change(Arrays::iterator at, const Change& change) {
   ArrayRecord& array = at->second;
@@ -43,7 +43,7 @@ void ObjectTable::change(Arrays::iterator at, const Change& change) {
   const std::vector<HostId>& hosts = placed->first->hosts;
   dead_[hosts].push_back(at->first);
   if (const auto held = held_.find(array.owner); --held->second == 0) held_.erase(held);
-  arrays_.erase(at);  // Its memory first, which is the hosts'.
+  arrays_.erase(at);  // Before the hosts are dropped, since it gives its memory back to them.
   if (--placed->second.arrays > 0) return;
   for (HostId host : hosts) hosts_.drop(host);
   placed_.erase(placed);
@@ -87,7 +87,7 @@ bool ObjectTable::give_up(ArrayId id, SessionId owner) {
 
 void ObjectTable::client_drops_all(SessionId owner) {
   std::vector<ArrayId> owned;
-  const ArrayId first(owner.value << 40);  // Their names begin so.
+  const ArrayId first(owner.value << 40);  // The lowest id in the range of this client.
   for (auto at = arrays_.lower_bound(first); at != arrays_.end() && at->second.owner == owner; ++at)
     owned.push_back(at->first);
   for (ArrayId id : owned) client_drops(id, owner);

@@ -1,8 +1,8 @@
-// OverlaidBytes: what plans whose temporaries lie over one another need of each device. Their
-// region there is as large as the largest of them.
+// OverlaidBytes: the memory that plans with overlaid arenas need on each device. Their region there
+// is as large as the largest of them.
 //
 // Threads: the reactor's thread.
-// Errors: taking away what was not added is our own mistake: kBug.
+// Errors: to remove what was not added is a bug of ours: kBug.
 // Cost: O(log plans) for each device; nothing is counted with a run.
 #pragma once
 
@@ -17,12 +17,12 @@ namespace gangway {
 
 class OverlaidBytes {
  public:
-  // Of the largest plan there.
+  // Bytes of the region: those of the largest plan there.
   int64_t region(DeviceRef at) const;
-  // The region grows, or shrinks, by as much as is returned.
+  // Both return by how much the region grows, or shrinks.
   int64_t add(const std::string& owner, DeviceRef at, int64_t bytes);
   int64_t remove(const std::string& owner, DeviceRef at, int64_t bytes);
-  // What the plans of each owner need, of all devices together; as if each had its own.
+  // Bytes that each owner's plans need on all devices together, as if each had memory of its own.
   const std::map<std::string, int64_t>& by_owner() const { return by_owner_; }
 
  private:

@@ -55,7 +55,7 @@ TEST_F(OverlaidHosts, DevicesAreReservedTheLargestOfThoseThatShareAndNotTheirSum
   EXPECT_FALSE(hosts_.held_in_all().contains("client 1 of ada"));
 }
 
-// Two executables of a program that waits for room.
+// Looks for room for several arenas at once, as for the executables of a program.
 TEST_F(OverlaidHosts, ThoseThatAreInstalledTogetherFitWhereTheLargestOfThemDoes) {
   const HostId host = add_host();
   const std::vector<Reservation> own{{{host, 0, 1}, 30}};

@@ -1,11 +1,12 @@
-// OwnerUse: how much of what all owners share in the controller's process each of them has taken.
+// OwnerUse: how much each owner has taken of the resources that all share in the controller's
+// process.
 //
-// Why: a quota bounds devices and what lies on them. What an owner's programs take of the
-// controller itself (memory, fibers, descriptors) would else have no bound but the machine's, and
-// one owner could end the controller for all. protocol/README.md has a row for each resource, and
-// tests/attacks a test that takes all of it while another owner's program runs.
+// Why: a quota bounds devices and the memory on them. The controller's own resources (memory,
+// fibers, descriptors) would otherwise have no bound but the machine's, and one owner could end the
+// controller for all. protocol/README.md has a row for each resource, and tests/attacks a test that
+// takes all of it while another owner's program runs.
 //
-// Whoever takes some holds a Hold, which gives it back.
+// A Hold has a part of a resource, and gives it back when it is destroyed.
 //
 // Threads: the reactor's thread.
 // Ownership: the OwnerUse outlives its holds.
@@ -29,8 +30,8 @@ namespace gangway {
 
 enum class OwnerResource : uint8_t {
   kMemory,       // Bytes: programs, plans and their texts, runs that wait, logs of runs.
-  kCalls,        // Under way: each is a fiber.
-  kConnections,  // Over which calls come; each is a file descriptor.
+  kCalls,        // Calls under way: each is a fiber.
+  kConnections,  // Connections for calls: each is a file descriptor.
   kMessages,     // Bytes of calls that arrive or are under way, beyond their first 64 KiB.
 };
 inline constexpr size_t kOwnerResources = 4;
@@ -48,7 +49,7 @@ class OwnerUse {
 
   class Hold {
    public:
-    Hold() = default;  // Of nothing, which has no bound and grows as it likes.
+    Hold() = default;  // Holds nothing of any resource: it has no bound.
     Hold(OwnerUse& use, std::string owner, OwnerResource resource)
         : use_(&use), owner_(std::move(owner)), resource_(resource) {}
     Hold(Hold&& other) noexcept
@@ -68,7 +69,7 @@ class OwnerUse {
 
     // False: the owner may have no more, and nothing has changed.
     [[nodiscard]] bool try_grow(uint64_t amount);
-    // The same; throws instead. `what` is what the caller was asked for: "compile".
+    // The same, but throws kOverloaded. `what` names the call that needs it: "compile".
     void grow(uint64_t amount, const char* what);
     void shrink(uint64_t amount);
     uint64_t amount() const { return amount_; }
@@ -84,16 +85,17 @@ class OwnerUse {
   Hold take(const std::string& owner, OwnerResource resource, uint64_t amount, const char* what);
   uint64_t used(const std::string& owner, OwnerResource resource) const;
   uint64_t max(const std::string& owner, OwnerResource resource) const;
-  size_t owners() const { return used_.size(); }  // Those who have some.
-  // Of the owners that have a bound of their own; for those that are over it now, nothing is taken
-  // away. None: as others.
+  size_t owners() const { return used_.size(); }  // Number of owners that hold something.
+  // Sets the bounds of kMemory. Owners that are over a bound now keep what they hold. `of_others`
+  // none: the bound that the constructor got.
   void set_memory_max(std::map<std::string, uint64_t> of_owners, std::optional<uint64_t> of_others);
 
  private:
   const OwnerBounds bounds_;
   std::map<std::string, uint64_t> memory_max_;
   std::optional<uint64_t> memory_max_of_others_;
-  std::map<std::string, std::array<uint64_t, kOwnerResources>> used_;  // Those who have some.
+  // Owners that hold something.
+  std::map<std::string, std::array<uint64_t, kOwnerResources>> used_;
 };
 
 }  // namespace gangway

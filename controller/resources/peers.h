@@ -1,10 +1,10 @@
-// What the controller can send to executors and clients, without any transport.
+// Interfaces through which the controller calls executors and clients, without any transport.
 //
 // service.cc implements these interfaces over RPC and frames; tests implement them with queues of
 // promises that they answer, delay or fail.
 //
 // Threads: the reactor's thread. send() never suspends.
-// Errors: send() throws for a frame beyond the stream's limit alone; a peer whose stream is gone is
+// Errors: send() throws only for a frame beyond the stream's limit; a peer whose stream is gone is
 // reported through Controller::host_lost() or session_closed().
 // Ownership: the controller borrows a peer until then.
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace gangway {
 
-// An executor's part in checkpoints (protocol/checkpoint_files.h), as control.capnp has it.
+// An executor's part in checkpoints (protocol/checkpoint_files.h); control.capnp has the calls.
 class CheckpointPeer {
  public:
   struct Segment {
@@ -35,10 +35,10 @@ class CheckpointPeer {
   virtual ~CheckpointPeer() = default;
   virtual Future<Segment> make_segment(uint64_t bytes) = 0;
   virtual Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) = 0;
-  // Which of the tensors that may be missing are.
+  // Returns the tensors that are missing, of those that may be.
   virtual Future<std::vector<std::string>> read_checkpoint(uint64_t segment,
                                                            const CheckpointFiles& files) = 0;
-  virtual void close_segment(uint64_t segment) = 0;  // Nobody waits for it.
+  virtual void close_segment(uint64_t segment) = 0;  // Returns before the segment is closed.
 };
 
 class ExecutorPeer {
@@ -49,17 +49,17 @@ class ExecutorPeer {
                                     const std::vector<SourceText>& texts) = 0;
   virtual Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;
-  // The bytes of the states that lie in host memory then; as protocol/control.capnp says.
+  // Returns the bytes of the states that lie in host memory then: see protocol/control.capnp.
   virtual Future<int64_t> move_states(const MoveRequest& what) = 0;
   virtual void send(const Frame& frame) = 0;
-  virtual CheckpointPeer* checkpoints() { return nullptr; }  // Null: it has no part in them.
-  // What its devices did last, as protocol/control.capnp says. kInvalid: it keeps nothing of that.
+  virtual CheckpointPeer* checkpoints() { return nullptr; }  // Null: it takes no part in them.
+  // The last events of its devices: see protocol/control.capnp. kInvalid if it keeps none.
   virtual Future<HostTimeline> timeline(uint32_t /*events_max*/) {
     return Future<HostTimeline>(
         Result<HostTimeline>(Error(ErrorKind::kInvalid, "timeline: this host keeps none")));
   }
-  // Called when the host is declared lost: closes its connection, so that an executor that was only
-  // suspended notices it when it resumes.
+  // Called when the host is declared lost. Closes its connection, so that an executor whose process
+  // was only stopped notices the loss when it continues.
   virtual void hang_up() = 0;
 };
 

@@ -10,14 +10,14 @@
 namespace gangway {
 namespace {
 
-// What is left of a host while a slice is placed: its devices, the least shared first.
+// The devices that a host has left while a slice is placed, the least shared first.
 struct Room {
   const OfferedHost* host = nullptr;
   std::vector<OfferedDevice> devices;
-  uint32_t allowed = 0;  // May still be taken.
-  uint32_t taken = 0;    // Of the first of `devices`.
+  uint32_t allowed = 0;  // Number of devices that may still be taken.
+  uint32_t taken = 0;    // Number of devices taken, from the front of `devices`.
 
-  // Devices that at most so many slices lie on, in whole groups.
+  // Number of devices left that at most `shares` slices lie on, in whole groups.
   uint32_t free(int shares, uint32_t group) const {
     const auto end = std::partition_point(
         devices.begin(), devices.end(), [&](const OfferedDevice& d) { return d.shares <= shares; });
@@ -26,7 +26,7 @@ struct Room {
   }
 };
 
-// One way to place a slice, and how good it is.
+// One way to place a slice, with the number of other slices on its devices.
 struct Choice {
   std::vector<DeviceRef> devices;
   int64_t shares = 0;
@@ -56,18 +56,19 @@ std::vector<Room> rooms_of(const Island& island, uint32_t per_host_max) {
   return rooms;
 }
 
-// `count` devices that at most so many slices lie on, where there are so many: of the host that
-// just fits, or, where none has enough, of the largest and then of what fits the rest.
+// Takes `count` devices that at most `shares` slices lie on, of which there are enough: from the
+// host that just fits, or, if no host has enough, from the largest and then from one that fits the
+// rest.
 void take_best_fit(std::vector<Room>& rooms, int shares, uint32_t group, uint32_t count,
                    Choice& choice) {
   while (count > 0) {
     Room* best = nullptr;
-    // Whether it is too small; then the nearest to what is wanted; then the smaller host.
+    // A host that is large enough first; then the nearest to `count`; then the smaller host.
     std::tuple<bool, int64_t, uint32_t> best_cost;
     for (Room& room : rooms) {
       const uint32_t free = room.free(shares, group);
       if (free == 0) continue;
-      // What is left on the host counts, with what whole groups leave.
+      // Counts all devices that would be left on the host, not only whole groups.
       const int64_t left = int64_t{room.free(shares, 1)} - count;
       const std::tuple cost{free < count, free < count ? -int64_t{free} : left, room.host->devices};
       if (best != nullptr && best_cost <= cost) continue;
@@ -88,7 +89,7 @@ std::set<int> shares_in(const std::vector<Room>& rooms) {
   return all;
 }
 
-// Up to `wanted` devices of one island, in whole groups, those first that few slices lie on.
+// Takes up to `wanted` devices of one island, in whole groups, the least shared first.
 void take_least_shared(const Island& island, const PlacementRequest& request, uint32_t group,
                        uint32_t wanted, Choice& choice) {
   std::vector<Room> rooms = rooms_of(island, request.per_host_max);
@@ -138,7 +139,7 @@ class BestFit final : public PlacementPolicy {
   static std::vector<DeviceRef> in_one(const std::vector<Island>& islands,
                                        const PlacementRequest& request,
                                        const std::vector<uint32_t>& groups) {
-    // Shares, then the place of the group in `groups`, then what the island has to spare.
+    // Shares, then the index of the group in `groups`, then unused and all devices of the island.
     using Cost = std::tuple<int64_t, size_t, uint32_t, uint32_t>;
     std::optional<std::pair<Cost, std::vector<DeviceRef>>> best;
     for (const Island& island : islands) {
@@ -154,7 +155,8 @@ class BestFit final : public PlacementPolicy {
     return best ? std::move(best->second) : std::vector<DeviceRef>();
   }
 
-  // The largest islands first, so that the slice spans few; of equal ones the least shared.
+  // Takes the largest islands first, so that the slice spans few, and among equal ones the least
+  // shared.
   static std::vector<DeviceRef> over_several(std::vector<Island> islands,
                                              const PlacementRequest& request,
                                              const std::vector<uint32_t>& groups) {

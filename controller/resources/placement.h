@@ -1,18 +1,18 @@
-// PlacementPolicy: which devices a slice lies on, of those that it may lie on.
+// PlacementPolicy: chooses a slice's devices among those that it may lie on.
 //
-// SliceTable offers what there is (hosts that are there, devices that the slice's constraints
-// allow) and a PlacementPolicy chooses; a new policy is a class beside this one's.
+// SliceTable offers hosts that are there, with the devices that the slice's constraints allow, and
+// a PlacementPolicy chooses. A new policy is another class like best_fit_placement()'s.
 //
 // The default policy, best_fit_placement(), wants in this order:
 // 1. few islands: one wherever one has enough devices,
 // 2. devices that few slices lie on,
 // 3. groups of neighbours in the mesh on one host each, the largest groups that it can,
 // 4. the island that has fewest unused devices to spare, and in it the hosts that just fit: a host
-// is broken into only where no broken one will do. So what is left stays in large pieces, as best
-// fit does in allocators of memory.
+// is broken into only where no broken one will do. The rest thereby stays in large pieces, as with
+// best fit in allocators of memory.
 //
 // Threads: a policy is immutable.
-// Errors: an empty answer where the request does not fit what is offered; none is thrown.
+// Errors: an empty result if the request does not fit the offer; none is thrown.
 // Cost: O(groups x shares x hosts log hosts + devices).
 #pragma once
 
@@ -33,7 +33,7 @@ struct OfferedDevice {
 struct OfferedHost {
   HostId id;
   std::string island;
-  uint32_t devices = 1;  // That it has, offered or not.
+  uint32_t devices = 1;  // All its devices, offered or not.
   std::vector<OfferedDevice> offered;
 };
 
@@ -48,7 +48,7 @@ struct PlacementRequest {
 class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
-  // So many devices, each once, in any order.
+  // Returns `request.devices` devices, each once, in any order. Empty: they do not fit.
   virtual std::vector<DeviceRef> place(const std::vector<OfferedHost>& hosts,
                                        const PlacementRequest& request) const = 0;
 };

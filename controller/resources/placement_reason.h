@@ -1,5 +1,5 @@
-// Why a slice lies where it does, in words, for who asks later (`gangway graph --why`): what there
-// was to choose from at that time, and what was chosen of it.
+// Says in words why a slice lies where it does, for later questions (`gangway graph --why`): the
+// offer at that time, and what was chosen of it.
 //
 //   "the best of 3 hosts in 2 islands: 1 host of island main, whose devices had no other slice; 2
 //   of its devices are left unused"
@@ -14,7 +14,7 @@
 
 namespace gangway {
 
-// `chosen` are among those offered.
+// The devices in `chosen` are among those offered.
 std::string placement_reason(const std::vector<OfferedHost>& offered,
                              const std::vector<DeviceRef>& chosen);
 

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Hosts of one island, or of those named, and who lies on their devices.
+// Offers hosts whose devices have given numbers of slices, in one island or in several.
 class PlacementTest : public ::testing::Test {
  protected:
   void host(std::vector<int> shares, const std::string& island = "main") {
@@ -26,7 +26,7 @@ class PlacementTest : public ::testing::Test {
     host.devices = static_cast<uint32_t>(shares.size());
     for (uint32_t d = 0; d < shares.size(); ++d) host.offered.push_back({d, shares[d]});
   }
-  // How many devices of each host.
+  // The number of devices that are placed on each host.
   std::vector<int> counts(const PlacementRequest& request) const {
     std::vector<int> counts(hosts_.size());
     std::vector<DeviceRef> placed = best_fit_placement()->place(hosts_, request);
@@ -65,7 +65,7 @@ TEST_F(PlacementTest, NeighboursAlongTheInnermostAxesLieOnOneHostWherePossible) 
   host({0, 0, 0});
   EXPECT_THAT(counts({.devices = 6}), ElementsAre(3, 3, 0));
   EXPECT_THAT(counts({.devices = 6, .groups = {2}}), ElementsAre(2, 2, 2));
-  // Groups of 4 fit nowhere, those of 2 do; 8 in twos do not.
+  // Groups of 4 do not fit, groups of 2 do; 8 devices in groups of 2 do not.
   EXPECT_THAT(counts({.devices = 4, .groups = {4, 2}}), ElementsAre(2, 2, 0));
   EXPECT_THAT(counts({.devices = 8, .groups = {4, 2}}), ElementsAre(3, 3, 2));
 }
@@ -88,7 +88,7 @@ TEST_F(PlacementTest, ConstraintsHold) {
   EXPECT_THAT(counts({.devices = 9, .one_island = true}), IsEmpty());
 }
 
-// The first host with so many devices that nobody uses; where none has, the first devices.
+// Takes the first host with enough unused devices, or else the first unused devices of all hosts.
 std::vector<DeviceRef> first_fit(const std::vector<OfferedHost>& hosts, uint32_t devices) {
   std::vector<DeviceRef> anywhere;
   for (const OfferedHost& host : hosts) {
@@ -103,7 +103,7 @@ std::vector<DeviceRef> first_fit(const std::vector<OfferedHost>& hosts, uint32_t
   return anywhere;
 }
 
-// What a policy leaves of a cluster whose slices nobody shares.
+// A cluster whose slices share no devices, and what a policy leaves of it.
 struct Cluster {
   std::vector<OfferedHost> hosts;
   std::map<int, std::vector<DeviceRef>> slices;
@@ -135,7 +135,7 @@ struct Cluster {
 TEST_F(PlacementTest, WhatIsLeftAfterManySlicesStaysInLargerPiecesThanFirstFitLeaves) {
   Rng rng(tests::test_seed(), 0xF4A6);
   const auto best_fit = best_fit_placement();
-  std::array<Cluster, 2> clusters;  // Best fit's, and first fit's; both get the same requests.
+  std::array<Cluster, 2> clusters;  // For best fit and for first fit, with the same requests.
   for (Cluster& cluster : clusters) {
     for (uint32_t h = 0; h < 8; ++h) {
       OfferedHost& host =
@@ -149,7 +149,7 @@ TEST_F(PlacementTest, WhatIsLeftAfterManySlicesStaysInLargerPiecesThanFirstFitLe
     size_t used = 0;
     for (const auto& [id, devices] : clusters[0].slices) used += devices.size();
     const auto wanted = uint32_t{1} << rng.below(4);
-    if (used + wanted > 58) {  // Nearly all are in use: any slice goes.
+    if (used + wanted > 58) {  // Nearly all devices are in use: some slice goes.
       auto victim = clusters[0].slices.begin();
       std::advance(victim, static_cast<int64_t>(rng.below(clusters[0].slices.size())));
       const int id = victim->first;

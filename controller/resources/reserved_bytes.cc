@@ -19,7 +19,7 @@ int64_t ReservedBytes::max() const {
   return std::ranges::max_element(pieces_, {}, &Piece::bytes)->bytes;
 }
 
-// The piece that begins with this device; pieces_.size() behind the last device.
+// Cuts so that a piece begins with this device, and returns its index; pieces_.size() for the end.
 size_t ReservedBytes::cut(uint32_t device) {
   const size_t at = piece_of(device);
   const uint32_t begin = at == 0 ? 0 : pieces_[at - 1].end;

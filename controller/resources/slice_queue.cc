@@ -7,7 +7,7 @@
 
 namespace gangway {
 
-// A place in the line, as long as its fiber waits.
+// A place in the queue, as long as its fiber waits.
 class SliceQueue::Place {
  public:
   Place(SliceQueue& queue, SessionId session, const SliceShape& shape)
@@ -17,11 +17,11 @@ class SliceQueue::Place {
     queue_.hosts_.freed().is_new = true;
   }
   ~Place() {
-    if (at_->got) queue_.slices_.release(*at_->got);  // Its fiber ended without it.
+    if (at_->got) queue_.slices_.release(*at_->got);  // The fiber ended before it took its slice.
     if (queue_.first_ == &*at_) queue_.first_ = nullptr;
     queue_.waits_.erase(at_);
     if (queue_.waits_.empty()) queue_.memory_.reset();
-    queue_.hosts_.freed().raise();  // What was kept for it, others may have.
+    queue_.hosts_.freed().raise();  // Others may get the devices that were kept for it.
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -39,7 +39,7 @@ SliceRecord& SliceQueue::allocate(SessionId session, const SliceShape& shape,
   const std::optional<OverQuota> over = over_quota(session, shape);
   if (over && (over->for_ever || shape.wait_ms == 0)) throw refusal(session, shape);
   if (shape.wait_ms == 0) {
-    may_look_ns_ = 0;  // What has come is theirs who waited for it.
+    may_look_ns_ = 0;  // Clients that wait get freed memory before this one.
     serve();
     std::vector<DeviceRef> devices = slices_.find_place(shape, kept_);
     if (devices.empty()) throw refusal(session, shape);
@@ -77,7 +77,7 @@ SliceRecord& SliceQueue::wait_in_line(Wait& wait, const StopToken& stop) {
   }
 }
 
-// In order, and once for all fibers that one change wakes.
+// Serves the waits in order, and only once for all fibers that one change wakes.
 void SliceQueue::serve() {
   const bool is_memory_due = has_memory_come_ && clock_.now_ns() >= may_look_ns_;
   if (!std::exchange(hosts_.freed().is_new, false) && !is_memory_due) return;

@@ -19,7 +19,7 @@ SliceShape alone(uint32_t devices, int64_t wait_ms) {
   return shape;
 }
 
-// Counts how often it was asked for a place.
+// Counts the calls of place().
 class CountingPlacement final : public PlacementPolicy {
  public:
   explicit CountingPlacement(std::shared_ptr<int> count) : count_(std::move(count)) {}
@@ -34,7 +34,7 @@ class CountingPlacement final : public PlacementPolicy {
   const std::unique_ptr<const PlacementPolicy> best_fit_ = best_fit_placement();
 };
 
-// Two hosts of two devices; clients that wait write down what they got, or why they did not.
+// Clients that wait write down what they got, or why they got nothing.
 class SliceQueueTest : public ::testing::Test {
  protected:
   ~SliceQueueTest() override {
@@ -140,7 +140,7 @@ TEST_F(SliceQueueTest, ALargeSliceIsNotOvertakenForEverBySmallOnes) {
   SliceId small = take(1, alone(1, 0));
   SliceId other = take(1, alone(1, 0));
   wait(2, alone(4, 60'000));
-  // Two hosts' worth is kept for it: those who do not wait are refused, and told why.
+  // All devices are kept for client 2: a client that does not wait is refused with that reason.
   EXPECT_THAT(refused(3, alone(1, 0)).message(), HasSubstr("4 are kept for client 2"));
   wait(4, alone(1, 60'000));
   give_back(small);
@@ -158,7 +158,7 @@ TEST_F(SliceQueueTest, WhatIsNotKeptForTheFirstIsTheOthers) {
   const SliceId one = take(1, alone(1, 0));
   SliceShape pair = alone(2, 60'000);
   pair.per_host_max = 1;
-  wait(2, pair);  // One device of the second host is free, and kept, and one of the first.
+  wait(2, pair);  // A free device of the second host and one of the first are kept.
   EXPECT_THAT(told_, IsEmpty());
   give_back(one);
   wait(3, alone(1, 60'000));
@@ -215,7 +215,7 @@ TEST_F(SliceQueueTest, RunsThatGiveLittleMemoryBackCostWhoWaitsForMoreNothing) {
   EXPECT_EQ(told_.size(), 10u);
 }
 
-// Each run leaves room on one device, and they want two.
+// Each run leaves room on one device, and the waiting clients want two.
 TEST_F(SliceQueueTest, WhoWaitsForMemoryThatComesAndGoesIsServedSoOftenAtMost) {
   const HostId a = host(2);
   const std::vector<Reservation> state{{{a, 1, 1}, 900}}, of_a_run{{{a, 0, 1}, 900}};
@@ -316,7 +316,7 @@ TEST_F(SliceQueueTest, WhatIsKeptForTheFirstIsKeptElsewhereWhenItsHostDrains) {
   host(2);
   host(2);
   const SliceId first = take(1, alone(1, 0)), second = take(1, alone(2, 0));
-  wait(2, alone(2, 60'000));  // The first host is kept for it.
+  wait(2, alone(2, 60'000));  // The first host is kept for client 2.
   EXPECT_THAT(refused(3, alone(1, 0)).message(), HasSubstr("2 are kept for client 2"));
   hosts_.set_draining("host-0", true);
   reactor_->run_ready();

@@ -23,7 +23,8 @@ std::string listed(const std::vector<std::string>& items) {
   return text;
 }
 
-// What fits is a multiple of the ranks of one device, on at most so many devices of each host.
+// The number of ranks that fit: all ranks of each device, within the shape's bounds of devices on
+// one host and of islands.
 uint64_t count_of(const std::vector<OfferedHost>& hosts, const SliceShape& shape) {
   std::map<std::string, uint64_t> by_island;
   uint64_t most = 0, all = 0;
@@ -47,7 +48,7 @@ std::string constraints_of(const SliceShape& shape) {
   return text;
 }
 
-// Groups of neighbours along the innermost axes, in physical devices, the largest first.
+// Sizes of groups of neighbours along the innermost axes, in physical devices, the largest first.
 std::vector<uint32_t> groups_of(const SliceShape& shape) {
   std::vector<uint32_t> groups;
   uint32_t ranks = 1;
@@ -124,12 +125,12 @@ SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>
   if (devices.empty()) {
     return find_place_if_idle(shape, without).empty() ? Elsewhere::kIsNowhere : Elsewhere::kIsHeld;
   }
-  slice.placed_because.clear();  // Not that a host was lost.
+  slice.placed_because.clear();  // Or it would say that the slice moved as a host was lost.
   take_devices(slice, shape, std::move(devices));
   return Elsewhere::kLies;
 }
 
-// Those who hold what keeps this slice from the devices that it may not take.
+// Names the holders that keep this slice from devices, and the hosts that drain.
 std::string SliceTable::who_holds(const SliceShape& shape) const {
   std::map<SessionId, uint64_t> devices_of;
   std::optional<DeviceRef> full;
@@ -228,8 +229,8 @@ void SliceTable::take_devices(SliceRecord& slice, const SliceShape& shape,
   slice.ranks_per_device = shape.ranks_per_device;
   slice.exclusive = shape.exclusive;
   slice.devices = std::move(devices);
-  // Neighbours in the mesh are neighbours in an island, and on a host. Where groups of them are,
-  // hosts with more come first, so that smaller groups make up larger ones.
+  // Sorts so that neighbours in the mesh are neighbours in an island, and on a host. If the mesh
+  // has axes, hosts with more devices come first, so that smaller groups make up larger ones.
   std::map<HostId, int64_t> on_host;
   if (!shape.axes.empty()) {
     for (const DeviceRef& device : slice.devices) ++on_host[device.host];
@@ -256,7 +257,7 @@ void SliceTable::drop_devices(SliceRecord& slice) {
   }
 }
 
-// Where there are none, nobody is woken for them.
+// Wakes fibers that wait for devices, unless the slice had none.
 void SliceTable::give_devices_back(SliceRecord& slice) {
   if (slice.devices.empty()) return;
   drop_devices(slice);
@@ -264,7 +265,7 @@ void SliceTable::give_devices_back(SliceRecord& slice) {
 }
 
 void SliceTable::free_states(SliceRecord& slice) {
-  slice.states.clear();  // Its memory first, which is the hosts'.
+  slice.states.clear();  // Before the hosts are dropped, since it gives its memory back to them.
   const Frame frame = encode(FreeScopeFrame{slice.host_scope});
   for (HostId host : std::exchange(slice.state_hosts, {})) {
     hosts_.send(host, frame);
@@ -294,7 +295,7 @@ std::vector<std::string> SliceTable::lose_states(SliceId id, const std::set<std:
 void SliceTable::forget_states(SliceId id) {
   SliceRecord& slice = slices_.at(id);
   free_states(slice);
-  slice.host_scope = {++last_};  // Never that of another slice.
+  slice.host_scope = {++last_};  // No other slice has or gets this number.
 }
 
 SliceRecord& SliceTable::at(SliceId id, SessionId owner) {

@@ -42,7 +42,7 @@ TEST_F(SlicesTest, ASliceLiesInOneIslandWhereOneHasEnoughDevices) {
   host("west", 1);
   host("east", 1);
   host("west", 1);
-  // Three hosts of which two are free come first by number, but not of one island.
+  // The first two free hosts by number are of different islands.
   EXPECT_THAT(islands_of(1), ElementsAre("east"));
   EXPECT_THAT(islands_of(2), ElementsAre("west", "west"));
   EXPECT_THAT(islands_of(2), ElementsAre("east", "east"));

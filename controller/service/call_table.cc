@@ -76,7 +76,8 @@ std::vector<CallTable::Made> CallTable::all_made() const {
 CallTable::Made CallTable::made_by(const Entry& entry) const {
   if (entry.error) throw Error(*entry.error);
   require_open();
-  // What was copied lies with the client, which is told whether hosts still write there.
+  // A read of states is returned even so: it tells the client whether hosts still write to its
+  // memory.
   const bool is_copy = std::holds_alternative<StatesRead>(entry.made);
   if (entry.released && !is_copy) throw nobody_waits();
   return entry.made;

@@ -1,19 +1,19 @@
-// CallTable: calls of one session that make something (a slice, a plan, a copy of a version of
+// CallTable: calls of one session that create something (a slice, a plan, a copy of a version of
 // states), by the client's numbers.
 //
-// Why: where a connection is lost, nobody at the client knows whether the controller has done what
-// was asked. The client asks again over its next connection, under the same number, and is given
-// what the first call made, or waits for it. What a call made is forgotten when the client lets it
-// go, so that a table is as large as what the session holds.
+// Why: when a connection is lost, the client does not know whether the controller has done a call.
+// The client calls again over its next connection, under the same number, and gets the result of
+// the first call, or waits for it. The table drops a result when the client releases it, so that
+// the table is as large as what the session holds.
 //
-// A call that waits for what another one makes has a fiber, and the client may ask over one
-// connection after another: such a wait ends with the connection that it was asked over.
+// A call that waits for the result of another one has a fiber, and the client may call over one
+// connection after another. The wait of a call therefore ends with its connection.
 //
 // Threads: the reactor's thread; once() suspends.
 // Ownership: shared by the session and by its calls under way, which may outlive it.
-// Errors: once() throws what make() throws, to all who asked under the number; whoever asks later
-// has it made again. kUnavailable when the session was closed meanwhile; kCancelled when the client
-// let go of what it asks for.
+// Errors: once() throws what make() throws, to all calls that wait under the number; a later call
+// runs make() again. kUnavailable if the session was closed meanwhile; kCancelled if the client
+// released the number.
 #pragma once
 
 #include <algorithm>
@@ -36,42 +36,42 @@ namespace gangway {
 
 class CallTable {
  public:
-  static constexpr size_t kCallsMax = 16384;    // Not released.
-  static constexpr size_t kUnderWayMax = 1024;  // Of these, what is being made.
+  static constexpr size_t kCallsMax = 16384;    // Calls that are not released.
+  static constexpr size_t kUnderWayMax = 1024;  // Calls whose make() has not returned.
 
   using Made = std::variant<SliceId, PlanId, StatesRead>;
   struct Call {
     uint64_t number = 0;
-    uint64_t releases = 0;  // It comes behind so many releases.
+    uint64_t releases = 0;  // Number of release messages that the client sent before it.
   };
 
-  // `let_go` is told what nobody needs any more.
+  // `let_go` gets each result that the client has released, to free it.
   explicit CallTable(std::function<void(const Made&)> let_go) : let_go_(std::move(let_go)) {}
 
-  // Its token is stopped when nobody waits for what is made any more.
+  // The token is stopped when nobody waits for the result any more.
   using Make = std::function<Made(const StopToken&)>;
-  // What make() made, which is called once for each number. Suspends. `asker` ends the wait of this
-  // call for what it comes behind, and for what another one makes; who makes something goes on.
+  // Calls make() once for each number, and returns its result to all calls of the number. Suspends.
+  // `asker` ends this call's wait for releases and for another call's make(), but no make().
   Made once(const Call& call, const Make& make, const StopToken& asker = {});
-  // A number that is not known yet is released as soon as it is.
+  // A number that is not known yet is released as soon as its call comes.
   void release(const std::vector<uint64_t>& numbers) {
     release_has_come();
     release_later(numbers);
   }
-  // The two halves of one that waits while its program is brought back; once() waits for both.
+  // The two halves of release(), apart while a program is brought back. once() waits for both.
   void release_has_come();
   void release_later(const std::vector<uint64_t>& numbers);
-  // Suspends until so many releases have come, or the asker is stopped.
+  // Suspends until this number of release messages has come, or `asker` is stopped.
   void come_behind(uint64_t releases, const StopToken& asker = {});
-  // Nobody waits for what is under way: what it makes is let go.
+  // Releases all calls under way, since nobody waits for their results.
   void release_under_way();
-  // What calls made that was not released, in the order of their numbers.
+  // Results that are not released, in the order of their numbers.
   std::vector<Made> all_made() const;
-  // A number that the client has used otherwise.
+  // Counts a number that the client has used for something else.
   void note_number(uint64_t number) { last_number_ = std::max(last_number_, number); }
-  uint64_t last_number() const { return last_number_; }  // 0: there was none.
+  uint64_t last_number() const { return last_number_; }  // 0 before the first one.
   uint64_t releases() const { return releases_come_; }
-  // The session is over: its things are freed elsewhere.
+  // The session is over. Its slices and plans are freed elsewhere.
   void close();
   size_t size() const { return calls_.size(); }
 

@@ -18,7 +18,7 @@ using testing::IsEmpty;
 class CallTableTest : public testing::Test {
  protected:
   CallTable::Made make() { return SliceId(++made_); }
-  // One that begins when `begin_` is woken.
+  // A call whose make() goes on when `begin_` is woken.
   Fiber slow(uint64_t number, std::vector<uint64_t>& told) {
     return reactor_->spawn("call", [this, number, &told] {
       try {
@@ -33,7 +33,7 @@ class CallTableTest : public testing::Test {
       }
     });
   }
-  // Until all fibers wait.
+  // Suspends until all fibers wait.
   void settle() { WaitQueue().wait_until_ns("for a moment", reactor_->clock().now_ns() + 1000); }
   uint64_t once(uint64_t number, uint64_t releases = 0) {
     const auto made = calls_.once({number, releases}, [this](const StopToken&) { return make(); });
@@ -62,7 +62,7 @@ TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
   });
 }
 
-// The client learns from it whether hosts still write into its memory.
+// The client learns from the result whether hosts still write to its memory.
 TEST_F(CallTableTest, WhoLetsGoOfACopyIsStillToldWhatBecameOfIt) {
   reactor_->run([&] {
     std::optional<CallTable::Made> made;

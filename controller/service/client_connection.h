@@ -1,13 +1,13 @@
-// ClientConnection: one RPC connection to the controller, and the bounds of what comes over it.
+// ClientConnection: one RPC connection to the controller, and the bounds of the calls over it.
 //
-// What a client may reach without meaning harm (its quota, slices, waits) is refused, and its
-// connection stays. What no client of ours sends breaks a bound: the call is refused, its
-// connection and the sessions that go on over it are closed, and the log says whose it was, from
-// where, and why. Nobody else notices. The bounds are listed in protocol/README.md.
+// A call over a limit that a client may reach without meaning harm (its quota, slices, waits) is
+// refused, and the connection stays. A bound is something that no client of ours exceeds: such a
+// call is refused, its connection and the sessions that use it are closed, and the log says whose
+// it was, from where, and why. No other client notices. protocol/README.md lists the bounds.
 //
 // Threads: the reactor's thread.
-// Ownership: shared by what is served over the connection, and by calls under way.
-// Errors: what breaks a bound throws kInvalid, having closed the connection.
+// Ownership: shared by the objects that serve the connection, and by calls under way.
+// Errors: a call that breaks a bound throws kInvalid after the connection was closed.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +26,17 @@
 
 namespace gangway {
 
-// Over one connection: calls under way, and sessions that were opened or attached to.
+// Bounds of one connection: calls under way, and sessions that were opened or attached to.
 inline constexpr size_t kCallsUnderWayMax = 1024, kJoinsMax = 4096;
-// Elements of lists in one call.
+// Bounds of the lists in one call.
 inline constexpr size_t kSlicesOfCallMax = size_t{1} << 16;
 inline constexpr size_t kInputsOfCallMax = ProgramRecord::kInputsMax;
 inline constexpr size_t kStatePartsMax = size_t{1} << 20;
 
-// What messages of an owner take while they arrive and their calls are under way.
+// The memory of an owner's messages while they arrive and their calls are under way.
 class OwnersMessages final : public MessageBudget {
  public:
-  // `refused` is told why, once.
+  // `refused` is called once, with why the first message was refused.
   OwnersMessages(OwnerUse& use, const Peer& peer, std::function<void(const Error&)> refused)
       : held_(use.hold(peer.user, OwnerResource::kMessages)), refused_(std::move(refused)) {}
 
@@ -54,34 +54,35 @@ class OwnersMessages final : public MessageBudget {
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  // Throws kOverloaded where its owner may have no more connections.
+  // Throws kOverloaded if the owner may have no more connections.
   ClientConnection(Peer peer, ClientSessions& sessions, FiberGroup& calls, OwnerUse& use,
                    Logger log);
 
   const std::string& owner() const { return peer_.user; }
   const std::string& from() const { return peer_.from; }
   const Future<void>& disconnected() const { return peer_.disconnected; }
-  // Stopped then. Calls that only wait for something listen to it: nobody hears what they return.
+  // Stopped when the connection ends. Calls that only wait for something then stop waiting, since
+  // nobody gets their answer.
   StopToken gone() const { return gone_.token(); }
 
-  // A call, in a fiber.
+  // Serves a call in a fiber.
   template <class Body>
   kj::Promise<void> serve(const char* what, Body body) {
     return serve(what, std::move(body), use_.hold(peer_.user, OwnerResource::kCalls));
   }
-  // A call that is served however many its owner has under way: one that keeps a session, ends it
-  // or brings a host. Refused, it would cost more than it takes. Its body waits for nothing.
+  // Serves a call however many its owner has under way: one that keeps a session, ends it or adds a
+  // host. To refuse it would cost more than it takes. Its body waits for nothing.
   template <class Body>
   kj::Promise<void> serve_always(const char* what, Body body) {
     return serve(what, std::move(body), OwnerUse::Hold());
   }
-  // It is an executor's, and so no client's.
+  // The connection is an executor's and does not count as a client's.
   void belongs_to_executor() { connection_ = OwnerUse::Hold(); }
   // `what`: "readStates: parts".
   void require_at_most(size_t got, size_t max, const char* what);
-  // A session goes on over it, until a later connection takes it over.
+  // A session uses this connection, until a later connection takes the session over.
   void joined(SessionId session, uint64_t attachment);
-  // With its sessions. `why`: which bound was broken.
+  // Closes the connection and its sessions. `why`: which bound was broken.
   void close(const Error& why);
   void hang_up();
 

@@ -62,7 +62,8 @@ class ClientConnectionTest : public testing::Test {
     text << std::ifstream(log_file_).rdbuf();
     return text.str();
   }
-  // What eve does is refused so, and is the end of her connection and of her session alone.
+  // `breaks`, done by eve, is refused with `why` and ends her connection and her session, but
+  // nobody else's.
   void expect_closed(const std::function<void(Connection& eves, Joined& joined)>& breaks,
                      const std::string& why) {
     SCOPED_TRACE(why);
@@ -108,7 +109,7 @@ TEST_F(ClientConnectionTest, TooManyCallsUnderWayEndIt) {
           auto request = joined.getSession().allocateRequest();
           request.setDevices(1);
           request.setCall(i + 1);
-          request.setReleases(1);  // None comes.
+          request.setReleases(1);  // No release comes.
           waiting.push_back(request.send());
         }
         await(kj::mv(waiting.back()));
@@ -256,7 +257,7 @@ TEST_F(ClientConnectionTest, WhoHasAllTheCallsThatOneOwnerMayHaveAttachesAndClos
       auto request = eve.getSession().allocateRequest();
       request.setDevices(1);
       request.setCall(i);
-      request.setReleases(1);  // None comes.
+      request.setReleases(1);  // No release comes.
       waiting.push_back(request.send());
     }
     const Error fifth = error_of([&] { await(kj::mv(waiting.back())); });

@@ -11,7 +11,8 @@
 namespace gangway {
 namespace {
 
-// How often it is looked whether a client's process has ended: soon, then twice as late each time.
+// Time between looks whether a client's process has ended: the first one, doubled each time up to
+// the maximum.
 constexpr int64_t kLookFirstNs = 2'000'000;
 constexpr int64_t kLookMaxNs = 500'000'000;
 
@@ -92,7 +93,7 @@ uint64_t ClientSessions::attach(SessionId id, uint64_t key, const std::string& o
                 {}, "connect again, and restore state from a checkpoint");
   }
   Session& session = *found->second;
-  // One that has detached, and has not heard that it did.
+  // The client has detached, and the answer was lost.
   if (session.is_detached) return ++session.attachment;
   if (!std::exchange(session.is_attached, true)) {
     options_.log.info("client is back", {{"client", id}});
@@ -129,7 +130,7 @@ void ClientSessions::lost(SessionId id, uint64_t attachment) {
   });
 }
 
-// Time in which this process stands still counts as one look at most.
+// Time during which this process does not run counts as one look at most.
 void ClientSessions::wait_for_client(const std::shared_ptr<Session>& session, uint64_t attachment) {
   const SessionId id = session->id;
   int64_t left_ns = options_.lease_ms * 1'000'000;

@@ -83,7 +83,7 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
   std::string expected_value() const {
     return path_.empty() || is_object_key() ? "an object" : "a whole number, 0 or more";
   }
-  // Of the object that begins after so many keys.
+  // The quota that the object at this depth of keys fills. Null if it is not a quota.
   Quota* quota_at(size_t depth) {
     if (depth == 1 && path_[0] == "quota_of_others") return &config.quotas.others;
     if (depth == 2 && path_[0] == "quotas") return &config.quotas.owners[path_[1]];
@@ -99,7 +99,7 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
                                   : quota.checkpoint_bytes) = value;
     require_agree(quota);
   }
-  // The line of whichever key completes the contradiction.
+  // The error names the line of the key that completes the contradiction.
   void require_agree(const Quota& quota) const {
     const auto some = [](const std::optional<int64_t>& size) { return size && *size > 0; };
     if (quota.programs == 0 && (some(quota.devices) || some(quota.memory_bytes)))
@@ -126,7 +126,7 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
   size_t depth_ = 0;
   std::vector<std::string> path_;
   std::vector<std::set<std::string>> seen_;
-  Quota* quota_ = nullptr;  // Whose sizes are read.
+  Quota* quota_ = nullptr;  // The one that is being read.
 };
 
 }  // namespace

@@ -4,10 +4,11 @@
 //               "bob": {"devices": 2, "controller_bytes": 268435456}},
 //    "quota_of_others": {"programs": 1}}
 //
-// `checkpoint_bytes` is of the files of checkpoints that the cluster keeps for an owner's programs,
-// also those that have ended; the one that is being written counts beside those that it replaces.
-// What is not named is not bounded, but for `controller_bytes`, the controller's own memory for an
-// owner's programs and runs (controller/resources/owner_use.h), which is 1 GiB then.
+// `checkpoint_bytes` bounds the files of checkpoints that the cluster keeps for an owner's
+// programs, also those that have ended; a checkpoint that is being written counts in addition to
+// those that it replaces. `controller_bytes` bounds the controller's own memory for an owner's
+// programs and runs (controller/resources/owner_use.h), and is 1 GiB if it is not given. Any other
+// key that is not given sets no bound.
 //
 // Threads: pure.
 // Errors: read_config() throws kInvalid, naming file, line and key: for a key that is not known or

@@ -14,7 +14,7 @@
 namespace gangway {
 namespace {
 
-// A large one does not keep a small one waiting, nor one owner's two another's.
+// A large compilation does not keep a small one waiting, nor do two of one owner another owner's.
 constexpr BackgroundBounds kCompilesAtOnce{.threads_max = 3, .of_one_owner_max = 2};
 
 void require_short(const Program& program, const std::string& name) {
@@ -118,7 +118,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
   set_quotas(options_.quotas);
 }
 
-// Who bounds no memory pays nothing for it with each run.
+// Without a bound on memory no check is set, so that runs do not pay for one.
 void Controller::set_quotas(Quotas quotas) {
   options_.quotas = std::move(quotas);
   if (options_.quotas.bound_memory()) {
@@ -163,8 +163,8 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   return host.id;
 }
 
-// A process that ends takes its connections with it, but what says so may be read later than what
-// the next one sends, and does not come while a child of it has them.
+// The connections of a process end with it, but the controller may read that later than what the
+// next process sends, and does not learn it while a child of the process has them open.
 void Controller::lose_old_selves(const HostInfo& info) {
   std::vector<HostId> ended;
   for (const auto& [id, host] : hosts_.all()) {
@@ -179,7 +179,7 @@ void Controller::lose_old_selves(const HostInfo& info) {
     host_lost(id, Error(ErrorKind::kUnavailable, "its process has ended, and another has come"));
 }
 
-// Two executors by one name are a mistake of who started them, which the second one is told.
+// Two executors with one chosen name are a mistake of their user, reported to the second one.
 void Controller::require_free_name(const HostInfo& info) const {
   for (const auto& [id, host] : hosts_.all()) {
     if (host.lost || host.info.name != info.name) continue;
@@ -225,7 +225,7 @@ void Controller::on_message(HostId id, Message message) {
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
     host->reactor_longest_ms = heartbeat->reactor_longest_ms;
-    // Others need not wait for what does not go on; what goes on again may get a turn.
+    // Other programs need not wait for stuck work; work that goes on again may get a turn.
     if (stuck_.update(*host, std::move(heartbeat->stuck))) runs_.pump();
   } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {
     runs_.progress(id, *progress);
@@ -256,7 +256,7 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
   }
   name = free_name(owner, std::move(name), taken);
   const SessionId id(++last_session_);
-  // Without its name: other owners are told who holds what.
+  // Without the program's name: messages to other owners name holders.
   std::string holder = cat("client ", id, " of ", owner);
   Session& session = sessions_
                          .emplace(id, Session{std::move(name),
@@ -331,7 +331,7 @@ void Controller::on_message(SessionId id, Message message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
     GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
-    // Before it is counted: its end would be taken for that of the run that has the name.
+    // Before it is counted: its end would be taken for the end of the run that has the name.
     if (is_known_run(id, run->run)) {
       return tell(id, RunDoneFrame{.run = run->run,
                                    .error = Error(ErrorKind::kInvalid,
@@ -347,7 +347,7 @@ void Controller::on_message(SessionId id, Message message) {
     session->second.last_name = std::max(session->second.last_name, copy->array.value);
     session->second.last_request = std::max(session->second.last_request, copy->request);
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
-    // Other kinds mean more to the hosts than a client may say.
+    // A client may only cancel: to the hosts, errors of other kinds say more than that.
     const Error why(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where());
     if (!recovery_.cancel(id, cancel->run, why)) runs_.cancel(id, cancel->run, why);
     return;
@@ -369,7 +369,7 @@ bool Controller::is_known_run(SessionId id, RunId run) const {
 
 void Controller::act(SessionId id, Session& session, Message&& message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
-    // It waited while its program was brought back.
+    // A step that waited while its program was brought back.
     if (repeats_.is_step(id, run->run)) return recovery_.submit(id, std::move(*run));
     std::optional<Error> refused = repeats_.refusal(run->plan);
     if (!refused) refused = refusal_of_run(session, *run);
@@ -385,8 +385,8 @@ void Controller::act(SessionId id, Session& session, Message&& message) {
   }
 }
 
-// What a run brings along lies here until it has ended: its client's credits bound how many there
-// are, and this how large they may be. What is small costs nothing.
+// The arguments of a run stay in the controller until it has ended. The client's credits bound the
+// number of runs, and this bounds their size. Small runs are not counted.
 void Controller::hold_run(Session& session, RunFrame& run) {
   constexpr size_t kSmallBytes = 1024;
   const size_t bytes = RunLog::bytes_of(run);
@@ -410,7 +410,7 @@ std::optional<Error> Controller::refusal_of_run(Session& session, const RunFrame
                {}, "wait for earlier runs first, or put large inputs (Slice::from_host)");
 }
 
-// What reads or writes a state has its turn among the runs.
+// Reads and writes of states take their turn among the runs; puts and gets of arrays do not.
 void Controller::start_copy(SessionId id, CopyFrame frame) {
   recovery_.copy_begins(id, frame);
   if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
@@ -432,7 +432,7 @@ CallTable::Made Controller::once(SessionId session, const CallTable::Call& call,
 
 void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (const auto* slice = std::get_if<SliceId>(&made)) return release_slice(*slice);
-  if (std::holds_alternative<StatesRead>(made)) return;  // It lies with the client.
+  if (std::holds_alternative<StatesRead>(made)) return;  // The client has it.
   const PlanId plan = std::get<PlanId>(made);
   repeats_.plan_gone(plan);
   if (const auto found = sessions_.find(session); found != sessions_.end()) {
@@ -616,8 +616,8 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
 void Controller::copy_ended(SessionId id, CopyKind kind, CopyDoneFrame done) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
-  // In its place among the runs it can't wait here: a host that was lost may still write to the
-  // memory that it names. The client still waits for the get, so it may come behind later runs.
+  // It can't keep its place among the runs: a host that was lost may still write to the memory that
+  // it names. The client asks again; since it waits for the get, that may come after later runs.
   done.comes_again = (kind == CopyKind::kGet || kind == CopyKind::kGetState) && done.error &&
                      done.error->kind() == ErrorKind::kUnavailable && recovery_.is_moving(id);
   if (done.request <= found->second.before_request) return;

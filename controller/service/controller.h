@@ -1,9 +1,9 @@
 // The controller: registers hosts and clients, allocates devices and memory, and schedules runs. It
 // uses no sockets: service.h puts it on a network.
 //
-// Threads: the reactor's thread. Nothing suspends but what says so.
-// Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
-// afterwards is ignored.
+// Threads: the reactor's thread. A function suspends only if its comment says so.
+// Ownership: peers are borrowed until host_lost() or session_closed(); messages that still come
+// from them afterwards are ignored.
 // Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
 // caller ends its connection.
 #pragma once
@@ -34,67 +34,66 @@
 namespace gangway {
 
 struct ControllerOptions {
-  // A host that sends nothing for so long is lost; it is suspect after 2 s, or half of it.
+  // Silence after which a host is lost. It is suspect after 2 s, or after half of this if less.
   int64_t host_timeout_ms = 10'000;
-  // A client that has lost its connection keeps what it holds for so long, and may come back.
+  // Time for which a client without a connection keeps what it holds, and may come back.
   int64_t lease_ms = 60'000;
   Logger log;
   Quotas quotas;
-  // Whether a process of this machine is no more.
+  // Whether a process of this machine has ended.
   std::function<bool(const ProcessIdentity&)> has_ended = gangway::has_ended;
-  // Where checkpoints of programs that ask for them lie, an absolute path; empty: nowhere.
+  // Absolute path of the folder for checkpoints of programs that ask for them. Empty: none.
   std::string checkpoint_folder;
   std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
-  // Temporaries of programs lie over one another, so that a device needs room for the largest, and
-  // a program's turn is a whole run. Not those of programs that are dispatched sequentially.
+  // Programs share the memory of their temporaries, so that a device needs room for the largest,
+  // and a program's turn is a whole run. Programs that are dispatched sequentially are excepted.
   bool overlay_memory = false;
-  // Of each client: how many runs, and how many puts and gets, it may have submitted that have not
-  // ended.
+  // Bounds of each client's runs, and of its puts and gets, that have not ended.
   uint32_t run_credits = 1024, copy_credits = 1024;
-  uint32_t sessions_max = 1024;  // Open ones of one owner.
-  // Of each client, with those that it has released and runs still use.
+  uint32_t sessions_max = 1024;  // Open sessions of one owner.
+  // Bounds for each client. Released slices and plans count while runs still use them.
   uint32_t slices_max = ProgramRecord::kSlicesMax, plans_max = ProgramRecord::kExecutablesMax;
-  OwnerBounds owner_bounds = kOwnerBounds;  // Of what all owners share in this process.
-  std::shared_ptr<ChargeLog> charge_log;    // Null: nobody looks.
-  std::shared_ptr<LandingLog> landings;     // The same.
+  OwnerBounds owner_bounds = kOwnerBounds;  // On resources of this process that owners share.
+  std::shared_ptr<ChargeLog> charge_log;    // Null: charges are not logged.
+  std::shared_ptr<LandingLog> landings;     // Null: landings are not logged.
   PlantedControllerBugs planted;
 };
 
 struct ControllerCounts {
   uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, copies = 0;
 
-  // Of all but the hosts: 0 once all clients have gone and what they held is freed.
+  // Sum without the hosts: 0 once all clients have gone and what they held is freed.
   uint64_t total() const { return clients + slices + plans + arrays + runs + copies; }
 };
 
-// What a client runs.
+// The state of a program and what it uses.
 struct ProgramCounts {
   SessionId id;
   std::string name, owner;
   Share share;
-  double used = 0;  // Part of the time of the devices that it may run on, over the last second.
+  double used = 0;  // Share of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  std::string waits_for;           // Slices, as SliceQueue says it; empty: none.
-  uint64_t credits_used = 0;       // Runs that its client has not been told the end of.
-  Reported reported;               // What it said last of itself.
+  std::string waits_for;           // Slices or lost devices, as text. Empty: it waits for none.
+  uint64_t credits_used = 0;       // Runs whose end was not reported to its client yet.
+  Reported reported;               // The numbers that it reported last.
   int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
-  std::vector<std::string> hosts;  // On which its slices lie, and on how many devices.
-  uint32_t devices = 0;
-  bool detached = false;                   // It goes on without a client.
-  bool suspended = false;                  // Its runs wait until it is resumed.
-  int64_t host_bytes = 0;                  // Then: of its states in the memory of hosts.
-  std::optional<StateVersion> checkpoint;  // The number of the newest that is kept of it.
+  std::vector<std::string> hosts;  // Hosts on which its slices lie.
+  uint32_t devices = 0;            // Devices on which its slices lie.
+  bool detached = false;           // It goes on without a client.
+  bool suspended = false;          // Its runs wait until it is resumed.
+  int64_t host_bytes = 0;          // States in host memory while it is suspended.
+  std::optional<StateVersion> checkpoint;  // Version of its newest checkpoint.
 };
 
-// An executable that who attaches to a program finds by its name.
+// An executable that a client which attaches to the program finds by its name.
 struct NamedExecutable {
   std::string name;
   std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
-  uint64_t position = 0;                                  // Of the sources in its next run.
-  std::shared_ptr<OwnerUse::Hold> held = {};              // What that takes.
+  uint64_t position = 0;                      // Position of the sources in its next run.
+  std::shared_ptr<OwnerUse::Hold> held = {};  // The controller's memory for `program`.
 };
 
-// A program, and what it takes of the controller's memory until it is dropped.
+// A program, and the controller's memory that it takes until it is dropped.
 struct ReadProgram {
   Program program;
   OwnerUse::Hold held;
@@ -103,37 +102,37 @@ struct ReadProgram {
 // An executable that graph() can show.
 struct ShownPlan {
   PlanId plan;
-  std::string name;  // Its own, or its program's.
+  std::string name;  // The executable's name, or its program's if it has none.
 };
 
-// Which executable of a program; of no name and no plan: its only one.
+// Chooses an executable of a program; without a name and a plan: its only one.
 struct GraphRequest {
   std::string executable;
   PlanId plan;
-  std::string why;       // Not empty: what ir/explain/why.h says of it.
-  std::string asked_by;  // The owner whose turn on the compiler's threads that takes.
+  std::string why;       // A question for ir/explain/why.h. Empty: none.
+  std::string asked_by;  // The owner whose turn on the compiler's threads the answer takes.
 };
 struct ShownGraph {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Plan> plan;
-  std::vector<std::string> kinds, placed;  // By slice: of devices, and why it lies there.
-  std::string text;                        // Where it was asked why.
+  std::vector<std::string> kinds, placed;  // For each slice: kind of devices; why it lies there.
+  std::string text;                        // The answer to GraphRequest::why.
 };
 
-// Both, as they are sent.
+// A program and its plan in their wire forms.
 struct GraphBytes {
   std::vector<std::byte> program, plan;
 };
 
-// What devices of an executable did last: all that they did, of whatever program.
+// The last events on an executable's devices, also those of other programs.
 struct ShownTimeline {
   ShownGraph graph;
-  PlanId on_hosts;                      // What the traces call its plan.
-  std::vector<HostTimeline> hosts;      // By the name of the host; of those that answered.
-  std::map<std::string, Error> silent;  // Why there is none of a host.
+  PlanId on_hosts;                      // The plan's id in the traces.
+  std::vector<HostTimeline> hosts;      // From the hosts that answered; the trace names the host.
+  std::map<std::string, Error> silent;  // Why a host, by its name, sent none.
 };
 
-// What a session has, and how far its clients have counted, for the next one.
+// The holdings of a session, and the highest numbers that its clients used, for the next client.
 struct Holdings {
   std::vector<SliceId> slices;
   std::vector<std::pair<PlanId, NamedExecutable>> executables;
@@ -145,77 +144,77 @@ struct ProgramEvent {
   SessionId id;
   std::string name, owner;
   bool has_ended = false;
-  std::string why = {};  // It ended.
+  std::string why = {};  // Why it ended.
   uint64_t runs_done = 0;
 };
 
-// What becomes of a name that a live program of the same owner has.
+// Treatment of a name that a live program of the same owner has.
 enum class TakenName : uint8_t { kRefused, kNumbered };  // Numbered: "train-2".
 
 class Controller {
  public:
   explicit Controller(Reactor& reactor, ControllerOptions options = {});
 
-  // A host of the same owner and name whose process is no more, or is the one that registers again,
-  // is lost at once, so that the one that has come in its place gets its name.
+  // A host of the same owner and name whose process has ended, or is the one that registers again,
+  // is lost at once, so that the new host gets its name.
   HostId add_host(HostInfo info, ExecutorPeer& peer);
   void host_lost(HostId host, const Error& why, HostEnd end = HostEnd::kLost);
   void on_message(HostId host, Message message);
 
-  // `owner`: who uses it (protocol/owner.h). kInvalid for a name that is taken and refused.
+  // `owner`: the user of the client (protocol/owner.h). kInvalid for a taken name under kRefused.
   SessionId add_session(std::string name, std::string owner, ClientPeer& peer,
                         const Share& share = {}, TakenName taken = TakenName::kNumbered);
   const std::string& program_name(SessionId session) const;
   void set_share(SessionId session, const Share& share);
-  // What its program says of itself from now on.
+  // Replaces the numbers that the program reports of itself.
   void report(SessionId session, Reported numbers);
   void session_closed(SessionId session, const std::string& why = "it was closed");
-  // It goes on without its client: calls under way end, and arrays are freed.
+  // The program goes on without its client: calls under way end, and arrays are freed.
   void detach(SessionId session);
   void attach(SessionId session, ClientPeer& peer);
   bool is_detached(SessionId session) const { return sessions_.at(session).peer == nullptr; }
   std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const;
   void on_message(SessionId session, Message message);
 
-  // Does a call of a client that may be asked again: see call_table.h. Suspends. `asker`, here and
-  // below: the connection over which it is asked; what only waits ends with it.
+  // Does a call of a client that may be repeated: see call_table.h. Suspends. `asker`, here and
+  // below, stops with the connection that the call came over, and ends a call that only waits.
   CallTable::Made once(SessionId session, const CallTable::Call& call, const CallTable::Make& make,
                        const StopToken& asker = {});
-  // Suspends where the shape says that the client waits, up to a request to stop at most.
+  // Suspends if the shape lets the client wait, at most until `stop` is requested.
   const SliceRecord& allocate(SessionId session, const SliceShape& shape,
                               const StopToken& stop = {});
   void release_slice(SliceId slice);
-  // Suspends. From the wire form, verified. kOverloaded where its owner may have no more memory.
+  // Decodes and verifies a wire form. Suspends. kOverloaded if its owner may have no more memory.
   ReadProgram read_program(SessionId session, std::vector<std::byte> bytes);
-  // Suspends, also while the program is suspended.
+  // Suspends, also until a suspended program is resumed.
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
                             CompileRequest request);
   void release_plan(PlanId plan);
-  // What is compiled of a program, and why so (shown_graphs.cc). kInvalid for what it does not
-  // have. Suspends where it is asked why.
+  // One executable of a program, or why it was compiled so (shown_graphs.cc). kInvalid if the
+  // request fits none, or several and names none. Suspends if `request.why` asks.
   ShownGraph graph(SessionId session, const GraphRequest& request);
   GraphBytes bytes_of(const ShownGraph& graph, const std::string& asked_by);  // Suspends.
-  // Of each device the last so many events. Suspends until its hosts have answered, or are lost.
+  // The newest `events_max` events of each device. Suspends until hosts have answered, or are lost.
   ShownTimeline timeline(SessionId session, const GraphRequest& request, uint32_t events_max);
-  // Those that it has, in the order in which they were compiled. Of open sessions.
+  // Executables in the order in which they were compiled. kUnavailable for a closed session.
   std::vector<ShownPlan> shown_plans(SessionId session);
   // The devices that each program's slices lie on.
   std::map<SessionId, std::set<DeviceRef>> devices_of_programs() const { return slices_.devices(); }
-  // In place of an earlier one of the name. kInvalid for a name that a record can't hold
-  // (program_record.h); kOverloaded where the session's named ones take too many bytes.
+  // Takes the name from an earlier executable that has it. kInvalid for a name that a record can't
+  // hold (program_record.h); kOverloaded if the session's named executables take too many bytes.
   void name_executable(SessionId session, PlanId plan, NamedExecutable named);
   Holdings holdings(SessionId session) const;
-  // Suspends until so many calls of the client have been released.
+  // Suspends until so many ReleaseFrames of the client have come.
   void come_behind(SessionId session, uint64_t releases, const StopToken& asker = {});
-  // The session's plan goes on by itself: see repeats.h, of plans of this session.
+  // Repeats a plan of the session: see repeats.h. Suspends while the program is brought back.
   void repeat(SessionId session, RepeatRequest request, const StopToken& asker = {});
   void cancel_repetition(SessionId session, PlanId plan);
-  // All of the session's: between two steps, which it waits for until it is so late. Suspends.
+  // Ends the session's repetitions, each after its step. Suspends until then, or the deadline.
   void end_repetitions(SessionId session, int64_t deadline_ns);
   RepeatProgress repetition(SessionId session, PlanId plan);
   // Suspends.
   RepeatProgress wait_for_repetition(SessionId session, PlanId plan, const StopToken& asker = {});
-  // Those of this session, which have been made; kInvalid for any other.
+  // A slice or plan that this session holds. kInvalid for any other id.
   const SliceRecord& slice(SessionId session, SliceId slice) { return slices_.at(slice, session); }
   const PlanRecord& plan(SessionId session, PlanId plan) { return plans_.at(plan, session); }
 
@@ -223,57 +222,57 @@ class Controller {
   int64_t suspend_program(SessionId session, const std::string& by, const StopToken& asker = {});
   void resume_program(SessionId session, const std::string& by, const StopToken& asker = {});
 
-  // States that its clients read of one another's programs. Of open sessions.
+  // States that clients read of one another's programs. kUnavailable for a closed session.
   SharedStateTable& shared_states(SessionId session) {
     require_open(session);
     return shared_states_;
   }
 
   Checkpoints& checkpoints() { return checkpoints_; }
-  // Of its programs, also of some that have ended.
+  // Logs of programs, also of some that have ended.
   ProgramLogs& logs() { return logs_; }
 
-  // What brings the program back behind a restart of the controller (kept_programs.cc); none: it is
-  // not one that can be. Of closed sessions too.
+  // The record that brings the program back after a restart (kept_programs.cc). None if it can't
+  // be brought back, or the session is closed.
   std::optional<ProgramRecord> record_of(SessionId session);
   bool has_program(SessionId session) const { return sessions_.contains(session); }
-  // Called whenever that may have changed; null: nobody is. Must not suspend.
+  // `told` is called whenever a record may have changed, and must not suspend. Null: no calls.
   void on_record(std::function<void(SessionId)> told) { on_record_ = std::move(told); }
   void record_changed(SessionId session) const {
     if (on_record_) on_record_(session);
   }
-  // What the owners have of what they share in this process, also of closed sessions.
+  // Each owner's use of this process's resources, also for sessions that are closed.
   OwnerUse& owner_use() { return owner_use_; }
-  // So much of the controller's memory, for the session's owner; kOverloaded where that may have no
-  // more. `what` is what was asked for: "compile".
+  // Takes controller memory for the session's owner; kOverloaded if the owner may have no more.
+  // `what` is the call that needs it: "compile".
   OwnerUse::Hold take_memory(SessionId session, size_t bytes, const char* what);
 
   // See checkpoints.h and recovery.h. Suspends.
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
-  // For a program that an earlier controller had: its slice has fewer devices than were asked for;
-  // nobody is to see its states yet; they are this version's checkpoint's; these are there no more.
+  // For a program of an earlier controller: its client asked for this shape; nobody may read its
+  // states yet; they are restored from this version's checkpoint; these states are lost.
   void note_asked(SessionId session, SliceId slice, const SliceShape& asked);
   void note_resuming(SessionId session, SliceId slice);
   void note_restored(SessionId session, SliceId slice, StateVersion version);
   void note_lost_states(SessionId session, SliceId slice, const std::vector<std::string>& names);
-  // For such a program, before it is compiled: see SliceTable.
+  // For such a program before it is compiled: see SliceTable.
   SliceTable::Elsewhere leave_hosts(SessionId session, SliceId slice,
                                     const std::set<HostId>& hosts);
 
-  // Looks for silent hosts and for runs past their time limit; says when to look again.
+  // Looks for silent hosts and for runs past their time limit. Returns when to look again.
   int64_t tick(int64_t now_ns);
 
-  // From now on, for the host of this name; kInvalid where nobody has it.
+  // Drains the host of this name, or ends that. kInvalid for a name that is not known.
   void set_draining(const std::string& host, bool is_draining);
-  // Its name is kept for it no longer. kInvalid where it is there.
+  // Frees the name of a host that is gone. kInvalid if the host is there, or the name not known.
   void forget_host(const std::string& host);
   HostTable& hosts() { return hosts_; }
-  // In place of those that it had. What is held already stays, and who waits is served anew.
+  // Replaces the quotas. Holders keep what they hold, and clients that wait are looked at again.
   void set_quotas(Quotas quotas);
   ControllerCounts counts() const;
-  // How many entries each of its tables has, by name: what would pile up over weeks if it were not
-  // dropped with what it belongs to.
+  // Number of entries of each table, by name. Entries that outlived their use would pile up over
+  // weeks.
   std::map<std::string, size_t> census() const;
   const KeptRecords& kept_records() const { return records_; }
   uint64_t reactor_longest_ms() const {
@@ -283,34 +282,35 @@ class Controller {
   uint32_t run_credits() const { return options_.run_credits; }
   uint32_t copy_credits() const { return options_.copy_credits; }
   int64_t lease_ms() const { return options_.lease_ms; }
-  // By host: runs, and (counted where its stream is) frames and bytes.
+  // For each host: runs, and (counted in its stream) frames and bytes.
   Metrics& metrics() { return metrics_; }
-  // Called for each; null: nobody is. Must not suspend.
+  // `told` is called for each event, and must not suspend. Null: no calls.
   void on_program(std::function<void(const ProgramEvent&)> told) { on_program_ = std::move(told); }
   // Woken when tick() must be called earlier than it said.
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
  private:
-  // States that nobody but a repetition changes: version `first` + i is that before its step i.
+  // States that only a repetition changes: version `first` + i is the one before its step i.
   struct RepeatedStates {
     PlanId plan;
     uint64_t scope = 0;
     uint64_t first = 0;
-    uint64_t restorable_from = 0;  // Checkpoints of earlier versions are of other states.
+    uint64_t restorable_from = 0;  // Checkpoints of earlier versions hold other states.
   };
   struct Session {
     std::string name, owner;
     std::string
-        holder;        // As messages about memory name it, and so for every run that reserves some.
+        holder;  // Its name in messages about memory; kept, as each run that reserves uses it.
     ClientPeer* peer;  // Null: detached.
     Share share;
-    uint64_t runs = 0, copies = 0;  // That have not ended.
+    uint64_t runs = 0, copies = 0;  // Runs and host transfers that have not ended.
     uint64_t runs_done = 0;
     Reported reported;
     std::shared_ptr<CallTable> calls;
-    int64_t since_ns = 0;  // When its client connected.
+    int64_t since_ns = 0;  // When its first client connected.
     std::map<PlanId, NamedExecutable> executables;
-    // How far its clients have counted; what earlier ones sent is not counted against this one.
+    // The highest numbers that its clients used, and those up to which earlier clients did: runs
+    // and host transfers up to `before_` do not count against the credits of the present client.
     uint64_t last_name = 0, last_request = 0;
     uint64_t before_name = 0, before_request = 0;
     bool has_asked_for_devices = false;
@@ -318,9 +318,9 @@ class Controller {
     bool has_checkpoint = false;
     std::optional<RepeatedStates> repeated;
     std::map<uint64_t, uint64_t>
-        put_at;  // By scope: the version in which states were written last.
-    // By the client's names: what runs that have not ended have brought, where that is much; and
-    // those that brought more than their owner may have.
+        put_at;  // For each scope, the version in which its client wrote states last.
+    // Under the client's names: memory of large runs that have not ended; runs whose arguments
+    // took more than their owner may have.
     std::map<RunId, OwnerUse::Hold> run_bytes;
     std::set<RunId> runs_over_memory;
     std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
@@ -337,7 +337,7 @@ class Controller {
   void submit_step(SessionId session, RunFrame run);
   uint64_t version_ahead(uint64_t scope);
   bool is_known_run(SessionId session, RunId run) const;
-  // Of a program whose states change otherwise, nothing can be said any more.
+  // These keep Session::repeated, which is dropped when anything else changes the states.
   void note_repetition(SessionId session, const PlanRecord& plan, int64_t begin);
   void note_step(SessionId session);
   void note_run(SessionId session, PlanId plan);
@@ -351,18 +351,18 @@ class Controller {
   void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame&& done);
   void copy_ended(SessionId session, CopyKind kind, CopyDoneFrame done);
-  // Throws kUnavailable when it was closed.
+  // Throws kUnavailable if the session is closed.
   void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);
-  // Its client's user, the program's log and the controller's.
+  // Sends the line to the client, and writes it to the program's log and the controller's.
   void warn(SessionId session, const std::string& line);
   void log_host_lost(const HostRecord& host, const Error& why);
   std::string holder_name(SessionId session) const;
-  std::string owner_of(SessionId session) const;  // Empty: it is closed.
+  std::string owner_of(SessionId session) const;  // Empty if the session is closed.
   StatesRead read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
                                  const StopToken& stop);
   std::string place_of_checkpoints(SessionId session) const;
-  // What the owner of this session would hold beyond its quota.
+  // How the slice would exceed the quota of the session's owner. None: it fits.
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;
   std::string over_memory(const std::string& holder, int64_t bytes) const;
 

@@ -83,7 +83,7 @@ TEST_F(ControllerTest, AnArrayOfAnotherClientIsRefused) {
   EXPECT_THAT(other.ended[0].error->what(), HasSubstr("not a plan of this client"));
 }
 
-// All kinds, naming what nobody knows.
+// Frames of all kinds, with ids that nobody knows.
 std::vector<Message> every_frame() {
   const Error error(ErrorKind::kInvalid, "made up");
   return {UninstallFrame{PlanId(77)},
@@ -117,11 +117,11 @@ bool ends_connection(const std::function<void()>& receive) {
 
 TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNothing) {
   EXPECT_EQ(every_frame().size(), std::variant_size_v<Message> + 3) << "copies are of four kinds";
-  // Before anything runs, and while a run is under way on both hosts.
+  // Both before anything runs and while a run is under way on both hosts.
   for (const bool running : {false, true}) {
     if (running) submit(session_, compile(session_));
     const ControllerCounts before = controller_.counts();
-    // In the order of every_frame(): E ends the connection.
+    // One letter for each frame of every_frame(): E if it ends the connection.
     std::string clients, executors;
     for (const Message& message : every_frame()) {
       clients += ends_connection([&] { controller_.on_message(session_, message); }) ? 'E' : '.';
@@ -164,7 +164,7 @@ TEST_F(ControllerTest, ProgressBeyondWhatWasGrantedEndsTheHostsConnection) {
       [&] { controller_.on_message(hosts_[0], ProgressFrame{{{RunId(1), 9, 1, 1000}}}); }));
 }
 
-// Its hosts have no such plan: they would end their connections over it.
+// Hosts that do not have the plan yet would end their connections over such a run.
 TEST_F(ControllerTest, ARunOfAPlanThatIsStillBeingInstalledIsItsClientsErrorAndReachesNoHost) {
   executor_[1].commit.emplace();
   Fiber fiber = compiling(session_);
@@ -181,7 +181,7 @@ TEST_F(ControllerTest, ARunOfAPlanThatIsStillBeingInstalledIsItsClientsErrorAndR
   EXPECT_EQ(tickets(0).size(), 1u);
 }
 
-// A host for which 32 MiB wait is given up.
+// A host is given up when 32 MiB wait to be sent to it.
 TEST_F(ControllerTest, AReasonOf40MiBReachesTheHostsOfARunCut) {
   const RunId run = submit(session_, compile(session_));
   Error why(ErrorKind::kCancelled, std::string(40 << 20, 'x'), {.node = std::string(1 << 20, 'y')});
@@ -262,11 +262,11 @@ TEST_F(ControllerTest, AClientThatSendsMoreRunsThanItsCreditsLosesItsConnection)
   try {
     submit(session_, plan);
     FAIL() << "took it";
-  } catch (const Error& error) {  // Which ends its connection.
+  } catch (const Error& error) {  // The caller ends its connection.
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr("more runs than its 1024 credits"));
   }
-  controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs none.
+  controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs no credit.
   finish_everywhere(1);
   submit(session_, plan);
 }
@@ -290,14 +290,14 @@ TEST_F(ControllerTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConn
   try {
     get();
     FAIL() << "took it";
-  } catch (const Error& error) {  // Which ends its connection.
+  } catch (const Error& error) {  // The caller ends its connection.
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr("more puts and gets than its 1024 credits"));
   }
   for (const size_t host : {0, 1}) controller_.on_message(hosts_[host], CopyDoneFrame{1, {}});
   read();
   EXPECT_THROW(get(), Error);
-  controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs none.
+  controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs no credit.
 }
 
 TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
@@ -333,7 +333,7 @@ TEST_F(ControllerTest, ANameIsOneLiveProgramsOfEachOwner) {
   EXPECT_EQ(controller_.program_name(named("ada", TakenName::kRefused)), "tester");
 }
 
-// They are written down, and read when the next controller starts.
+// Names are written down, and read when the next controller starts.
 TEST_F(ControllerTest, NamesThatCouldNotBeReadBackAreRefused) {
   const auto program = [&](const std::string& name) {
     return error_of([&] { controller_.add_session(name, "ada", client_, {}, TakenName::kRefused); })
@@ -383,7 +383,7 @@ TEST_F(ControllerTest, ExecutablesOfAProgramHaveNoMoreBytesThanItsRecordMayHave)
   EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
   EXPECT_THAT(error.what(), HasSubstr("compile: executable \"second\": the executables of its "
                                       "program take "));
-  // Instead of the first one it fits.
+  // The second executable fits when it replaces the first one.
   controller_.name_executable(session_, second, {.name = "first", .program = half});
   EXPECT_EQ(controller_.holdings(session_).executables.size(), 1u);
 }
@@ -514,7 +514,7 @@ TEST_F(ReportTest, AClientThatIsGoneReportsNothing) {
   EXPECT_THAT(controller_.programs(), IsEmpty());
 }
 
-// "ada" may have 4 devices, 2 programs and 2,000 bytes; "bob" what he likes.
+// "ada" may have 4 devices, 2 programs and 2,000 bytes; "bob" has no quota.
 class QuotaTest : public ::testing::Test {
  protected:
   QuotaTest() {
@@ -590,7 +590,7 @@ TEST_F(QuotaTest, WhoWaitsForItsOwnersQuotaKeepsNothingFromOthers) {
 TEST_F(QuotaTest, ProgramsBeyondAnOwnersQuotaAreRefused) {
   controller_.allocate(client("a", "ada"), {1});
   controller_.allocate(client("b", "ada"), {1});
-  const SessionId third = client("c", "ada");  // To look at the cluster is no program.
+  const SessionId third = client("c", "ada");  // A session without slices is no program.
   EXPECT_THAT(refused(third, {1}).message(),
               HasSubstr("is 2 programs with slices: wanted one more, beside what it holds: "
                         "client 1 of ada holds 1 device, client 2 of ada holds 1 device"));
@@ -688,7 +688,7 @@ TEST_F(OwnersMemoryTest, ProgramsBeyondItAreRefusedAndOnesThatAreReleasedMakeRoo
   EXPECT_EQ(controller_.owner_use().used("ann", OwnerResource::kMemory), 0u);
 }
 
-// Hosts of which the test says whether their processes have ended.
+// The test says which hosts' processes have ended.
 class RestartTest : public ::testing::Test {
  protected:
   std::string add(FakeExecutor& peer, int64_t pid, const std::string& owner = "ada") {
@@ -735,7 +735,7 @@ TEST_F(RestartTest, ASecondHostOfANameThatItsUserChoseIsRefusedAndToldWhoHasIt) 
                                         "there: process 40 of ada"));
   EXPECT_THAT(refused.what(), HasSubstr("choose another --name"));
   EXPECT_FALSE(executors_[0].hung_up);
-  add_chosen(executors_[2], 40);  // It lost its connection, and registers again.
+  add_chosen(executors_[2], 40);  // The first host lost its connection, and registers again.
   EXPECT_TRUE(executors_[0].hung_up);
   ended_.insert(40);
   add_chosen(executors_[3], 42);

@@ -1,5 +1,5 @@
-// Programs by their names, and what becomes of them: how they are found, detached from, attached
-// to, repeated, suspended and resumed.
+// The part of Controller that finds programs by name, detaches and attaches clients, and repeats,
+// suspends and resumes programs.
 #include <algorithm>
 
 #include "controller/service/controller.h"
@@ -64,7 +64,7 @@ void Controller::detach(SessionId id) {
   if (found == sessions_.end()) return;
   Session& session = found->second;
   session.peer = nullptr;
-  session.has_chosen_name = true;  // Others do not detach.
+  session.has_chosen_name = true;  // Programs without a chosen name do not detach.
   session.runs = session.copies = 0;
   session.before_name = session.last_name;
   session.before_request = session.last_request;
@@ -170,7 +170,7 @@ void Controller::count_names(Session& session, const RunFrame& run) {
   if (named != session.executables.end()) named->second.position = run.source_positions[0] + 1;
 }
 
-// Nobody holds what it gives, but for the scalars that come with its end.
+// Nobody holds the outputs of a step, so they are dropped. Scalars come with the step's end.
 void Controller::submit_step(SessionId id, RunFrame run) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;

@@ -1,4 +1,5 @@
-// A client can guess ids, which are small numbers: what another's ids in its frames and calls do.
+// Ids are small numbers that a client can guess. These tests send frames and calls with ids of
+// another client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ class ForeignIdsTest : public ControllerTest {
     return frame;
   }
 
-  // Each names something of ada's, all else is as it should be.
+  // Each frame names something of ada's, and is right otherwise.
   std::vector<Message> frames() const {
     const auto own = [this](uint64_t n) { return (eve_.value << 40) + n; };
     RunFrame argument = run_of(own_plan_, RunId(own(1)), ArrayId(own(2)));
@@ -114,7 +115,7 @@ TEST_F(ForeignIdsTest, AProgramIsNotCompiledOnAnothersSlice) {
   EXPECT_THAT(error.what(), HasSubstr("slice"));
 }
 
-// Hosts let it read less (executor/sources/data_source.h).
+// Hosts let the programs of other users read less (executor/sources/data_source.h).
 TEST_F(ForeignIdsTest, HostsAreToldWhetherAProgramIsOfWhoRunsThem) {
   EXPECT_FALSE(executor_[0].installed_of.is_operator);
   FakeClient own;

@@ -28,7 +28,7 @@ struct HeaderTable {
   kj::Own<kj::HttpHeaderTable> table;
 };
 
-// Of answers to browsers, where the answer says nothing else of them.
+// Headers of answers to browsers, unless the answer sets its own value.
 constexpr std::pair<const char*, const char*> kForBrowsers[] = {
     {"Cache-Control", "no-store"},
     {"X-Content-Type-Options", "nosniff"},
@@ -44,7 +44,7 @@ bool same_in_any_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
 
-// What stands behind "Bearer "; nothing: no token is shown.
+// The text after "Bearer ". None if the header shows no token.
 std::optional<std::string_view> bearer(std::string_view header) {
   constexpr std::string_view kScheme = "bearer ";
   if (header.size() < kScheme.size() ||
@@ -76,7 +76,7 @@ std::optional<std::string> decoded(std::string_view text) {
   return out;
 }
 
-// Of one connection, and so one request.
+// Serves one connection, which has one request.
 class AnsweringService final : public kj::HttpService,
                                public kj::HttpServerCallbacks,
                                public kj::HttpServerErrorHandler {
@@ -92,7 +92,7 @@ class AnsweringService final : public kj::HttpService,
 
   bool shouldClose() override { return true; }
 
-  // KJ's own handler prints it, and its stack, to standard error.
+  // Replaces KJ's own handler, which prints the error and its stack to standard error.
   kj::Promise<void> handleApplicationError(kj::Exception exception,
                                            kj::Maybe<Response&> response) override {
     if (exception.getType() == kj::Exception::Type::DISCONNECTED) return kj::READY_NOW;
@@ -170,7 +170,7 @@ class AnsweringService final : public kj::HttpService,
            same_in_any_case(host, cat("localhost", address_.substr(address_.rfind(':'))));
   }
 
-  // Why a request that another site's page may have sent is given nothing.
+  // The refusal of a request that another site's page may have sent. None: it may pass.
   std::optional<HttpAnswer> refuse_foreign(std::string_view host, std::string_view origin) const {
     if (!is_here(host)) {
       log(cat("it is for the host \"", cut(std::string(host), kQuotedBytesMax), "\""));
@@ -184,7 +184,7 @@ class AnsweringService final : public kj::HttpService,
     return plain_answer(403, "Forbidden", cat(options_.what, ": expected no other site's page\n"));
   }
 
-  // Why who shows this is given nothing.
+  // The refusal of a user who shows this token. None: the user may have the answer.
   std::optional<HttpAnswer> refuse_owner(const std::optional<std::string>& shown) const {
     std::string user = options_.for_browsers ? "" : user_;
     if (user.empty()) {
@@ -246,7 +246,8 @@ class AnsweringService final : public kj::HttpService,
 kj::HttpServerSettings settings(AnsweringService& service, Duration time_limit) {
   kj::HttpServerSettings settings;
   settings.headerTimeout = time_limit / std::chrono::nanoseconds(1) * kj::NANOSECONDS;
-  // The connection ends with its answer, which says so: KJ would wait for another request.
+  // The connection ends with its answer, whose header says this; else KJ would wait for another
+  // request.
   settings.pipelineTimeout = 0 * kj::NANOSECONDS;
   settings.canceledUploadGraceBytes = 4096;
   settings.callbacks = static_cast<kj::HttpServerCallbacks&>(service);

@@ -1,4 +1,4 @@
-// A server for browsers, asked by who may and by who may not, over a real socket.
+// A server for browsers gets requests over a real socket, some of which it has to refuse.
 #include "controller/service/http_server.h"
 
 #include <gmock/gmock.h>
@@ -70,7 +70,7 @@ class HttpServerTest : public testing::Test {
   static void say(Stream& stream, const std::string& text) {
     await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
   }
-  // Until the other side ends the connection; what came before it broke, if it did.
+  // Reads until the other side ends the connection. Returns what came, also if it broke.
   static std::string hear(Stream& stream) {
     std::string all;
     std::vector<char> part(1 << 16);
@@ -145,7 +145,7 @@ TEST_F(HttpServerTest, WithoutTheTokenNothingIsServed) {
       expect_refused(ask(line, headers), "401");
     }
   }
-  // The query opens the page alone, and only as it is.
+  // A token in the query opens only the page "/", and only if the query is exact.
   expect_refused(ask(cat("GET /data?token=", own()), ""), "401");
   expect_refused(ask(cat("GET /?token=", close), ""), "401");
   expect_refused(ask(cat("GET /?Token=", own()), ""), "401");
@@ -219,11 +219,11 @@ TEST_F(HttpServerTest, WhoIsSlowHoldsAPlaceForItsTimeAndNoLonger) {
     for (size_t i = 0; i < 4; ++i) slow.push_back(connect());
     say(slow[0], "GET /data HTT");  // Half a request.
     say(slow[1], cat("GET /large HTTP/1.1\r\nHost: ", server_->address(), "\r\n", bearer(),
-                     "\r\n"));  // Whose answer nobody reads.
+                     "\r\n"));  // Nobody reads the answer.
     Stream more = connect();
     EXPECT_EQ(hear(more), "");
     EXPECT_THAT(logged(), HasSubstr("there are too many"));
-    EXPECT_THAT(hear(slow[0]), Not(HasSubstr(kSecret)));  // Each ends by itself.
+    EXPECT_THAT(hear(slow[0]), Not(HasSubstr(kSecret)));  // Each connection ends by itself.
     EXPECT_EQ(hear(slow[2]), "");
     EXPECT_LT(hear(slow[1]).size(), size_t{64} << 20);
     EXPECT_EQ(hear(slow[3]), "");

@@ -1,4 +1,4 @@
-// What checkpoints and recovery (controller/recovery/) ask of the controller's programs.
+// The part of Controller that serves checkpoints and recovery (controller/recovery/).
 #include "controller/service/controller.h"
 
 namespace gangway {

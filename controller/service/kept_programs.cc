@@ -1,4 +1,5 @@
-// What brings programs back behind a restart of the controller: which can be, and from what.
+// The part of Controller that decides which programs can go on after a restart of the controller,
+// and makes the records from which they do.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +10,8 @@
 namespace gangway {
 namespace {
 
-// The slice has or had these states, and no executable has them any more. A record can hold no
-// other names.
+// States that the slice has or had and no executable has any more. Names that a record can't hold
+// are left out.
 std::vector<std::string> released_states(const SliceRecord& slice,
                                          const std::set<std::string>& of_executables) {
   std::set<std::string> released = slice.lost_states;
@@ -25,7 +26,7 @@ std::vector<std::string> released_states(const SliceRecord& slice,
 
 }  // namespace
 
-// Of the states behind all runs that were submitted.
+// The version of the states after all runs that were submitted, if they commit.
 uint64_t Controller::version_ahead(uint64_t scope) {
   const SliceRecord* const slice = slices_.find(SliceId(scope));
   if (slice == nullptr) return 0;
@@ -49,7 +50,7 @@ void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t b
   record_changed(id);
 }
 
-// Runs that were ahead of its first step may have failed.
+// Corrects the first version: runs before the first step may have failed.
 void Controller::note_step(SessionId id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second.repeated) return;

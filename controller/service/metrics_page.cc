@@ -17,7 +17,7 @@ const double* reported(const ProgramCounts& program, const char* name) {
   return found == program.reported.end() ? nullptr : &found->value;
 }
 
-// `value` of a program: a number, or a pointer to one that is null where there is none.
+// `value` returns a program's number, or a pointer to it that is null if the program has none.
 template <class Value>
 void add_programs(MetricsPage& page, const std::vector<ProgramCounts>& programs, const char* name,
                   const char* help, const Value& value) {

@@ -1,9 +1,8 @@
-// The controller's metrics as Prometheus reads them: what it counts, and the hosts and programs of
-// this moment, with the numbers that `gangway ps` and `gangway top` show.
+// The controller's metrics in Prometheus' format: its counters, and the present hosts and programs
+// with the numbers that `gangway ps` and `gangway top` show.
 //
-// A program has its series while it lives: whose has ended has none. What a host counted is shown
-// until its name is forgotten (controller/resources/host_names.h), what it is only while it is
-// there.
+// A program has series until it ends. The counters of a host are shown until its name is forgotten
+// (controller/resources/host_names.h), its gauges only while it is there.
 //
 // Threads: the reactor's thread. Cost: O(hosts + programs) and a page of text.
 #pragma once

@@ -1,5 +1,5 @@
 // MetricsServer: a page of metrics over HTTP, for Prometheus, at /metrics of an address of its own.
-// Its trust and its bounds are those of HttpServer (http_server.h).
+// It has the trust and the bounds of HttpServer (http_server.h).
 //
 // Threads: the reactor's thread; destroying it suspends briefly.
 // Errors: the constructor throws as Network::listen() does.
@@ -19,9 +19,9 @@
 namespace gangway {
 
 struct MetricsServerOptions {
-  std::string user;                    // Who is given the page.
-  std::shared_ptr<TokenTable> tokens;  // Null: nobody has one.
-  std::function<std::string()> page;   // In Prometheus' text format.
+  std::string user;                    // The only user that gets the page.
+  std::shared_ptr<TokenTable> tokens;  // Null: no token is valid.
+  std::function<std::string()> page;   // Returns the page in Prometheus' text format.
   Logger log = {};
 };
 

@@ -1,4 +1,4 @@
-// The controller's metrics, asked for over a real socket.
+// Reads the controller's metrics over a real socket.
 #include "controller/service/metrics_server.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ class MetricsServerTest : public testing::Test {
   static void say(Stream& stream, const std::string& text) {
     await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
   }
-  // Until the other side ends the connection.
+  // Reads until the other side ends the connection.
   static std::string hear(Stream& stream) {
     return await(
         stream->readAllText().then([](kj::String text) { return std::string(text.cStr()); }));
@@ -83,7 +83,7 @@ class MetricsServerTest : public testing::Test {
 
 TEST_F(MetricsServerTest, WhoRunsTheControllerIsGivenThePage) {
   std::ifstream in(file_);
-  std::string as_in_the_file;  // As Prometheus reads it.
+  std::string as_in_the_file;  // Prometheus reads the token from the file too.
   std::getline(in, as_in_the_file);
   for (const std::string& headers :
        {showing(as_in_the_file), "authorization: bearer  " + own() + "\r\n"}) {
@@ -140,7 +140,7 @@ TEST_F(MetricsServerTest, WhatIsNoRequestOrTooLongIsRefusedAndHarmsNobody) {
   EXPECT_THAT(ask("GET"), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(ask("GET /metrics", cat("X: ", std::string(60'000, 'x'), "\r\n", showing(own()))),
               StartsWith("HTTP/1.1 200 "));
-  // What is behind the bound is not read, so the connection may break before the answer is.
+  // The server does not read past the bound, so the connection may break before the answer comes.
   const auto asked = [&] {
     return ask("GET /metrics", cat("X: ", std::string(1 << 20, 'x'), "\r\n", showing(own())));
   };

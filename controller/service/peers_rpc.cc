@@ -7,7 +7,7 @@
 namespace gangway {
 namespace {
 
-// `body` in a fiber, its result or error as a future.
+// Runs `body` in a fiber. The future gets its result or error.
 template <class T, class Body>
 Future<T> as_future(Reactor& reactor, std::string name, Body body) {
   Promise<T> promise;
@@ -31,14 +31,14 @@ void PeerStream::start() {
   frames_->closed().on_ready([weak = weak_from_this()](const Result<void>& result) {
     const auto self = weak.lock();
     if (self == nullptr || std::exchange(self->closed_, true)) return;
-    // Not here: this may be inside a send(), from the middle of what on_closed changes.
+    // In a fiber: this may run inside a send(), amid a change of the data that on_closed changes.
     Reactor::current()
         .spawn("a peer is gone",
                [weak, why = result.ok() ? Error(ErrorKind::kUnavailable, "its frame stream ended")
                                         : result.error()] {
                  const auto stream = weak.lock();
                  if (stream == nullptr) return;
-                 const auto tell = stream->on_closed;  // Which it may clear.
+                 const auto tell = stream->on_closed;  // A copy: the call may clear on_closed.
                  if (tell) tell(why);
                })
         .detach();
@@ -150,7 +150,7 @@ Future<HostTimeline> ExecutorRpc::timeline(uint32_t events_max) {
 void ExecutorRpc::close_segment(uint64_t segment) {
   auto request = executor_.closeSegmentRequest();
   request.setNumber(segment);
-  // One that is gone has none any more.
+  // The segment of an executor that is gone has gone with it, so an error means nothing.
   request.send().ignoreResult().detach([](const kj::Exception&) {});
 }
 

@@ -2,8 +2,8 @@
 //
 // Threads: the reactor's thread.
 // Ownership: shared by the capability that stands for the peer and by fibers that use its stream.
-// Errors: what goes wrong with a stream is told once, through on_closed, in a fiber of its own:
-// never inside a call of the stream.
+// Errors: the failure of a stream is reported once, through on_closed, in a fiber of its own: never
+// inside a call of the stream.
 #pragma once
 
 #include <functional>
@@ -25,16 +25,16 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
  public:
   PeerStream(Reactor& reactor, FrameOptions options);
 
-  std::string owner;  // Who may connect to it.
+  std::string owner;  // The only user that may connect to it.
   std::function<void(Message)> on_message;
-  std::function<void(const Error&)> on_closed;  // Cleared: nobody wants to know any more.
+  std::function<void(const Error&)> on_closed;  // Null: the end is not reported.
 
-  // Begins to receive; once.
+  // Begins to receive. Called once.
   void start();
-  // What the peer's connections are for; null once it is closed.
+  // The stream that the peer's connections feed. Null once it is closed.
   FrameStream* frames() const { return frames_.get(); }
   void send(const Frame& frame);
-  // Ends it from this side, for the peer to see.
+  // Closes the stream from this side, so that the peer sees its end.
   void hang_up();
   // Suspends.
   void close();

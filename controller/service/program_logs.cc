@@ -11,8 +11,8 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kFailedEveryNs = 1'000'000'000;
-constexpr uint64_t kDroppedMax = uint64_t{1} << 32;  // That a client may say at once.
-constexpr size_t kLineCost = sizeof(LoggedLine);     // Beside its text.
+constexpr uint64_t kDroppedMax = uint64_t{1} << 32;  // Lines that a client may skip at once.
+constexpr size_t kLineCost = sizeof(LoggedLine);     // Bytes of a line in addition to its text.
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void ProgramLogs::end(SessionId program, const std::string& why) {
   logs_.erase(program);
 }
 
-// The map is in the order in which programs began; so are those that ended, near enough.
+// The map is in the order in which programs began, which is near enough to that of their ends.
 void ProgramLogs::forget_older(const Log& newest) {
   size_t ended = 0;
   for (auto at = logs_.end(); at != logs_.begin();) {

@@ -1,13 +1,14 @@
-// ProgramLogs: what is logged of each program: what its client says, and what the controller knows
-// of it. For who asks later why a program ended, and for who follows one that runs.
+// ProgramLogs: the log of each program, with lines from its client and from the controller. Users
+// read it to learn why a program ended, and to follow one that runs.
 //
-// Of a program the newest lines are kept, within the bounds of protocol/program_log.h. Those of a
-// program that has ended stay until its owner has a newer one of the name, or kEndedMax others that
-// have ended since; those of a client that only looked around go with it.
+// The newest lines of a program are kept, within the bounds of protocol/program_log.h. The log of a
+// program that has ended is kept until a newer program of its owner and name ends, or kEndedMax
+// other programs of its owner have ended since. The log of a client that only looked around goes
+// with it.
 //
 // Threads: the reactor's thread; wait() suspends.
-// Errors: say_of_program() throws kInvalid for more than fits into a call. What is said of a
-// program that is not there is dropped.
+// Errors: say_of_program() throws kInvalid for more lines than a call may have. Lines for a program
+// that is not there are dropped.
 // Cost: O(1) a line; at most kLogBytesMax a program.
 #pragma once
 
@@ -31,32 +32,33 @@ namespace gangway {
 
 class ProgramLogs {
  public:
-  static constexpr size_t kEndedMax = 64;  // Of each owner.
+  static constexpr size_t kEndedMax = 64;  // Ended programs of each owner.
 
   explicit ProgramLogs(const Clock& clock) : clock_(clock) {}
 
   void begin(SessionId program, std::string owner, std::string name);
-  // Its lines are kept once it has ended.
+  // The program's lines are kept after it has ended.
   void keep(SessionId program);
   void end(SessionId program, const std::string& why);
 
-  // What the controller knows.
+  // Adds a line of the controller.
   void say(SessionId program, std::string_view text);
-  // Once a second at most: one that fails takes those behind it along, which are counted.
+  // Adds a line at most once a second: a run that fails makes those after it fail. The others are
+  // counted.
   void say_run_failed(SessionId program, const Error& error);
-  // As Session.log in protocol/control.capnp.
+  // Adds lines of the client: see Session.log in protocol/control.capnp.
   void say_of_program(SessionId program, uint64_t first, const std::vector<std::string>& lines);
-  // It counts its lines from the beginning.
+  // A new client counts its lines from 0.
   void client_changed(SessionId program);
 
-  // Of this owner and name: one that is there, else the last that was. `only`: no other than this
-  // one; 0: any.
+  // A program of this owner and name: one that has not ended, else the one that began last. `only`:
+  // the program must be this one; 0: any.
   std::optional<SessionId> find(const std::string& owner, const std::string& name,
                                 uint64_t only = 0) const;
-  // Behind line `after`; kUnavailable where it is kept no longer.
+  // The lines after number `after`. kUnavailable if the log is kept no longer.
   ProgramLog read(SessionId program, uint64_t after) const;
-  // The same, once there is something new, the program has ended, `until_ns` has come, or `stop` is
-  // requested, which it throws. Suspends.
+  // Suspends until there is a new line, the program has ended, or `until_ns` has come, then reads.
+  // Throws if `stop` is requested before.
   ProgramLog wait(SessionId program, uint64_t after, int64_t until_ns, const StopToken& stop) const;
   size_t size() const { return logs_.size(); }
 
@@ -66,10 +68,10 @@ class ProgramLogs {
     std::string owner, name;
     std::deque<LoggedLine> lines;
     size_t bytes = 0;
-    uint64_t last = 0;       // The number of the newest line.
-    uint64_t of_client = 0;  // How many its client has said.
-    std::optional<int64_t> failed_ns;
-    uint64_t failed_since = 0;  // Runs, of which nothing was said.
+    uint64_t last = 0;                 // The number of the newest line.
+    uint64_t of_client = 0;            // Number of lines that its client has sent.
+    std::optional<int64_t> failed_ns;  // When the last failed run got a line.
+    uint64_t failed_since = 0;         // Failed runs since then, which got no line.
     bool is_kept = false, ended = false;
     WaitQueue changed;
   };

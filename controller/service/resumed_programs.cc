@@ -13,20 +13,21 @@ namespace {
 
 constexpr int64_t kBeginAgainFirstNs = 1'000'000'000, kBeginAgainMaxNs = 60'000'000'000;
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr int kNamesOfSession = 40;  // Bits of what a client names, behind its session's number.
+constexpr int kNamesOfSession = 40;  // Low bits of a client's names; its session's number is above.
 
-// Of a program that has no client yet.
+// The peer of a program that has no client yet.
 class NoClient final : public ClientPeer {
  public:
   void send(const Frame&) override {}
 };
 
-// That hosts do not have so many now, or that others have them.
+// Whether hosts have too few devices now, or others hold them.
 bool lacks_devices(const Error& why) {
   return why.kind() == ErrorKind::kOverloaded || why.kind() == ErrorKind::kInvalid;
 }
 
-// Who holds what it needs may let it go: then it is brought back anew.
+// Turns kOverloaded into kUnavailable: others may release what the program needs, so it begins
+// again.
 template <class Body>
 auto or_begin_again(const Body& body) {
   auto made = result_of(body);
@@ -37,8 +38,8 @@ auto or_begin_again(const Body& body) {
   return made.take();
 }
 
-// Those from which the states at `from` or later follow, the best first. Of the last one nobody
-// would know what its step gave.
+// Versions on disk from which the program can go on, the best first: the newest, but the version
+// after the last step comes last, since nobody would then know the outputs of that step.
 std::vector<StateVersion> candidates(const std::vector<StateVersion>& on_disk,
                                      const ProgramRecord::Repetition& repetition) {
   const uint64_t last = repetition.first_version + static_cast<uint64_t>(repetition.steps);
@@ -120,7 +121,7 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
                          {"version", resumed.value().value}});
       return;
     }
-    // Whatever a call that was cut off says: it is not tried again here, and its record stays.
+    // Whatever the error of the interrupted call: the program is not tried again, its record stays.
     if (is_ending_) return;
     const Error& why = resumed.error();
     const bool is_open = sessions_.is_open(session->id);
@@ -145,13 +146,13 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
   }
 }
 
-// True: a host has refused the program that had not yet, and is passed over from now on.
+// True if a host that had not refused the program has done so, and is passed over from now on.
 bool ResumedPrograms::note_refusal(Refusals& refusals, const Error& why) {
   if (why.kind() != ErrorKind::kInvalid || why.where().host.empty()) return false;
   const auto at = std::ranges::find_if(controller_.hosts().all(), [&](const auto& item) {
     return !item.second.lost && item.second.info.name == why.where().host;
   });
-  if (at == controller_.hosts().all().end()) return true;  // It has gone meanwhile.
+  if (at == controller_.hosts().all().end()) return true;  // The host has gone meanwhile.
   if (!refusals.hosts.insert(at->first).second) return false;
   if (!refusals.first) {
     refusals.first = why;
@@ -160,7 +161,8 @@ bool ResumedPrograms::note_refusal(Refusals& refusals, const Error& why) {
   return true;
 }
 
-// Executors that can take it may not be back yet, or others may hold theirs.
+// The program may come again for a while: executors that can take it may not be back yet, or others
+// may hold their devices.
 void ResumedPrograms::throw_refused(const Refusals& refusals, bool is_held) const {
   const Error& why = *refusals.first;
   const bool may_come =
@@ -171,7 +173,7 @@ void ResumedPrograms::throw_refused(const Refusals& refusals, bool is_held) cons
               why.hint());
 }
 
-// Calls are numbered as those of a client are, which who attaches goes on counting.
+// Calls have numbers like a client's, since a client that attaches goes on counting from them.
 StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
                                      const Refusals& refusals) {
   uint64_t calls = 0;
@@ -268,7 +270,7 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
     }
     if (!lacks_devices(got.error())) throw Error(got.error());
     if (!refusals.hosts.empty()) throw_refused(refusals, is_held);
-    // Where it was refused at once, waiting does not help.
+    // The allocation was refused before its wait was over, so waiting longer does not help.
     const int64_t now_ns = reactor_.clock().now_ns();
     if (now_ns < whole_until_ns || now_ns >= until_ns) throw Error(whole);
   }
@@ -296,7 +298,7 @@ StateVersion ResumedPrograms::restore(const ProgramRecord& program, SessionId id
   const ProgramRecord::Repetition& repetition = program.repetition;
   Checkpoints& checkpoints = controller_.checkpoints();
   std::vector<StateVersion> versions;
-  // Else what lies there is of an earlier program of the name.
+  // Otherwise the checkpoints there are those of an earlier program of the name.
   if (program.is_checkpointed) versions = candidates(checkpoints.on_disk(id), repetition);
   std::string why = "it was to go on from version ";
   why += cat(repetition.restorable_from, " or a later one, and there is no checkpoint of it");

@@ -4,19 +4,21 @@
 //   named, detached -> slices, when there are devices -> compiled -> its newest checkpoint, or its
 //   initial states -> the steps that are left of its repetition
 //
-// Its names are taken, and "gangway ps" shows it, from the beginning; nobody attaches to it before
-// its steps go on. Inputs, sources and versions of its states are those that they would have been,
-// and so are all values behind that version. Where a host is lost meanwhile, or others hold memory
-// that it needs, it begins again; once its steps go on, recovery (controller/recovery/recovery.h)
-// brings it back from lost hosts. One whose mesh may shrink waits kWholeWaitMs for all its devices,
-// then it takes fewer. One that can't go on is ended, and the log says why.
+// From the beginning the program's name is taken and "gangway ps" shows the program. Nobody can
+// attach to it before its steps go on. Inputs, sources and versions of states are what they would
+// have been without the restart, and so are all values after the restored version. If a host is
+// lost meanwhile, or others hold memory that the program needs, it begins again; once its steps go
+// on, recovery (controller/recovery/recovery.h) brings it back from lost hosts. A program whose
+// mesh may shrink waits kWholeWaitMs for all its devices, then takes fewer. A program that can't go
+// on is ended, and the log says why.
 //
-// A text that a host lacks may come: then it begins again too. A host that lacks what an op needs,
-// such as the library of a user's kernel, is passed over. The program ends with the host's refusal
-// where no other hosts could take it, kWholeWaitMs after the first refusal.
+// If a host lacks a text the program begins again too, since the text may come. A host that lacks
+// something else that an op needs, such as the library of a user's kernel, is passed over. If no
+// other hosts could take the program, it ends with that host's refusal, kWholeWaitMs after the
+// first refusal.
 //
-// Threads: the reactor's. A fiber for each, until its steps go on.
-// Ownership: what it is given outlives it.
+// Threads: the reactor's. A fiber for each program, until its steps go on.
+// Ownership: the constructor's arguments outlive it.
 // Errors: none: they end the program.
 #pragma once
 
@@ -35,12 +37,12 @@ namespace gangway {
 
 class ResumedPrograms {
  public:
-  // Executors look for their controller every few seconds: by then those are back that come.
+  // Executors look for their controller every few seconds: those that come are back by then.
   static constexpr int64_t kWholeWaitMs = 30'000;
 
   struct Options {
-    std::function<uint64_t()> new_key;  // Of a session.
-    Pacer* pacer = nullptr;             // In a simulation: what gives lowering its time.
+    std::function<uint64_t()> new_key;  // Returns the key of a new session.
+    Pacer* pacer = nullptr;             // In a simulation, gives lowering its time.
     Logger log;
   };
   ResumedPrograms(Reactor& reactor, Controller& controller, ClientSessions& sessions,
@@ -48,7 +50,7 @@ class ResumedPrograms {
   ~ResumedPrograms();
   ResumedPrograms(const ResumedPrograms&) = delete;
 
-  // Returns once they have their names.
+  // Returns once the programs have their names.
   void bring_back(const std::vector<ProgramRecord>& programs);
 
  private:
@@ -56,7 +58,7 @@ class ResumedPrograms {
   using SessionPtr = std::shared_ptr<ClientSessions::Session>;
   SessionPtr open(const ProgramRecord& program);
   void close(const SessionPtr& session, const std::string& why);
-  // These hosts can't do what an op of the program needs.
+  // Hosts that lack something that an op of the program needs.
   struct Refusals {
     std::set<HostId> hosts;
     std::optional<Error> first;
@@ -65,15 +67,15 @@ class ResumedPrograms {
   bool note_refusal(Refusals& refusals, const Error& why);
   [[noreturn]] void throw_refused(const Refusals& refusals, bool is_held) const;
   void serve(const RecordPtr& program, SessionPtr session);
-  // Suspends. From where it goes on.
+  // Suspends. Returns the version that the program goes on from.
   StateVersion resume(const ProgramRecord& program, SessionId id, const Refusals& refusals);
-  // An executable's program, and what that takes of the controller's memory until it is compiled.
+  // An executable's program, and the controller's memory for it until it is compiled.
   struct Graph {
     std::shared_ptr<const Program> program;
     OwnerUse::Hold held;
   };
   using Graphs = std::vector<Graph>;
-  // Suspends. Where the slice is to be smaller, the programs are then for that.
+  // Suspends. If the slice had to be smaller, replaces the programs in `graphs` by shrunk ones.
   SliceId allocate(const ProgramRecord& program, uint32_t slice, SessionId id, Graphs& graphs,
                    const Refusals& refusals, const StopToken& stop);
   PlanId compile(const ProgramRecord::Executable& executable, Graph& graph, SessionId id,

@@ -60,21 +60,21 @@ struct ControllerService::Impl {
     return of_peer;
   }
 
-  // A client's stream waits for it as its session does.
+  // A client's stream waits for the client to come back at least as long as its session does.
   FrameOptions frames_of_client(std::string name) const {
     FrameOptions of_client = frames_of_peer(std::move(name));
     of_client.reconnect_ms = std::max(of_client.reconnect_ms, core.lease_ms());
     return of_client;
   }
 
-  // Of a stream, and of a session. Nobody guesses one, but who has the seed of a simulation.
+  // The key of a stream and of a session. Only in a simulation can it be guessed, from the seed.
   uint64_t new_key() {
     uint64_t key = rng.next_u64();
     if (!reactor.simulated()) fill_random(std::as_writable_bytes(std::span(&key, 1)));
     return key;
   }
 
-  // `owner` connects with this key, the first time and whenever its connection is lost.
+  // Returns the key with which `owner` connects, also again after a lost connection.
   uint64_t expect_frames(std::shared_ptr<PeerStream> stream, const std::string& owner) {
     const uint64_t key = new_key();
     stream->owner = owner;
@@ -99,7 +99,7 @@ struct ControllerService::Impl {
   void forget(const std::shared_ptr<PeerStream>& stream) {
     stream->on_closed = nullptr;
     std::erase_if(streams, [&](const auto& item) { return item.second == stream; });
-    // Closing a stream suspends: in a fiber of its own.
+    // In a fiber of its own, since close() suspends.
     fibers.spawn("close a stream", [stream] { stream->close(); });
   }
 
@@ -128,15 +128,15 @@ struct ControllerService::Impl {
   std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
   ClientSessions sessions;
   FiberGroup fibers;
-  FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
+  FiberGroup calls;  // A call may be the last to hold its peer, whose stream `fibers` then closes.
   std::unique_ptr<Server> server;
   std::unique_ptr<MetricsServer> metrics;
-  bool is_ending = false;  // It was told to end.
-  bool is_over = false;    // It ends.
+  bool is_ending = false;  // end_in_order() was called.
+  bool is_over = false;    // The destructor runs.
   const Counter out_of_descriptors_total = core.metrics().counter(
       "gangway_out_of_descriptors_total",
       "Times that no connection could be taken, since the process had no file descriptor left");
-  std::optional<int64_t> last_trouble_ns;  // When it was logged.
+  std::optional<int64_t> last_trouble_ns;  // When running out of descriptors was logged last.
   const std::shared_ptr<StateDir> state;
   std::optional<StateWriter> state_writer;
   std::optional<ResumedPrograms> resumed;
@@ -174,7 +174,7 @@ class RegistrationServer final : public wire::Registration::Server {
   std::shared_ptr<ExecutorRpc> peer_;
 };
 
-// `is_real`: its process can be asked for.
+// `is_real`: not a simulation, so that the process can be looked up.
 HostInfo read_host(wire::HostDescription::Reader from, bool is_real) {
   return {.name = from.getName().cStr(),
           .devices = from.getDevices(),
@@ -216,7 +216,7 @@ void write_graph(wire::Controller::GraphResults::Builder to, const ShownGraph& g
   }
 }
 
-// Tells a client; one that is gone need not hear it.
+// Sends requests to stop to a client. The answer of a client that is gone is an error.
 ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
   const auto to = std::make_shared<wire::ClientWatch::Client>(kj::mv(watch));
   return [to](const StopRequest& stop) {
@@ -401,9 +401,9 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
  private:
-  // Who runs the controller.
+  // Whether the peer is the user who runs the controller.
   bool is_operator() const { return owner_ == own_user_name(); }
-  // Programs and their data lie on executors: nobody else may add one.
+  // Programs and their data lie on executors, so nobody else may add one.
   void require_operator(const std::string& who) const {
     if (is_operator()) return;
     impl_.refused(connection_->from(), cat(who, " is of ", owner_));
@@ -431,7 +431,8 @@ class ControllerServer final : public wire::Controller::Server {
     });
   }
 
-  // One of its own, or for who runs the controller of anybody's: "name", or "owner/name".
+  // The program "name" of the peer itself, or "owner/name": the user who runs the controller may
+  // name programs of any owner.
   template <class Find>
   std::optional<SessionId> program_of(const std::string& name, const Find& find) const {
     if (const auto own = find(owner_, name)) return own;
@@ -505,8 +506,8 @@ class ControllerServer final : public wire::Controller::Server {
 
   Impl& impl_;
   const std::shared_ptr<ClientConnection> connection_;
-  const std::string& owner_;     // Who is at its other end.
-  size_t waiting_for_logs_ = 0;  // Calls over this connection.
+  const std::string& owner_;     // The user at its other end.
+  size_t waiting_for_logs_ = 0;  // Calls over this connection that wait for lines of a log.
 };
 
 }  // namespace
@@ -552,13 +553,13 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
 }
 
 ControllerService::~ControllerService() {
-  // Programs that end with their controller are to go on with the next one.
+  // Programs that end with this controller go on with the next one, so their files stay.
   if (impl_->state_writer) impl_->state_writer->leave_programs();
   impl_->resumed.reset();
   impl_->metrics.reset();
   impl_->is_over = true;
-  impl_->sessions.close_all();  // First: no client is told that the hosts have gone.
-  impl_->server.reset();        // Drops every capability, and with them the hosts.
+  impl_->sessions.close_all();  // Before the hosts go, so that no client gets errors of that.
+  impl_->server.reset();        // Drops every capability, and the hosts with them.
 }
 
 void ControllerService::end_in_order(int64_t grace_ms, const StopToken& at_once) {

@@ -1,13 +1,14 @@
 // ControllerService: a controller on a network. Executors and clients find it at one address.
 //
-// RPC (protocol/control.capnp) and frame streams turn into calls of Controller, and its peers'
-// calls into RPC and frames. A peer whose frames are malformed, whose queue grows without end, or
-// whose frame connection is lost and does not come back is dropped: its executor is lost, its
-// client's session is closed. An executor is lost with its RPC connection too (its process has
-// gone); a client may come back to its session (client_sessions.h).
+// It turns RPC (protocol/control.capnp) and frame streams into calls of Controller, and the
+// controller's calls of its peers into RPC and frames. A peer whose frames are malformed, whose
+// queue grows without end, or whose frame connection is lost and does not come back is dropped: an
+// executor is then lost, a client's session closed. An executor is lost with its RPC connection too
+// (its process has gone); a client may come back to its session (client_sessions.h).
 //
 // Threads: the reactor's thread; creating and destroying one suspends briefly.
-// Trust: only who runs the controller may offer it executors. Who is refused, and why, is logged.
+// Trust: only the user who runs the controller may add executors. The log says who was refused, and
+// why.
 // Errors: the constructor throws kInvalid for a bad address and for a port in use.
 //
 // Example:
@@ -29,12 +30,12 @@ namespace gangway {
 struct ControllerServiceOptions {
   std::string address = "127.0.0.1:0";
   ControllerOptions controller;
-  FrameOptions frames;  // Of each peer's stream; it is named after the peer.
-  // Whose peers are who connect over TCP (controller/service/tokens.h). Null: they are refused.
+  FrameOptions frames;  // Options of each peer's stream. Its name is replaced by the peer's.
+  // Finds the owner of a peer over TCP (controller/service/tokens.h). Null: such peers are refused.
   std::shared_ptr<TokenTable> tokens;
-  // Where its metrics are read over HTTP (controller/service/metrics_server.h); empty: nowhere.
+  // Address of the metrics over HTTP (controller/service/metrics_server.h). Empty: no metrics.
   std::string metrics_address = {};
-  std::shared_ptr<StateDir> state;  // What outlives this one is kept there; null: nothing does.
+  std::shared_ptr<StateDir> state;  // Keeps data for the next controller. Null: none is kept.
 };
 
 class ControllerService {
@@ -44,15 +45,15 @@ class ControllerService {
   ControllerService(const ControllerService&) = delete;
 
   const std::string& address() const;
-  const std::string& metrics_address() const;  // Empty: nowhere.
+  const std::string& metrics_address() const;  // Empty without metrics over HTTP.
   Controller& controller();
 
-  // For a process that was told to end: takes no new clients, has the programs of clients end by
-  // themselves (ConnectOptions::on_stop), but for those that the next controller goes on with, and
-  // sees to it that checkpoints which are being written get to the disk. All that at most for
-  // `grace_ms`, and until `at_once` is stopped. Suspends. What is left ends with this object.
+  // For a process that has to end. Takes no new clients, asks the clients' programs to end
+  // (ConnectOptions::on_stop), except for those that the next controller goes on with, and waits
+  // until checkpoints that are being written are on the disk. Suspends for `grace_ms` at most, and
+  // until `at_once` is stopped. Programs that are left end with this object.
   void end_in_order(int64_t grace_ms, const StopToken& at_once = {});
-  // In place of those that it had: what is held already stays.
+  // Replaces the quotas. Holders keep what they hold.
   void set_quotas(Quotas quotas);
 
   struct Impl;

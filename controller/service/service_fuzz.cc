@@ -20,7 +20,7 @@ void pass(Reactor& reactor, Duration time) {
   WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + time.count());
 }
 
-// Reads and forgets: nothing waits in a pipe of the simulation.
+// Reads all bytes and drops them, so that none wait in a pipe of the simulation.
 void drain(kj::AsyncIoStream& stream) {
   kj::byte bytes[4096];
   try {
@@ -48,7 +48,7 @@ void send_raw(Reactor& reactor, Network& network, const std::string& address,
   reader.join();
 }
 
-// The machine that the corpus was recorded on is this one, so that a peer may go on.
+// Replaces the machine that the corpus was recorded on by this one, so that a peer may go on.
 std::vector<kj::byte> on_this_machine(const uint8_t* data, size_t size) {
   constexpr std::string_view kRecorded = "00000000-0000-4000-8000-000000000000/pid:[4026531836]";
   static const std::string here = this_machine().identity;

@@ -55,7 +55,7 @@ void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& recor
   }
 }
 
-// Tells a client; one that is gone need not hear it.
+// Reports the stages of a compilation to a client. Errors of a client that is gone are ignored.
 std::function<void(const CompileStage&)> teller(wire::CompileWatch::Client watch) {
   const auto to = std::make_shared<wire::CompileWatch::Client>(kj::mv(watch));
   return [to](const CompileStage& at) {
@@ -179,7 +179,7 @@ std::vector<std::string> read_lines(capnp::List<capnp::Text>::Reader from) {
   return lines;
 }
 
-// What it is asked over one of its client's connections.
+// The calls of one session over one of its client's connections.
 class SessionServer final : public wire::Session::Server {
  public:
   SessionServer(const SessionServices& services, SessionId id, uint64_t attachment)
@@ -190,7 +190,7 @@ class SessionServer final : public wire::Session::Server {
         id_(id),
         attachment_(attachment) {}
 
-  // A client that lets go of the call, and one whose session is closed, waits no longer.
+  // The wait ends when the client releases the call, and when its session is closed.
   kj::Promise<void> allocate(AllocateContext context) override {
     return connection_->serve("allocate", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
@@ -239,7 +239,7 @@ class SessionServer final : public wire::Session::Server {
   kj::Promise<void> detach(DetachContext context) override {
     return connection_->serve("detach", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
-      if (sessions_.is_detached(id_)) return;  // It asks again.
+      if (sessions_.is_detached(id_)) return;  // The client repeats the call.
       core_.come_behind(id_, context.getParams().getReleases(), connection_->gone());
       sessions_.detach(id_);
     });
@@ -262,7 +262,7 @@ class SessionServer final : public wire::Session::Server {
     });
   }
 
-  // Where the connection is lost, the client asks again over its next one.
+  // If the connection is lost, the client repeats the call over its next one.
   kj::Promise<void> repetition(RepetitionContext context) override {
     return connection_->serve("repetition", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
@@ -301,7 +301,8 @@ class SessionServer final : public wire::Session::Server {
     return connection_->serve("read states", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       connection_->require_at_most(asked.getParts().size(), kStatePartsMax, "read states: parts");
-      // While it waits for a version, and an error as long as the reader has not released it.
+      // The call's parts take memory while it waits for a version, and its error takes some until
+      // the reader has released the call.
       const size_t words = asked.totalSize().wordCount * sizeof(capnp::word);
       const auto held = std::make_shared<OwnerUse::Hold>(
           core_.take_memory(id_, kKeptErrorBytes + words, "read states"));

@@ -1,7 +1,7 @@
-// What a client is answered over one of its connections: slices and plans, over RPC.
+// Serves the RPC calls of a client's session (slices, plans) over one of its connections.
 //
 // Threads: the reactor's thread. Calls are fibers.
-// Ownership: what is given outlives the calls, and the connection's fibers the capability.
+// Ownership: the objects in `services` outlive the calls; the connection's fibers, the capability.
 // Errors: those of the controller; kUnavailable over a connection that a later one has replaced.
 #pragma once
 
@@ -17,7 +17,7 @@ struct SessionServices {
   Controller& core;
   ClientSessions& sessions;
   std::shared_ptr<ClientConnection> connection;
-  Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
+  Pacer* pacer = nullptr;  // In a simulation, gives lowering its time.
 };
 
 // `attachment`: the number of the connection (client_sessions.h).

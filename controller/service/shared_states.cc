@@ -41,7 +41,8 @@ void SharedStateTable::allow_read(SessionId session, SliceId slice, const std::s
   record.readers.insert(owner);
 }
 
-// Of those that this reader may read: the one that others may read too, or else the only one.
+// Among the slices that the reader may read: the one that has readers, or else the only one that
+// has states. Null if there is none.
 SliceRecord* SharedStateTable::shared_slice(SessionId reader, SessionId program,
                                             const std::string& text) {
   std::vector<SliceRecord*> candidates;
@@ -76,7 +77,7 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
   return opened;
 }
 
-// Who may not read it learns nothing of it.
+// A slice that the reader may not read gives the same error as one that is not there.
 const SliceRecord& SharedStateTable::readable(SessionId reader, SliceId slice) const {
   const SliceRecord* const record = slices_.find(slice);
   if (record == nullptr || !may_read(reader, *record)) throw program_ended();
@@ -115,7 +116,7 @@ const SliceRecord& SharedStateTable::require_may_ask(SessionId reader,
 StatesRead SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
   const SliceRecord* slice = nullptr;
   const Result<void> accepted = result_of([&] { slice = &require_may_ask(reader, request); });
-  // No host has been told of the reader's memory.
+  // No host knows of the reader's memory yet, so the result is settled.
   if (!accepted.ok()) return {.how = StatesRead::How::kFailed, .error = accepted.error()};
   const auto read = std::make_shared<Read>();
   read->reader = reader;
@@ -185,7 +186,7 @@ void SharedStateTable::at_place(const OrderPlace& place) {
       }
       if (read->past || *wanted > here) continue;
     } else {
-      if (here < slice->comes_again) continue;  // Somebody may have seen a later one.
+      if (here < slice->comes_again) continue;  // Somebody may have seen a later version before.
       RunId& served = served_before_[slice->id];
       if (place.behind != RunId() && served == place.behind) continue;
       served = place.behind;
@@ -200,7 +201,7 @@ void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
                             const OrderPlace& place) {
   read->is_taken = true;
   if (read->tenant == 0) read->tenant = copies_.new_tenant();
-  ++read->copies;  // Until all have been started.
+  ++read->copies;  // Keeps the read from being settled before all copies have been started.
   const auto one_ended = [this, read](const CopyDoneFrame& done) {
     --read->copies;
     if (done.error && !read->of_copies) read->of_copies = done.error;
@@ -228,13 +229,13 @@ void SharedStateTable::run_ended(const RunRecord& run, bool committed) {
     const bool was_ahead = read->ahead.erase(run.id) > 0;
     if (was_ahead && committed) {
       read->version = read->version.next();
-    } else if (!committed) {  // Nor may those that come after it.
+    } else if (!committed) {  // Runs that depend on it can't commit either.
       if (!may_commit) may_commit = runs_.may_commit(*run.plan->scope_runs);
       std::erase_if(read->ahead, [&](RunId id) { return !may_commit->contains(id); });
     }
     const auto wanted = read->request.version;
     if (wanted && read->expected() < wanted->value) {
-      read->is_taken = false;  // What is copied now is copied again, later.
+      read->is_taken = false;  // Copies that are under way will be made again.
       runs_.watch_states_again(run.session, {slice.value});
     }
     settle(*read);
@@ -286,8 +287,9 @@ void SharedStateTable::fail(Read& read, const Error& why) {
   settle(read);
 }
 
-// Hosts may write into the reader's memory until all copies have ended; those that were lost, later
-// too: so nobody else's bytes come there again.
+// Ends the read if its outcome is known and no copy is under way, since hosts may write to the
+// reader's memory until then. Lost hosts may write even later: then nothing is copied into that
+// memory again, and the reader has to ask with other memory.
 void SharedStateTable::settle(Read& read) {
   if (read.has_ended || read.copies > 0) return;
   if (read.again && read.is_settled) {

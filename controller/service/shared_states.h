@@ -1,30 +1,31 @@
 // SharedStateTable: states of one client's program that other clients read, a version at a time.
 //
 // A version is the number of runs that have committed on the slice in which the states are named.
-// What somebody asks for, some states of one version, is copied into memory of the reader's between
-// two runs of the program: all its copies take their tickets there, on whatever hosts, so that they
+// A read asks for some states of one version. They are copied into the reader's memory between two
+// runs of the program: all copies of the read take their tickets there, on all hosts, so that they
 // are of one version while the runs go on. A run waits for the copies before it and for nothing
-// else; they take no memory on devices.
+// else; copies take no memory on devices.
 //
-// Which place that is: the latest is read at the next one at which nobody else reads the latest, so
-// that a run waits for one such copy at most. Version k is read behind the k-th run that may
-// commit, as far as is known when that place comes. When a run before it fails after all, k is
-// waited for again. It is missed, and the reader told, only where runs that do not depend on the
-// one that failed had their tickets by then and go beyond k.
+// Choice of that sequence point: the latest version is read at the next one at which no other read
+// of the latest takes place, so that a run waits for one such copy at most. Version k is read after
+// the k-th run that may commit, as far as is known when that sequence point comes. When a run
+// before it fails after all, the read waits for k again. It misses k, and reports that to the
+// reader, only if runs that do not depend on the failed one had their tickets by then and go beyond
+// k.
 //
-// When a host is lost the program may be brought back; what was read, but for runs that had not
-// committed, is then read again. Where the host had not said that its copies are done it may still
-// make them: then the reader asks again, with other memory.
+// When a host is lost the program may be brought back. Reads whose copies are under way, or that
+// only wait until runs before them commit, are then made again. If the host had not reported its
+// copies as done it may still make them: then the reader asks again, with other memory.
 //
-// Who may read: clients of the program's owner, and of the owners that allow_read() named. For all
-// others the program does not exist.
+// Rights: clients of the program's owner may read, and those of owners that allow_read() named. To
+// all others it looks as if the program did not exist.
 //
 // Threads: the reactor's thread; read() suspends, nothing else does.
-// Ownership: what it is given outlives it, and a call of read() ends before it does.
-// Errors: read() returns kInvalid for what the program has not; kUnavailable once the program has
-// ended, a host of it is lost that is not brought back, or recovery has given the program up;
-// kOverloaded where the reader waits for too much already. With the error it says whether hosts may
-// still write to the reader's memory.
+// Ownership: the constructor's arguments outlive it, and a call of read() ends before it does.
+// Errors: read() returns kInvalid for states that the program does not have; kUnavailable once the
+// program has ended, a host of it is lost that is not brought back, or recovery has given the
+// program up; kOverloaded if the reader waits for too many versions already. The result says with
+// the error whether hosts may still write to the reader's memory.
 #pragma once
 
 #include <cstdint>
@@ -48,27 +49,28 @@ namespace gangway {
 
 class SharedStateTable {
  public:
-  // One reader may ask for so many versions that have not come.
+  // Reads of one reader whose versions have not come.
   static constexpr size_t kReadsMax = 64;
   static constexpr size_t kReadersMax = ProgramRecord::kReadersMax;  // Owners that a program names.
 
   struct Clients {
-    // The oldest of that owner and name.
+    // The oldest session of that owner and program name.
     std::function<std::optional<SessionId>(const std::string& owner, const std::string& name)> find;
     std::function<std::string(SessionId)> owner_of;
   };
   SharedStateTable(SliceTable& slices, RunTable& runs, CopyTable& copies, Clients clients)
       : slices_(slices), runs_(runs), copies_(copies), clients_(std::move(clients)) {}
 
-  // `owner` may read the states that are named in this slice, as long as it lives; "*": everyone. A
-  // client lets others read one slice of its.
+  // Lets `owner` read the states that are named in this slice, as long as the slice lives; "*":
+  // everyone. A client can let others read only one of its slices.
   void allow_read(SessionId session, SliceId slice, const std::string& owner);
 
   struct Opened {
     SliceId slice;
     std::map<std::string, Type> states;
   };
-  // `program`: "owner/name", or a name of the reader's own. kInvalid where it has none to read.
+  // `program`: "owner/name", or the name of a program of the reader's owner. kInvalid if it has no
+  // states that the reader may read.
   Opened open(SessionId reader, const std::string& program);
 
   struct Part {
@@ -81,21 +83,22 @@ class SharedStateTable {
     bool or_later = false;                // If that is past, the first one that comes.
     SegmentDescriptor segment;
     std::vector<Part> parts;
-    bool is_counted = true;  // Else it is the controller's own, for a checkpoint.
+    bool is_counted = true;  // False for the controller's own reads, for a checkpoint.
   };
-  // Suspends until the version lies there, or never will, or until a request to stop.
+  // Suspends until the version lies in the reader's memory, or it is known that it never will, or
+  // `stop` is requested.
   StatesRead read(SessionId reader, Request request, const StopToken& stop = {});
 
-  // What the run table tells.
+  // The run table calls these: a sequence point comes, a run has ended.
   void at_place(const OrderPlace& place);
   void run_ended(const RunRecord& run, bool committed);
   void slice_gone(SliceId slice);
-  // Of the controller's own reads of the slice, those that have no place among the runs are to be
-  // asked for again: its states may be others than they were.
+  // Ends the controller's own reads of the slice that have no sequence point yet, to be asked for
+  // again: the slice may have other states than before.
   void withdraw(SliceId slice);
-  // A host of it is lost, and it is being brought back: what is copied now comes again.
+  // A host of the slice is lost, and its program is being brought back: copies are made again.
   void slice_moves(SliceId slice);
-  // It is back, or nobody waits any more for what comes again: see SliceRecord.
+  // The slice's states are there again, or its program has caught up or was given up (SliceRecord).
   void slice_is_back(SliceId slice);
   void session_closed(SessionId reader);
   size_t under_way() const { return reads_.size(); }
@@ -106,14 +109,14 @@ class SharedStateTable {
     SessionId reader;
     Request request;
     bool is_taken = false;   // Its copies have their tickets.
-    StateVersion version;    // That was committed when it was taken, and what came true of `ahead`.
-    std::set<RunId> ahead;   // Runs before its place that may still commit.
-    uint64_t tenant = 0;     // Of its memory (CopyTable).
-    size_t copies = 0;       // Under way.
-    bool again = false;      // What they give is nothing.
-    bool is_settled = true;  // No host may still write to its memory that was lost.
-    bool is_withdrawn = false;         // It gets no place any more.
-    std::optional<StateVersion> past;  // It was; the runs that have begun lead to this one.
+    StateVersion version;    // Committed when it was taken, plus runs of `ahead` that have since.
+    std::set<RunId> ahead;   // Runs before its sequence point that may still commit.
+    uint64_t tenant = 0;     // CopyTable's id for its memory.
+    size_t copies = 0;       // Copies under way.
+    bool again = false;      // The copies are void, and are to be made again.
+    bool is_settled = true;  // No lost host may still write to its memory.
+    bool is_withdrawn = false;         // It gets no sequence point any more.
+    std::optional<StateVersion> past;  // It came too late: runs that have begun lead to this one.
     std::optional<Error> error, of_copies;
     bool has_ended = false;
     WaitQueue changed;
@@ -139,7 +142,7 @@ class SharedStateTable {
   CopyTable& copies_;
   const Clients clients_;
   std::list<ReadPtr> reads_;  // In the order in which they were asked for.
-  // Before which run the latest was read last.
+  // The run before which the latest version was read last.
   std::map<SliceId, RunId> served_before_;
 };
 

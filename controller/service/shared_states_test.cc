@@ -1,4 +1,4 @@
-// Which place among a program's runs a version of its states is read at, and who may read it.
+// Tests the sequence point at which a version of a program's states is read, and who may read it.
 #include "controller/service/shared_states.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ Program counting() {
   return b.build();
 }
 
-// What a call of read() has ended with.
+// The result of a call of read().
 struct Ended {
   std::optional<uint64_t> version, past;
   std::optional<Error> error;
@@ -55,7 +55,7 @@ class SharedStatesTest : public ControllerTest {
   }
   SharedStateTable& states() { return controller_.shared_states(bob_); }
 
-  // The next of the chain; `after` none: of the run before it.
+  // Submits the next run of the chain, to commit behind `after`; none: behind the run before it.
   uint64_t run(std::optional<RunId> after = {}) {
     const RunId run((session_.value << 40) + ++names_);
     controller_.on_message(session_,
@@ -94,7 +94,7 @@ class SharedStatesTest : public ControllerTest {
   }
 
   std::vector<CopyFrame> copies() const { return executor_[0].all<CopyFrame>(); }
-  // Of the copies that the hosts have not answered.
+  // The hosts report the end of all copies that they have not answered.
   void end_copies(const std::optional<Error>& error = {}) {
     for (size_t host : {0, 1}) {
       const std::vector<CopyFrame> all = executor_[host].all<CopyFrame>();
@@ -103,7 +103,7 @@ class SharedStatesTest : public ControllerTest {
     }
     reactor_->run_ready();
   }
-  // The tickets of runs ("r") and of copies ("c"), in their order, as a host is told them.
+  // One letter for each ticket that a host got, of a run ("r") or of a copy ("c").
   std::string order(size_t host = 0) const {
     std::string order;
     uint64_t last = 0;
@@ -183,7 +183,7 @@ TEST_F(SharedStatesTest, AVersionThatIsPastIsRefusedAndToldHowFarTheProgramIs) {
   EXPECT_THAT(copies(), IsEmpty());
 }
 
-// The runs behind one that fails do not commit either.
+// Runs behind a run that fails do not commit either.
 TEST_F(SharedStatesTest, AVersionIsWaitedForAgainWhereARunBeforeItsPlaceFails) {
   run();
   run();
@@ -208,12 +208,12 @@ TEST_F(SharedStatesTest, AVersionIsWaitedForAgainWhereARunBeforeItsPlaceFails) {
   EXPECT_EQ(ended->version, 3u);
 }
 
-// The other program's runs do not depend on those of the one that failed.
+// The second program's runs do not depend on the run that failed.
 TEST_F(SharedStatesTest, AVersionThatIsMissedForAnotherProgramOfTheSliceIsToldToBePast) {
   const PlanId first = plan_;
   const PlanId second = reactor_->run([&] { return compile_counting(session_, slice_); });
   const auto ended = read(2);
-  run();  // Of the first: fails.
+  run();  // A run of the first program, which fails.
   plan_ = second;
   run(RunId());
   EXPECT_EQ(order(), "rrcc");
@@ -229,7 +229,7 @@ TEST_F(SharedStatesTest, AVersionThatIsMissedForAnotherProgramOfTheSliceIsToldTo
 TEST_F(SharedStatesTest, ARunWaitsForOneCopyOfTheLatestAtMost) {
   plan_ = reactor_->run([&] { return compile_counting(session_, slice_, 1); });
   run();
-  run();  // There is room for one.
+  run();  // It waits: there is room for one run in flight.
   const auto first = read(std::nullopt), second = read(std::nullopt);
   EXPECT_EQ(order(), "rcc");
   finish_everywhere(1);

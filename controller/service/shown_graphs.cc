@@ -1,5 +1,5 @@
-// What is compiled of a program, for who inspects it: as it was sent, as it was lowered, and why;
-// and what its devices did last.
+// The part of Controller that serves inspection of a program: the graph as it was sent, as it was
+// lowered, and why; and the last events of its devices.
 #include "controller/service/controller.h"
 #include "ir/explain/why.h"
 #include "ir/plan/plan_wire.h"
@@ -8,7 +8,7 @@
 namespace gangway {
 namespace {
 
-// Has it lowered again with a record: that gives the same plan.
+// Lowers the program again with a record, which gives the same plan.
 std::shared_ptr<const KeptRecords::Calls> records_of(const ShownGraph& shown) {
   auto calls = std::make_shared<KeptRecords::Calls>();
   LowerOptions options = options_of(*shown.plan, shown.kinds);
@@ -44,7 +44,7 @@ const PlanRecord& Controller::shown_plan(SessionId id, const GraphRequest& reque
                               ? plan == request.plan
                               : request.executable.empty() || name == request.executable;
     if (!is_meant) continue;
-    shown = &plans_.at(plan, id);  // Of one name the last.
+    shown = &plans_.at(plan, id);  // The last one of several with one name.
     ++fitting;
   }
   GW_REQUIRE(shown != nullptr && (fitting == 1 || !request.executable.empty()), "graph: program \"",
@@ -96,7 +96,7 @@ ShownTimeline Controller::timeline(SessionId id, const GraphRequest& request, ui
       asked.push_back({record.info.name, record.gone.token(), record.peer->timeline(events_max)});
     }
   }
-  // The plan may go while they answer.
+  // The plan may be released while the hosts answer, so nothing below uses it.
   for (Asked& one : asked) {
     try {
       timeline.hosts.push_back(one.answer.take(one.gone));

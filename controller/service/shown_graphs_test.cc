@@ -1,5 +1,5 @@
-// What who inspects a program is told: what hosts say of their last runs, gathered, and why it was
-// compiled as it was.
+// Tests the inspection of a program: the timelines that its hosts send, and why it was compiled as
+// it was.
 #include <gmock/gmock.h>
 
 #include "tests/support/error_of.h"
@@ -18,7 +18,7 @@ class ShownTimelinesTest : public ControllerTest {
   ShownTimelinesTest() {
     for (FakeExecutor& executor : executor_) executor.telling.emplace();
   }
-  // In a fiber, up to where it waits.
+  // Asks for the timelines in a fiber, which runs until it waits.
   Fiber asking(PlanId plan) {
     Fiber fiber = reactor_->spawn(
         "ask", [this, plan] { shown_ = controller_.timeline(session_, {.plan = plan}, 100); });

@@ -37,7 +37,7 @@ constexpr const char* kBeingWritten = ".new";
 constexpr const char* kOlderPrograms = "programs.1.jsonl";
 constexpr const char* kSetAside = "set_aside";
 constexpr size_t kLineBytesMax = 16 << 10;
-constexpr size_t kShownMax = 64;  // Of a line, in messages.
+constexpr size_t kShownMax = 64;  // Bytes of a line that messages quote.
 constexpr size_t kFileBytesMax = 64 << 20;
 constexpr size_t kRecordNameBytesMax = 240;  // File systems take 255, and some is added.
 
@@ -58,7 +58,7 @@ bool is_there(const fs::path& path) {
          "put a copy of the file back before the controller is started again");
 }
 
-// One line as an object.
+// Parses a line as a JSON object.
 Json object_at(const std::string& file, size_t line, std::string_view text) {
   if (text.size() > kLineBytesMax) corrupt(file, line, "the line is too long");
   Json object = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
@@ -74,7 +74,7 @@ std::string text_at(const std::string& file, size_t line, const Json& object, co
   return found->get<std::string>();
 }
 
-// That the first line says this kind, and the version that is written here.
+// Parses the first line, and checks that it has this kind and the version of this controller.
 Json header_of(const std::string& file, std::string_view first, const char* kind) {
   Json header = object_at(file, 1, first);
   if (text_at(file, 1, header, "gangway") != kind)
@@ -117,13 +117,14 @@ std::string record_name(const std::string& owner, const std::string& name) {
   return cat(whole.substr(0, kRecordNameBytesMax - hash.size() - 1), "~", hash);
 }
 
-// Of a controller that ended while it wrote: a record's name has one dot, between owner and name.
+// Whether a controller ended while it wrote this file. The name of a record has one dot, between
+// owner and name.
 bool is_half_written(const std::string& name) {
   return name.ends_with(kBeingWritten) && std::ranges::count(name, '.') > 1;
 }
 
-// Why the file can't be read; none: it was. A file of another version is not corrupt: whoever
-// started this controller is told.
+// Why the file can't be read. None: `read` succeeded. Throws for a file of another version, since
+// that is not corrupt: the user has to choose another folder, or another controller.
 std::optional<Error> why_unreadable(const std::function<void()>& read) {
   try {
     read();
@@ -256,7 +257,7 @@ ProgramRecord StateDir::read_program(const fs::path& file) const {
   return program;
 }
 
-// In an order that does not hang on the file system.
+// Sorted, so that the order does not depend on the file system.
 void StateDir::read_programs() {
   const fs::path folder = folder_ / kRecords;
   if (!is_there(folder)) return;
@@ -273,7 +274,7 @@ void StateDir::read_programs() {
   }
 }
 
-// None of an earlier start is overwritten.
+// Files that an earlier start set aside are not overwritten.
 void StateDir::set_aside_files() {
   if (set_aside_.empty()) return;
   const fs::path folder = folder_ / kSetAside;

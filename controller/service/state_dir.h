@@ -1,12 +1,12 @@
-// StateDir: what a controller remembers over its own end, in a folder that only it writes.
+// StateDir: data that a controller keeps for the next one, in a folder that only it writes.
 //
-//   hosts.jsonl     the names that hosts have had, and whose they are: replaced as a whole
+//   hosts.jsonl     the names that hosts have had, and their owners: replaced as a whole
 //   programs/       a file for each program that is to go on behind a restart, OWNER.NAME with
 //                   all but letters, digits, '-' and '_' as %XX, replaced as a whole; nobody but
 //                   its user can read it (controller/recovery/program_record.h)
 //   programs.jsonl  a line for each program that began or ended: appended to; beyond 8 MiB it
 //                   becomes programs.1.jsonl, and a new one begins
-//   set_aside/      files that could not be read when a controller started, for whoever mends them
+//   set_aside/      files that could not be read when a controller started, to be mended by hand
 //
 // Each line is a JSON object, the first of a file says its kind and version:
 //
@@ -14,15 +14,15 @@
 //   {"name":"e1","owner":"ann"}
 //   {"name":"e2","owner":"ann"}
 //
-// What is written is on the disk when the call returns. A folder that does not serve (of another
-// version, in use by another controller, not to be written) is refused before anything in it is
-// changed. A file in it that is corrupt is moved to set_aside/: it costs the names or the program
-// that it holds, and nobody else anything.
+// Data is on the disk when the call that writes it returns. A folder that can't be used (of another
+// version, in use by another controller, not writable) is refused before anything in it is changed.
+// A corrupt file in it is moved to set_aside/: the names or the program that it holds are lost, and
+// nothing else.
 //
 // Threads: one at a time.
 // Ownership: holds the folder's lock (flock) while it lives.
-// Errors: kInvalid that names the folder, or file and line, with what to do as its hint; later ones
-// as runtime/base/durable_file.h.
+// Errors: the constructor throws kInvalid that names the folder, or file and line, and says in its
+// hint what to do. Other functions throw as runtime/base/durable_file.h does.
 #pragma once
 
 #include <cstdint>
@@ -46,16 +46,16 @@ class StateDir {
   static constexpr int kVersion = 1;
   static constexpr size_t kProgramsBytesMax = 8 << 20;
 
-  // Creates the folder where there is none.
+  // Creates the folder if there is none.
   explicit StateDir(std::filesystem::path folder);
   ~StateDir();
   StateDir(const StateDir&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  // As they were when this was opened.
+  // The folder's content when this was created.
   const std::vector<KeptHost>& hosts() const { return hosts_; }
   const std::vector<ProgramRecord>& programs() const { return programs_; }
-  // Files that could not be read then.
+  // Files that could not be read then, and were moved.
   struct SetAside {
     std::filesystem::path was, is;
     std::string why;
@@ -65,7 +65,7 @@ class StateDir {
   void write_hosts(std::span<const KeptHost> hosts);
   // Whole lines, each a JSON object with its end of line.
   void append_to_programs(std::string_view lines);
-  // What print_record() says of this program.
+  // `text`: as print_record() gives it.
   void write_program(const std::string& owner, const std::string& name, std::string_view text);
   void remove_program(const std::string& owner, const std::string& name);
 
@@ -85,10 +85,10 @@ class StateDir {
   std::vector<SetAside> set_aside_;
 };
 
-// As the text of a hosts.jsonl.
+// The text of a hosts.jsonl.
 std::string print_hosts(std::span<const KeptHost> hosts);
-// The hosts that the text of a hosts.jsonl names; `file` names it in messages. kInvalid for
-// whatever print_hosts() would not have printed; kUnimplemented for another version.
+// Reads the text of a hosts.jsonl. `file` names it in messages. kInvalid for text that
+// print_hosts() does not print; kUnimplemented for another version.
 std::vector<KeptHost> parse_hosts(std::string_view text, const std::string& file);
 
 }  // namespace gangway

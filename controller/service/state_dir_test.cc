@@ -25,14 +25,14 @@ class StateDirTest : public FolderTest {
     FolderTest::SetUp();
     state_ = folder_ / "state";
   }
-  // All files, and what is in them.
+  // The content of each file, by name.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(state_))
       if (entry.is_regular_file()) files[entry.path().filename()] = read(entry.path());
     return files;
   }
-  // Why the folder is refused, which changes nothing in it.
+  // Returns why the folder is refused, and expects that nothing in it has changed.
   Error refused(ErrorKind kind = ErrorKind::kInvalid) const {
     const auto before = files();
     const Error error = error_of([this] { StateDir state(state_); });
@@ -97,7 +97,7 @@ TEST_F(StateDirTest, APathThatCantBeAFolderIsRefused) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr((folder_ / path).string() + " can't be made a folder"));
   }
-  // Where nobody writes, not even who may write everything.
+  // A folder that nobody can write to, not even root.
   const Error error = error_of([] { StateDir state("/proc/self/fdinfo"); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), HasSubstr("/proc/self/fdinfo can't be written: "));
@@ -197,7 +197,7 @@ TEST_F(StateDirTest, FindsTheProgramsThatItWasToldAndNobodyElseReadsThem) {
             fs::perms::owner_read | fs::perms::owner_write);
 }
 
-// A program's name may be "new", and be as long and strange as it can.
+// A program's name may be "new", or a file's ending, or as long as names may be.
 TEST_F(StateDirTest, FindsProgramsWhateverTheyAreCalled) {
   std::vector<std::string> names = {"new", "trial", ".new", "a.new"};
   for (const char last : {'1', '2'})

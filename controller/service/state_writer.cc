@@ -58,7 +58,8 @@ StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& sta
     changed_programs_.insert(session);
     changed_.wake_all();
   });
-  // Programs that began before it, and have no end, ended with the controller before this one.
+  // Readers of the file know by this line that programs which began before it, and have no end,
+  // ended with the controller before this one.
   add_line(
       line_of({{"time", time_text(reactor_.clock().wall_ns())}, {"event", "controller began"}}));
   fiber_ = reactor_.spawn("state folder", [this] { serve(); });
@@ -70,7 +71,7 @@ StateWriter::~StateWriter() {
   controller_.hosts().names().on_change(nullptr);
   is_closing_ = true;
   changed_.wake_all();
-  // Also where the caller is cancelled meanwhile.
+  // The loop goes on if the caller is cancelled meanwhile.
   while (!fiber_.done()) static_cast<void>(result_of([this] { fiber_.join(); }));
 }
 
@@ -94,7 +95,7 @@ void StateWriter::follow(SessionId session) {
 void StateWriter::leave_programs() {
   if (std::exchange(is_leaving_, true)) return;
   controller_.on_record(nullptr);
-  // As they are now: their sessions are closed before all is written.
+  // Records are taken now, since the sessions are closed before all is written.
   for (const SessionId id : changed_programs_) last_records_.emplace(id, controller_.record_of(id));
 }
 
@@ -183,7 +184,7 @@ void StateWriter::write_programs() {
   }
 }
 
-// Why there can be no record of it; none: there is one, or it needs none.
+// Returns why the program can have no record. None: it has one, or needs none.
 std::optional<Error> StateWriter::write_program(const ProgramName& of,
                                                 std::optional<ProgramRecord> record) {
   return background_.run([state = &state_, of, record = std::move(record)] {

@@ -1,15 +1,15 @@
 // StateWriter: keeps a controller's state folder up to date while the controller lives.
 //
-// When it is created it gives the controller the names that the folder has; from then on it writes
-// the names whenever one comes, goes or changes hands, and a line for each program that begins or
-// ends. It writes on a thread of its own, in the order in which things happened, and what a
-// controller that is killed has not written yet is lost. Where the disk refuses, it says so in the
-// log and tries again; it keeps kLinesMax lines for that, and says how many it dropped.
+// When it is created it gives the controller the names of hosts that the folder has. From then on
+// it writes the names whenever one comes, goes or changes its owner, and a line for each program
+// that begins or ends. It writes on a thread of its own, in the order of the events; a controller
+// that is killed loses what it has not written yet. If a write fails, it logs that and tries again;
+// it keeps kLinesMax lines meanwhile, and logs how many more it dropped.
 //
-// Of each program that can go on behind a restart it keeps a file (Controller::record_of()), until
-// the program ends: not where it ends with the controller.
+// It keeps a file for each program that can go on after a restart (Controller::record_of()), until
+// the program ends. If the program ends with the controller, the file stays.
 //
-// Threads: the reactor's; destroying it suspends until all is written, or was tried once more.
+// Threads: the reactor's; destroying it suspends until all is written, or a last try has failed.
 // Ownership: the controller and the folder outlive it.
 #pragma once
 
@@ -33,10 +33,10 @@ class StateWriter {
   ~StateWriter();
   StateWriter(const StateWriter&) = delete;
 
-  // The session is of a program that the folder has a file of, which stays as it is until follow(),
+  // The folder has a file of this session's program, and the file stays as it is until follow(),
   // whatever becomes of the session.
   void hold(SessionId session, const std::string& owner, const std::string& name);
-  // Its file is as its program is, from now on.
+  // The file follows the program from now on.
   void follow(SessionId session);
   // All files stay as they are from now on: the controller ends.
   void leave_programs();
@@ -53,7 +53,7 @@ class StateWriter {
   void on_program(const ProgramEvent& event);
   void add_line(std::string line);
   void serve();
-  // Suspends. What is kept until it is on the disk.
+  // Suspends. Writes all news once; what could not be written is kept.
   void write_once();
 
   Reactor& reactor_;
@@ -64,8 +64,8 @@ class StateWriter {
   size_t line_count_ = 0, dropped_ = 0;
   std::set<SessionId> changed_programs_, held_programs_;
   bool is_leaving_ = false;
-  std::map<SessionId, std::optional<ProgramRecord>> last_records_;  // Once it is.
-  std::map<SessionId, ProgramName> files_;  // Of programs that have one, or may have.
+  std::map<SessionId, std::optional<ProgramRecord>> last_records_;  // Filled by leave_programs().
+  std::map<SessionId, ProgramName> files_;  // Programs that have a file, or may have one.
   bool are_hosts_changed_ = true;
   bool is_closing_ = false;
   WaitQueue changed_;

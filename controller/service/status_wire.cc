@@ -7,7 +7,7 @@
 namespace gangway {
 namespace {
 
-// `in_full`: also in what programs its devices are stuck.
+// `in_full`: also the programs in which its devices are stuck.
 void write_host(wire::HostStatus::Builder to, const HostRecord& host, const HostTable& hosts,
                 int64_t now_ns, bool in_full) {
   auto description = to.initHost();
@@ -30,8 +30,8 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, const Host
   }
 }
 
-// `in_full`: also what it is called, waits for and says of itself; else whose it is and what it
-// uses.
+// `in_full`: also its name, what it waits for and the numbers that it reports, besides its owner
+// and what it uses.
 void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program, bool in_full) {
   to.setId(program.id.value);
   to.setName(in_full ? program.name : "");

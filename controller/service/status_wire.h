@@ -1,4 +1,4 @@
-// What a controller says of its hosts and programs, in the wire form that Client::status() reads.
+// The status of a controller's hosts and programs, in the wire form that Client::status() reads.
 //
 // Threads: the reactor's thread.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace gangway {
 
-// As `owner` may see it: who runs the controller sees all in full; others only whose the
-// programs of other owners are, and what they use. The metrics are left empty.
+// Writes what `owner` may see. The user who runs the controller sees all in full. Others see of the
+// programs of other owners only whose they are and what they use. The metrics are left empty.
 void write_status(wire::Controller::StatusResults::Builder to, Controller& controller,
                   const std::string& owner, int64_t now_ns);
 

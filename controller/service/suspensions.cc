@@ -29,7 +29,7 @@ void add_up(std::map<DeviceRef, int64_t>& totals, const std::vector<Reservation>
 
 }  // namespace
 
-// Null: it is not suspended.
+// Waits until the program is not being suspended or resumed. Null: it is not suspended.
 Suspensions::Program* Suspensions::when_it_stands_still(SessionId id, const StopToken& asker) {
   while (true) {
     const auto found = programs_.find(id);
@@ -110,7 +110,7 @@ void Suspensions::resume(SessionId id, const StopToken& asker) {
   tables_.runs.let_go_on(id);
 }
 
-// What the program has reserved again is its plans' and its slices'.
+// Gives the new reservations to the program's plans and slices.
 void Suspensions::hand_out(SessionId id, Taken taken) {
   for (PlanRecord* plan : plans_of(id)) {
     plan->memory = taken.plans[plan->id];
@@ -119,8 +119,8 @@ void Suspensions::hand_out(SessionId id, Taken taken) {
   for (SliceRecord* slice : tables_.slices.all_of(id)) slice->states = taken.states[slice->id];
 }
 
-// Some of its states are on devices, of the hosts in `on_devices`, and others in host memory. It
-// can't run, and keeps what it has reserved on devices until it is resumed.
+// The hosts in `on_devices` have the program's states on devices, the others in host memory. The
+// program can't run, and keeps its reservations on devices until it is resumed.
 void Suspensions::stay(Program& program, const Moved& on_devices) {
   if (program.is_counted) count(program, -1);
   std::erase_if(program.bytes,
@@ -160,7 +160,7 @@ void Suspensions::session_closed(SessionId id) {
   changed_.wake_all();
 }
 
-// Nothing of it is at its devices or will be.
+// Whether nothing of the program is on its way to devices: compilations, runs, copies of states.
 bool Suspensions::is_quiet(SessionId id) const {
   if (compiling_.contains(id)) return false;
   const std::vector<PlanRecord*> plans = tables_.plans.all_of(id);
@@ -171,7 +171,7 @@ bool Suspensions::is_quiet(SessionId id) const {
       slices, [&](const SliceRecord* slice) { return tables_.copies.any_of_states(slice->id); });
 }
 
-// Those that are installed, and may run.
+// Plans of the client that are installed and may run.
 std::vector<PlanRecord*> Suspensions::plans_of(SessionId id) const {
   std::vector<PlanRecord*> plans = tables_.plans.all_of(id);
   std::erase_if(plans, [](const PlanRecord* plan) {
@@ -192,7 +192,7 @@ Suspensions::Requests Suspensions::requests_of(SessionId id, bool to_host) const
   return requests;
 }
 
-// All of them answer before one's refusal counts. A host that is lost has nothing to move.
+// Waits for the answers of all hosts before it returns a refusal. A lost host has nothing to move.
 Suspensions::Moved Suspensions::ask_hosts(const Requests& requests) {
   struct Asked {
     HostId host;
@@ -221,8 +221,8 @@ Suspensions::Moved Suspensions::ask_hosts(const Requests& requests) {
   return moved;
 }
 
-// A host that can't move back what it has just moved keeps it there: the next request passes over
-// what is there already.
+// A host that can't move states back keeps them where it has just moved them: the next request
+// passes over states that are there already.
 Suspensions::Moved Suspensions::undo(Requests requests, const Moved& moved) {
   std::erase_if(requests, [&](const auto& item) { return !moved.bytes.contains(item.first); });
   for (auto& [host, request] : requests) request.to_host = !request.to_host;
@@ -235,7 +235,7 @@ void Suspensions::give_back(SessionId id, Program& program) {
     PlanMemory& memory = program.plans[plan->id];
     if (plan->memory != nullptr) memory.own = std::exchange(plan->memory, nullptr)->held;
     if (plan->overlaid != nullptr) memory.overlaid = std::exchange(plan->overlaid, nullptr)->held;
-    // They were in the plan's own until now, so there is room.
+    // The outputs lay in the plan's own memory until now, so there is room.
     tables_.objects.hold_outputs(id, plan->layouts, [&] {
       const auto short_of = tables_.hosts.reserve(holder, *plan->output_bytes);
       GW_ASSERT(!short_of);
@@ -248,7 +248,7 @@ void Suspensions::give_back(SessionId id, Program& program) {
   }
 }
 
-// For all of it together, so that what is refused says how much is short.
+// Looks for room for the whole program at once, so that a refusal says how much is short.
 void Suspensions::require_room(SessionId id, const Program& program) {
   std::map<DeviceRef, int64_t> totals;
   for (const PlanRecord* plan : plans_of(id)) {

@@ -5,17 +5,17 @@
 //   resume:  the same is reserved again, or refused with who holds what -> hosts move the states
 //            back -> what waits goes on, in its order
 //
-// A program is what one client runs. Between the two its runs wait, and so do reads and writes of
-// its states, by itself and by others, and programs that its client compiles. Arrays stay where
-// they are, with a reservation of their own: they are put, got and freed as ever. Slices stay the
-// program's, so devices that it has to itself are nobody else's. What a lost host held is lost, and
-// fails as ever.
+// A program here is all that one client runs. While it is suspended its runs wait, as do reads and
+// writes of its states, by its own client and by others, and programs that its client compiles.
+// Arrays stay where they are, with a reservation of their own, and can be put, got and freed.
+// Slices stay the program's, so nobody else gets devices that it has to itself. States on a lost
+// host are lost and fail, as without a suspension.
 //
 // Threads: the reactor's thread; suspend(), resume() and wait_to_compile() suspend.
-// Errors: where a host refuses, all of the program is as before. Where what others have moved can't
-// be moved back either, the program is suspended, keeps what it had reserved on devices, and may be
-// resumed later. kUnavailable: its session was closed meanwhile.
-// Cost: O(plans + states) of the program; a run costs nothing for it.
+// Errors: if a host refuses, other hosts undo their part and all of the program is as before. If
+// one can't undo it, the program is suspended, keeps its reservations on devices, and may be
+// resumed later. kUnavailable if its session was closed meanwhile.
+// Cost: O(plans + states) of the program; nothing for a run.
 #pragma once
 
 #include <cstdint>
@@ -51,47 +51,46 @@ class Suspensions {
   };
   Suspensions(Tables tables, Clients clients) : tables_(tables), clients_(std::move(clients)) {}
 
-  // How many bytes of its states lie in host memory then. One that is suspended stays so.
-  // `asker`: ends the wait for another suspend() or resume() of the program; one that has begun
-  // goes on.
+  // Returns how many bytes of its states lie in host memory then. Does nothing to a program that is
+  // suspended. `asker` ends only the wait for another suspend() or resume() of the program.
   int64_t suspend(SessionId program, const StopToken& asker = {});
-  // One that is not suspended goes on as it does.
+  // Does nothing to a program that is not suspended.
   void resume(SessionId program, const StopToken& asker = {});
-  // From the request to suspend it until it has been resumed.
+  // True from the request to suspend the program until it has been resumed.
   bool is_suspended(SessionId program) const { return programs_.contains(program); }
   int64_t host_bytes(SessionId program) const;
 
-  // What its client compiles is installed while the answer is held, and the program is not
-  // suspended meanwhile.
+  // Waits until the program is not suspended. The caller holds the result while it installs what
+  // the client compiles: suspend() waits until it is dropped.
   std::shared_ptr<void> wait_to_compile(SessionId program);
-  // A run, a copy or a host has gone: what is waited for may have come.
+  // A run, a host transfer or a host has gone, so that suspend() may go on.
   void look_again();
   void session_closed(SessionId program);
 
  private:
-  // What a plan had reserved.
+  // The reservations that a plan had.
   struct PlanMemory {
     Reservations own;  // Null: nothing.
     std::vector<Reservation> overlaid;
   };
   struct Program {
     bool is_moving = true;
-    bool keeps_devices = false;  // Nothing that it had reserved on devices was given back.
-    bool is_counted = false;     // `bytes`, in what lies on each host.
+    bool keeps_devices = false;  // No reservation on devices was given back.
+    bool is_counted = false;     // on_hosts_ includes `bytes`.
     std::map<PlanId, PlanMemory> plans;
     std::map<SliceId, std::vector<Reservations>> states;
-    std::map<HostId, int64_t> bytes;  // Of its states, in the memory of each host.
+    std::map<HostId, int64_t> bytes;  // Bytes of its states in the memory of each host.
   };
-  // What a resumed program has reserved again, until it has come back.
+  // Reservations that a program gets anew while it is being resumed.
   struct Taken {
-    std::shared_ptr<void> hosts;  // Which stay, also lost ones, until all that follows has gone.
+    std::shared_ptr<void> hosts;  // Keeps hosts, also lost ones, until the members below are gone.
     std::map<PlanId, std::shared_ptr<Holding>> plans;
     std::map<PlanId, std::shared_ptr<OverlaidHolding>> overlaid;
     std::map<SliceId, std::vector<std::shared_ptr<Holding>>> states;
   };
   using Requests = std::map<HostId, MoveRequest>;
   struct Moved {
-    std::map<HostId, int64_t> bytes;  // Of the hosts that have moved theirs.
+    std::map<HostId, int64_t> bytes;  // Bytes that each host has moved; hosts that failed: none.
     std::optional<Error> failed;
   };
 

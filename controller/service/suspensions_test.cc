@@ -19,7 +19,7 @@ class SuspensionsTest : public ControllerTest {
     }
   }
   int64_t reserved() { return controller_.hosts().at(hosts_[0]).reserved[0]; }
-  // In a fiber, up to where it waits.
+  // Suspends the program in a fiber, which runs until it waits.
   Fiber suspending() {
     Fiber fiber = reactor_->spawn("suspend", [this] {
       try {
@@ -34,7 +34,7 @@ class SuspensionsTest : public ControllerTest {
   void resume() {
     reactor_->run([&] { controller_.resume_program(session_, "ada"); });
   }
-  // In a fiber, up to where it waits.
+  // Resumes the program in a fiber, which runs until it waits.
   Fiber resuming() {
     Fiber fiber = reactor_->spawn("resume", [this] {
       try {
@@ -46,14 +46,14 @@ class SuspensionsTest : public ControllerTest {
     reactor_->run_ready();
     return fiber;
   }
-  // The second host refuses what it was asked; the first one to undo it.
+  // The second host refuses the request, and the first one refuses to undo its part.
   void refuse_both_ways() {
     executor_[0].moving.emplace();
     executor_[0].moving->fail(Error(ErrorKind::kOverloaded, "no piece is large enough"));
     executor_[1].moving->fail(Error(ErrorKind::kOverloaded, "its memory is full"));
     reactor_->run_ready();
   }
-  // It can't run, keeps its devices, and goes on when it is resumed later.
+  // The program can't run, keeps its devices, and goes on when it is resumed later.
   void expect_it_stays_suspended() {
     ASSERT_TRUE(failed_);
     EXPECT_THAT(failed_->what(), HasSubstr("its memory is full; what had been moved could not be "

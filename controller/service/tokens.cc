@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 fs::path owners_file(const fs::path& token_file) { return token_file.string() + ".owners"; }
 
-// Another text after each change. Empty: there is no file.
+// A text that is another one after each change of the file. Empty if there is no file.
 std::string version_of(const fs::path& file) {
   struct stat status{};
   if (stat(file.c_str(), &status) != 0) return {};
@@ -50,7 +50,7 @@ std::vector<OwnerToken> read_owners(const fs::path& file) {
   return tokens;
 }
 
-// Replaced as a whole, readable by its user alone.
+// Replaces the file as a whole. Only its user can read it.
 void write_owners(const fs::path& file, const std::vector<OwnerToken>& tokens) {
   std::ostringstream text;
   for (const OwnerToken& token : tokens)
@@ -68,7 +68,7 @@ void write_owners(const fs::path& file, const std::vector<OwnerToken>& tokens) {
               cat("tokens: ", file.string(), " can't be written: ", std::strerror(error)));
 }
 
-// Nobody else changes the file of owners while one lives.
+// While it lives, no other process changes the file of owners.
 class Locked {
  public:
   explicit Locked(const fs::path& token_file) {

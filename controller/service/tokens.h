@@ -1,9 +1,9 @@
-// TokenTable: whose token opens a controller's TCP port.
+// TokenTable: the tokens that open a controller's TCP port, and their owners.
 //
-// The controller's own user has the token in the token file (protocol/token_file.h). Those of other
-// owners are in a file beside it, `<token file>.owners`: one line each, the owner and the hash of
-// the token. A running controller takes up changes of it with the next connection; one whose token
-// was removed keeps the connections that it has.
+// The controller's own user has the token in the token file (protocol/token_file.h). The tokens of
+// other owners are in a file next to it, `<token file>.owners`: one line for each, with the owner
+// and the hash of the token. A running controller reads a changed file at the next connection. An
+// owner whose token was removed keeps the connections that are open.
 //
 // Threads: one; the functions any.
 // Errors: kInvalid for files that can't be read or written, naming them.
@@ -28,11 +28,11 @@ inline constexpr size_t kOwnerTokensMax = 4096;
 
 class TokenTable {
  public:
-  // Creates the token file when it is missing. `user`: the owner whose token lies there.
+  // Creates the token file if it is missing. `user`: the owner of the token in it.
   TokenTable(std::filesystem::path token_file, std::string user, Logger log = {});
 
-  // Empty: nobody's. How long it takes does not tell how much of it is right. A file of owners that
-  // can't be read has no tokens, and the log says so.
+  // None: it is nobody's token. The time that the call takes does not reveal how much of a token is
+  // right. If the file of owners can't be read it counts as empty, and the log says so.
   std::optional<std::string> owner_of(const AccessToken& token);
 
  private:
@@ -42,13 +42,13 @@ class TokenTable {
   const OwnerToken own_;
   Logger log_;
   std::vector<OwnerToken> others_;
-  std::string version_;  // Of the file that `others_` was read from.
+  std::string version_;  // The version of the file that `others_` was read from.
 };
 
 std::vector<OwnerToken> owner_tokens(const std::filesystem::path& token_file);
-// A second token of an owner is as good as its first.
+// An owner may have several tokens, each of which is valid.
 void add_owner_token(const std::filesystem::path& token_file, const OwnerToken& token);
-// All tokens of the owner; returns how many there were.
+// Removes all tokens of the owner, and returns how many there were.
 size_t remove_owner_tokens(const std::filesystem::path& token_file, const std::string& owner);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// Who may do what at a controller's address, as its connections show it.
+// Tests which users may do what over connections to a controller's address.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 using Joined = capnp::Response<wire::Controller::ConnectResults>;
 
-// The network knows nobody at "peer", as over TCP.
+// The network does not know the user at "peer", as over TCP.
 class TrustTest : public testing::Test {
  protected:
   TrustTest() {
@@ -183,7 +183,7 @@ TEST_F(TrustTest, AnothersLogIsAsUnknownAsThatOfAProgramThatNeverWas) {
       EXPECT_THAT(error_text_of([&] { log(ada, "mine"); }), HasSubstr("no program \"mine\""));
       refused("mine", adas.getId());
     }
-    // The same once it has ended.
+    // The log has the same readers once the program has ended.
     auto said = adas.getSession().logRequest();
     said.initLines(1).set(0, "goodbye");
     await<capnp::Response<wire::Session::LogResults>>(said.send());
@@ -255,7 +255,7 @@ TEST_F(TrustTest, OnlyWhoRunsTheControllerDrainsAndForgetsHosts) {
     EXPECT_THAT(error_text_of([&] { drain(bob, false); }), refused("who drains"));
     EXPECT_THAT(error_text_of([&] { drain(bob, true); }), refused("who undrains"));
     EXPECT_THAT(error_text_of([&] { forget(bob); }), refused("who forgets"));
-    // Whether there is such a host, only ada is told.
+    // Only ada learns whether there is such a host.
     EXPECT_THAT(error_text_of([&] { drain(ada, false); }), HasSubstr("there is no host \"e\""));
     EXPECT_THAT(error_text_of([&] { forget(ada); }), HasSubstr("there is no host \"e\""));
   });
