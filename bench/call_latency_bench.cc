@@ -1,19 +1,19 @@
-// What a call from the client to devices and back costs: its latency, and what it makes the
-// controller and each host say to one another.
+// Measures what a call from the client to devices and back costs: its latency, and the messages
+// between the controller and each host.
 //
-// Why it matters: a training loop that looks at every loss pays the latency once a step; frames and
-// bytes are what a controller of many hosts pays for each. How to read it: the time of one
-// iteration is one run() and item(), between processes a hundred of them (`call_us` each); Ahead
-// waits only where `in_flight` runs have not ended (0: as many as a client chooses), and OpByOp (64
-// runs, `us_per_op`) for the last alone, though each takes the result of the one before.
+// Why it matters: a training loop that looks at every loss pays the latency once a step. A
+// controller of many hosts pays the frames and bytes for each host. How to read it: the time of one
+// iteration is one run() and item(), between processes a hundred of them (`call_us` each). Ahead
+// waits only while `in_flight` runs have not ended (0: as many as a client chooses). OpByOp (64
+// runs, `us_per_op`) waits only for the last run, though each takes the result of the one before.
 // `times_trips` is the median call over the median of two bare round trips between two processes
 // (`trips_us`), taken in turns with the calls: a call goes through two processes and back. `cpu_us`
-// is the processor time of one call in all processes, and `waits` how often one of their threads
-// went to sleep: a busy machine changes them less than times. `frames` and `bytes` are those of one
-// run between the controller and one host, both ways, as the controller's metrics count them
-// (heartbeats included, one a second): they must not grow with nodes or with devices. Budget: 1.5
-// times the two trips; 10 us ahead; 4 frames (prepare, its tickets, its end, the result let go) of
-// at most 640 bytes together.
+// is the processor time of one call in all processes, and `waits` counts how often one of their
+// threads went to sleep: a busy machine changes them less than times. `frames` and `bytes` are
+// those of one run between the controller and one host, both ways, as the controller's metrics
+// count them (heartbeats included, one a second). They must not grow with nodes or with devices.
+// Budget: 1.5 times the two trips; 10 us ahead; 4 frames (prepare, its tickets, its end, the
+// result's release) of at most 640 bytes together.
 #include <benchmark/benchmark.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@
 namespace gangway {
 namespace {
 
-// y = x + nodes, in so many calls, on every device of the mesh.
+// y = x + nodes, computed in `nodes` calls, on every device of the mesh.
 Program count_up(const Mesh& mesh, int64_t nodes) {
   ProgramBuilder b("count_up", mesh);
   Builder next("next", mesh);
@@ -72,7 +72,7 @@ BENCHMARK(BM_CallInOneProcess)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// Two processes with a socket between them, which both wait for in the system.
+// Two processes with a socket between them; each waits for it in the system.
 class BareTrips {
  public:
   BareTrips() {
@@ -111,7 +111,7 @@ class BareTrips {
   pid_t child_ = -1;
 };
 
-// What all processes did for one of the calls since `before`.
+// Counts the effort of all processes for one of the calls since `before`.
 void count_effort(benchmark::State& state, const bench::Effort& before, double calls) {
   const bench::Effort after = bench::effort();
   state.counters["cpu_us"] = (after.cpu_us - before.cpu_us) / calls;
@@ -160,8 +160,8 @@ BENCHMARK(BM_CallsAheadBetweenProcesses)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// A chain of runs, each of which takes the result of the one before: a program that is written op
-// by op. Only the last one is waited for.
+// A chain of runs, each of which takes the result of the one before, like a program that is written
+// op by op. Only the last run is waited for.
 void BM_OpByOpBetweenProcesses(benchmark::State& state) {
   constexpr int kOps = 64;
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});

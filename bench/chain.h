@@ -1,7 +1,7 @@
-// Chains of calls of a trivial function, x + 1: what a node costs beside its kernel.
+// Chains of calls of a trivial function, x + 1. They measure what a node costs beside its kernel.
 //
 // Units: microseconds.
-// Errors: a chain that counts wrong throws.
+// Errors: a chain with a wrong result throws.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace gangway::bench {
 
 double now_us();
-// The middle one, or of two the greater.
+// Returns the middle value, or the greater one of two middle values.
 double median(std::vector<double> values);
 
 // Node i runs on slice i % slices.
 Program chain(uint32_t slices, uint32_t nodes);
 
-// One round of a chain: so many runs enqueued, the last one waited for. A run.
+// Enqueues a round of runs of a chain, and waits for the last. Returns the time of one run.
 double us_per_run(const Executable& executable, int runs, uint32_t nodes);
 
 }  // namespace gangway::bench

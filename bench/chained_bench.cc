@@ -1,15 +1,15 @@
-// What a node of a program costs beside its kernel: chains of 128 calls of a trivial function, on
-// one device and alternating between devices of two executor processes.
+// Measures what a node of a program costs beside its kernel: chains of 128 calls of a trivial
+// function, on one device and alternating between devices of two executor processes.
 //
 // Why it matters: the system's part of a step must vanish beside the kernels, and a pipeline's
 // hand-off must cost what shared memory costs, not a socket. How to read it: `us_per_node` is the
-// time from run() to the result over all nodes; Ahead enqueues eight runs before it waits, so that
-// the call's own way (call_latency_bench) is shared by eight. `floor_us` is a bare hand-off between
+// time from run() to the result over all nodes. Ahead enqueues eight runs before it waits, so that
+// eight runs share the call's own way (call_latency_bench). `floor_us` is a bare hand-off between
 // two processes over the same doorbells with the same wait policy, measured between the runs;
-// `times_floor` divides the two medians. `us_per_hop` is what one more node costs, from a chain
-// four times as long: the run's own messages, which take the devices' cores where there are only
-// two, drop out of it. Budget: 1 us a node on one device; between processes 3 times the floor
-// ahead, and 1.5 times for one more hop.
+// `times_floor` divides the two medians. `us_per_hop` is the cost of one more node, from a chain
+// four times as long: the run's own messages drop out of it, which take the devices' cores if there
+// are only two. Budget: 1 us a node on one device; between processes 3 times the floor ahead, and
+// 1.5 times for one more hop.
 #include <benchmark/benchmark.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,7 +75,7 @@ class Floor {
     alignas(64) Doorbell bells[2];
     alignas(64) std::atomic<uint64_t> turn{0};
   };
-  // That of one device thread in each of two executors.
+  // The policy of one device thread in each of two executors.
   const SpinPolicy policy_ = SpinPolicy::for_threads(2);
 
   uint64_t wait_for(int side, uint64_t value) {

@@ -1,12 +1,13 @@
-// What compiling takes, from tracing to a plan with its memory, on one core.
+// Measures how long compiling takes, from tracing to a plan with its memory, on one core.
 //
 //   Gpt3      GPT-3's shape with 64 experts in each of 96 layers (a scan), as programs/ trains it
 //             on 2,048 devices. Budget: 2 s and 200 MiB.
 //   Unrolled  A transformer of 96 small layers, all written out, on 4 devices. Budget: 0.3 s.
 //
-// `peak_MiB` is the most that this process held, so filter for one of them to read it; `nodes` are
-// those of the functions that devices run, with the bodies of their scans, each once. Why it
-// matters: a user waits for it before the first step of every program.
+// Why it matters: a user waits for it before the first step of every program. How to read it:
+// `peak_MiB` is the most memory that this process held, so filter for one benchmark to read it.
+// `nodes` counts those of the functions that devices run, with the bodies of their scans, each
+// once.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

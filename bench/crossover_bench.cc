@@ -1,18 +1,19 @@
-// What the controller costs a program against an SPMD loop that has none: many small steps, each
-// one kernel of T on every device and the all-reduce of a scalar, on the simulated cluster.
+// Measures what the controller costs a program against an SPMD loop without one: many small steps,
+// each of one kernel of T on every device and the all-reduce of a scalar, on the simulated cluster.
 //
 // Controlled: each step is a run that the client enqueues, eight ahead. The loop: all steps are
-// calls of one run, so hosts go from step to step by themselves; it is given what a step takes
-// there and nothing for its beginning and end, while the controlled makespan has both. Devices,
-// kernels and all-reduces are the same. Processes are measured (sim/sim_process.h): handling a
-// frame takes the controller and each executor the processor's time that it really took, and calls
-// of the system what the committed table says, on the virtual clock.
+// calls of one run, so hosts go from step to step by themselves. The loop is charged only for its
+// steps, not for its beginning and end, while the controlled makespan has both. Devices, kernels
+// and all-reduces are the same. Processes are measured (sim/sim_process.h): on the virtual clock,
+// handling a frame costs the controller and each executor the processor time that it really took,
+// and system calls cost what the committed table says.
 //
 // How to read it: `ratio` is the controlled makespan over the loop's; `T_us` of BM_Crossover is the
-// kernel from which on it is at most 1.05. Budget: 1,000 us at 16 hosts of 8 devices (Pathways: 2.3
-// ms). `busy_us` is what a run takes the controller's one thread, `processor_us` the part of it
-// that was measured: it must grow no faster than the hosts, and not with devices. What is measured
-// suffers from caches that hold the whole simulated cluster; frames and bytes are exact.
+// shortest kernel for which it is at most 1.05. Budget: 1,000 us at 16 hosts of 8 devices
+// (Pathways: 2.3 ms). `busy_us` is the time that a run takes of the controller's one thread,
+// `processor_us` the part of it that was measured. It must grow no faster than the hosts, and not
+// with devices. Measured times suffer from caches that hold the whole simulated cluster; frames and
+// bytes are exact.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -27,7 +28,7 @@ namespace {
 constexpr int kRuns = 100;
 constexpr double kCostMax = 1.05;
 
-// Each step takes what the one before it summed up.
+// Each step takes the sum of the one before it.
 Program loop(int64_t devices, int64_t kernel_us, int steps) {
   const Mesh mesh{{{"data", devices}}};
   Builder step("step", mesh);
@@ -62,7 +63,7 @@ StudyReport run(const Shape& shape, const Program& program, int runs, ProcessTim
   return report;
 }
 
-// What a step of the loop takes when nobody controls it.
+// Returns the time of a step of the loop, which no controller takes part in.
 double step_ns(const Shape& shape, int64_t kernel_us) {
   constexpr int kSteps = 8;
   const auto makespan_ns = [&](int steps) {
@@ -110,7 +111,7 @@ BENCHMARK(BM_AgainstSpmdLoop)
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
 
-// By halving: the ratio falls as T grows, but for the noise of what is measured.
+// Halves the interval: the ratio falls as T grows, except for noise in the measurements.
 void BM_Crossover(benchmark::State& state) {
   double low_us = 1, high_us = 1;
   for (auto _ : state) {

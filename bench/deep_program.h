@@ -1,4 +1,4 @@
-// Training steps of deep models: what compiling costs is measured on them. Nothing runs them.
+// Training steps of deep models, to measure what compiling costs. Nothing runs them.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,15 +13,15 @@ struct Gpt3 {
   int64_t data = 16, model = 8, expert = 16;  // Devices along the axes of these names.
 };
 
-// The step that programs/ trains it with under zero3+megatron+expert_parallel; its layers are a
-// scan.
+// Returns the step with which programs/ trains it under zero3+megatron+expert_parallel. Its layers
+// are a scan.
 Program gpt3(const Gpt3& of);
 
-// The step of a dense model of small layers, all written out, which programs/ never does: about 100
-// nodes for each. On 4 devices.
+// Returns the step of a dense model of small layers on 4 devices. All layers are written out, which
+// programs/ never does: about 100 nodes for each.
 Program unrolled(int64_t layers);
 
-// Of a function and the bodies inside it, each once.
+// Counts the nodes of a function and of the bodies inside it, each once.
 size_t nodes_with_bodies(const Function& function);
 
 }  // namespace gangway::bench

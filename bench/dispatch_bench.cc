@@ -1,11 +1,11 @@
-// What parallel dispatch saves between real processes: a chain of 128 trivial calls that alternates
-// between devices of two executors, dispatched both ways, in turns.
+// Measures what parallel dispatch saves between real processes: a chain of 128 trivial calls that
+// alternates between devices of two executors, dispatched both ways, in turns.
 //
 // Why it matters: with sequential dispatch each call waits for a message from its host to the
 // controller, one back and the host's work, which parallel dispatch does ahead of the data. How to
 // read it: `parallel_us` and `sequential_us` are the times from run() to the result over all nodes,
-// medians of the rounds; `times_parallel` divides the two. Their formulas are held to in virtual
-// time, by tests/sim/overlap_test.cc. Budget: none; sequential dispatch is for comparison.
+// medians of the rounds; `times_parallel` divides the two. tests/sim/overlap_test.cc checks their
+// formulas in virtual time. Budget: none; sequential dispatch is for comparison.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -1,11 +1,11 @@
-// What it costs to feed a step from host tensors, which travel with the run, instead of arrays that
-// lie on the devices already.
+// Measures what it costs to feed a step from host tensors, which travel with the run, instead of
+// arrays that lie on the devices already.
 //
-// Why it matters: a loop that reads its own data hands each step some KiB of it; that must not cost
-// a step of its own. How to read it: a step of gradient descent on 2x2 devices that is fed 6 KiB,
-// one run() and item(); `times_arrays` is the median step fed with tensors over the median step fed
-// with arrays, taken in turns. With `busy` as many threads as there are cores want them all the
-// time. Budget: 1.1 times.
+// Why it matters: a loop that reads its own data gives each step some KiB of it, which must not
+// cost a step of its own. How to read it: a step of gradient descent on 2x2 devices gets 6 KiB,
+// with one run() and item(). `times_arrays` is the median step fed with tensors over the median
+// step fed with arrays, taken in turns. With `busy`, as many threads as there are cores compete for
+// them all the time. Budget: 1.1 times.
 #include <benchmark/benchmark.h>
 
 #include <atomic>

@@ -1,6 +1,7 @@
-// The training step that GPT-2's shapes are measured with, on tokens that are given.
+// The training step on which GPT-2's shapes are measured, on tokens that the caller gives.
 //
-// Threads: pure functions. Errors: kInvalid for a model or a type that there is not.
+// Threads: pure functions.
+// Errors: kInvalid for an unknown model or type.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace gangway::bench {
 programs::TransformerConfig model_config(const std::string& model, const std::string& dtype,
                                          int64_t seq = 0);
 
-// As programs::train_step(): input "tokens" i32[batch, seq], "lr" and "step".
+// Returns a step like programs::train_step(), with the inputs "tokens" i32[batch, seq], "lr" and
+// "step".
 Program gpt2_step(const programs::TransformerConfig& config, int64_t batch, const Mesh& mesh);
 
 }  // namespace gangway::bench

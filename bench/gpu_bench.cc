@@ -1,8 +1,8 @@
-// What a card takes for the parts of a step: a launch, a replayed graph, products, attention,
-// products of experts in bf16 and in TF32.
+// Measures what a GPU takes for the parts of a step: a launch, a replayed graph, products,
+// attention, products of experts in bf16 and in TF32.
 //
-// Why it matters: the device enqueues a step with these calls. How to read it: `flops` is
-// what was multiplied and added in a second of the card; skipped where there is no GPU. Goal: a
+// Why it matters: the device enqueues a step with these calls. How to read it: `flops` counts
+// multiplications and additions in a second of the GPU. Skipped if there is no GPU. Goal: a
 // replayed function is launched in 10 us.
 #include <benchmark/benchmark.h>
 
@@ -22,12 +22,12 @@
 namespace gangway::cuda {
 namespace {
 
-// Enqueuing one kernel only fails where the benchmark itself is wrong.
+// Enqueuing one kernel fails only if the benchmark itself is wrong.
 void must(const Status& status) {
   if (!status.ok()) throw to_error(status);
 }
 
-// One card and one stream; what is allocated goes with it.
+// One GPU and one stream; its destructor frees what it allocated.
 class Card {
  public:
   Card() : driver(open_gpu({})), stream(driver->make_stream("bench").take()) {}
@@ -36,13 +36,14 @@ class Card {
     driver->destroy(stream);
   }
   At at(std::string_view label) const { return {stream, label}; }
-  // Zeros.
+  // Filled with zeros.
   std::byte* buffer(int64_t bytes) {
     held_.push_back(driver->allocate(at("buffer"), bytes).take());
     must(driver->fill(at("zero"), held_.back(), 0, bytes));
     return held_.back();
   }
-  // In bf16, as training has them: a card multiplies zeros faster, since they take less power.
+  // Numbers in bf16 like those of training: a GPU multiplies zeros faster, since they take less
+  // power.
   std::byte* normals(int64_t bytes) {
     std::byte* const data = buffer(bytes);
     const std::byte* const key = buffer(8);
@@ -71,7 +72,7 @@ bool missing(benchmark::State& state) {
   return found.gpus.empty();
 }
 
-// Times `enqueue` ten at once, so that the card and not the host is measured.
+// Times ten calls of `enqueue` at once, so that the GPU and not the host is measured.
 template <class Enqueue>
 void measure(benchmark::State& state, Card& card, double flops, const Enqueue& enqueue) {
   constexpr int kAtOnce = 10;
@@ -89,7 +90,7 @@ void measure(benchmark::State& state, Card& card, double flops, const Enqueue& e
     state.counters["flops"] = benchmark::Counter(runs * flops, benchmark::Counter::kIsRate);
 }
 
-// A library's operation, or Gangway's own where none offers it; which is the label.
+// A library's operation, or Gangway's own if no library offers it; the label tells which.
 void run_operation(benchmark::State& state, Card& card, const Result<Prepared>& made,
                    const std::function<Result<OwnOperation>()>& make_own,
                    const std::vector<void*>& tensors, double flops) {
@@ -157,7 +158,7 @@ std::shared_ptr<const CompiledFunction> kernels_in_a_row(CudaDevice& device) {
   return device.compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
 }
 
-// Its call on the device's thread: how long that took, not the card.
+// Measures how long its call takes on the device's thread, not on the GPU.
 double call_s(CudaDevice& device, const CompiledFunction& compiled, std::byte* data) {
   CallFrame frame{.bases = {data, data + 1024, data + 2048}, .end = compiled.step_count()};
   double spent_s = 0;

@@ -1,12 +1,12 @@
-// What a card would be asked to do in one training step of GPT-2's shapes, as JSON, on a machine
-// that has no card: every kernel with its grid and the bytes of its tensors, every product with its
-// operations.
+// Prints what a GPU would be asked to do in one training step of GPT-2's shapes, as JSON, on a
+// machine without a GPU: every kernel with its grid and the bytes of its tensors, every product
+// with its operations.
 //
 //   gpu_launches --model 124m --dtype bf16 --batch 32 --sources DIR
 //
-// The program is lowered as an executor's device lowers it, and walked as it is run; generated
-// sources are written to DIR/chain-0.cu, ... Nothing is compiled for a card (tools/gpu/roofline.py
-// does, and makes a table of it). What is said of times belongs there.
+// The program is lowered as an executor's device lowers it, and walked as it is run. Generated
+// sources are written to DIR/chain-0.cu, ... Nothing is compiled for a GPU here:
+// tools/gpu/roofline.py does that, and makes a table of modelled times.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -33,7 +33,7 @@ Plan plan_of(const Program& program) {
       cache);
 }
 
-// Addresses that nobody reads: parameters, results, the arena, a terabyte apart each.
+// Addresses that nothing reads: parameters, results, the arena, a terabyte apart each.
 std::vector<std::byte*> addresses_of(const LocalFunction& local) {
   const size_t parameters = local.function->parameters.size();
   std::vector<std::byte*> bases(parameters + local.function->results.size() + 1);

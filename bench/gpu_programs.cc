@@ -1,15 +1,15 @@
-// Whole programs on a card, through client, controller and executor, as a user runs them: how fast
-// GPT-2's shapes train, and what a node of a chain of 128 trivial calls costs.
+// Measures whole programs on a GPU, through client, controller and executor, as a user runs them:
+// how fast GPT-2's shapes train, and what a node of a chain of 128 trivial calls costs.
 //
 //   gpu_programs train --model 124m --dtype bf16 --batch 32 --batch 16    the first batch that fits
 //   gpu_programs calls
 //
-// Why it matters: it is what users compare; tools/gpu/torch_peer.py does the same in PyTorch on the
-// same card. How to read it: a line "result: NAME VALUE" for each number. `tflops` counts useful
-// operations only (bench/model_products.h); `cpu_ms` is the processor time of client, controller
-// and executor for one step. Steps are enqueued ahead, the last loss is waited for. Goals: at least
-// torch.compile's tokens a second; half of the card's peak at 1.5B; 10 us a node. With --device cpu
-// it shows that it works, no more.
+// Why it matters: users compare these numbers; tools/gpu/torch_peer.py measures the same in PyTorch
+// on the same GPU. How to read it: a line "result: NAME VALUE" for each number. `tflops` counts
+// useful operations only (bench/model_products.h); `cpu_ms` is the processor time of client,
+// controller and executor for one step. Steps are enqueued ahead, and the last loss is waited for.
+// Goals: at least torch.compile's tokens a second; half of the GPU's peak at 1.5B; 10 us a node.
+// With --device cpu it only shows that the benchmark works.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -40,10 +40,10 @@ struct TrainOptions {
   std::vector<int64_t> batches = {8};
   int64_t seq = 0;  // 0: the model's.
   int64_t steps = 20;
-  double seconds = 20;  // Of steps that are measured, about.
+  double seconds = 20;  // About how long steps are measured.
 };
 
-// One batch for every step, the same as PyTorch gets: a step's time does not hang on its content.
+// One batch for every step, the same as PyTorch gets: a step's time does not depend on its content.
 HostTensor tokens_of(const TransformerConfig& config, int64_t batch) {
   std::vector<int32_t> tokens(static_cast<size_t>(batch * config.seq));
   for (size_t i = 0; i < tokens.size(); ++i)

@@ -20,7 +20,7 @@ bool same(const ListedCall& a, const ListedCall& b) {
          a.shared_bytes == b.shared_bytes && a.tensors == b.tensors && a.flops == b.flops;
 }
 
-// Causal: half of the scores, and the diagonal's.
+// Causal attention computes half of the scores, and the diagonal's.
 double attention_flops(const AttentionShape& shape, double products) {
   const auto q = static_cast<double>(shape.seq_q), k = static_cast<double>(shape.seq_k);
   const double scores = shape.causal ? q * (k - (q - 1) / 2) : q * k;
@@ -145,7 +145,7 @@ ListedCall attention_call(const AttentionShape& s, bool gradient) {
 
 }  // namespace
 
-// cuDNN's is bf16 alone (module/cudnn_attention.cc).
+// cuDNN's attention is for bf16 only (module/cudnn_attention.cc).
 Result<Prepared> ListingDriver::prepare_attention(const AttentionShape& shape) {
   if (shape.dtype != DType::kBF16) return refused("attention in f32");
   return keep(attention_call(shape, false));

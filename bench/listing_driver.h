@@ -1,11 +1,11 @@
-// ListingDriver: a card that is not there, which keeps a list of what it is asked to do.
+// ListingDriver: stands for a GPU that is not there, and lists the calls that it gets.
 //
-// Why: a table of what a step costs is made from the calls that a card would get. Nothing runs; no
-// address is ever read or written. It offers what cuBLASLt and cuDNN offer an H200; products of
-// experts are refused there, and so here.
-// Threads: any; list() once nobody calls.
+// Why: the table of a step's costs is made from the calls that a GPU would get. Nothing runs, and
+// no address is ever read or written. The driver offers what cuBLASLt and cuDNN offer on an H200.
+// They refuse products of experts there, and so does the driver.
+// Threads: any; list() once no call is under way.
 // Ownership: sources are kept as long as it lives.
-// Errors: what no step of one card does (graphs, communicators) is answered kUnsupported.
+// Errors: calls that no step of one GPU makes (graphs, communicators) get kUnsupported.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace gangway::bench {
 
-// One call, or equal ones.
+// One call, or several equal ones.
 struct ListedCall {
   enum Kind : uint8_t { kKernel, kProduct, kAttention, kAttentionGrad, kCopy };
   struct Tensor {
@@ -26,19 +26,19 @@ struct ListedCall {
     bool operator==(const Tensor&) const = default;
   };
   Kind kind = kKernel;
-  std::string label;    // Of the first.
-  std::string kernel;   // "chain" of a source.
+  std::string label;    // Label of the first.
+  std::string kernel;   // "chain" if it is from a source.
   int64_t source = -1;  // Index into sources(); -1: a kernel that Gangway comes with.
   uint32_t grid[3] = {}, block = 0;
   uint32_t shared_bytes = 0;
   std::vector<Tensor> tensors;
-  double flops = 0;   // Of a product or an attention; masked scores are not counted.
-  int64_t count = 1;  // In a step.
+  double flops = 0;   // For products and attention; without masked scores.
+  int64_t count = 1;  // Number of calls in a step.
 };
 
 class ListingDriver final : public cuda::Driver {
  public:
-  // Of one step. Calls that differ in their label alone are one.
+  // The calls of one step. Calls that differ only in their labels are one entry.
   const std::vector<ListedCall>& list() const { return list_; }
   const std::vector<std::string>& sources() const { return sources_; }
 
@@ -135,8 +135,8 @@ class ListingDriver final : public cuda::Driver {
   std::mutex mutex_;
   uint64_t handles_ = 0;
   std::vector<std::string> sources_;
-  std::vector<Kernel> kernels_;         // By handle, less 1.
-  std::vector<ListedCall> operations_;  // The same.
+  std::vector<Kernel> kernels_;         // Index: the handle less 1.
+  std::vector<ListedCall> operations_;  // Indexed likewise.
   std::vector<ListedCall> list_;
 };
 

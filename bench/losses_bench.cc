@@ -1,16 +1,16 @@
-// What a program loses when something else than its own devices fails: processes that are killed or
-// stopped, beside a program on another host.
+// Measures what a program loses when something other than its own devices fails: processes that are
+// killed or stopped, beside a program on another host.
 //
 // Why it matters: a cluster for many is only worth its name if one program's trouble stays its own.
 // How to read it: an iteration starts a cluster of processes, with a program of 5 ms of timed
-// kernels a run on one host (the bystander) and another one on the other host. It counts the
+// kernels a run on one host (the bystander) and another program on the other host. It counts the
 // bystander's runs over `seconds`, does what the benchmark's name says to a process of the other
-// program's, and counts again over `seconds`: from then on, or, for the controller, which stands
-// still for 1.5 times as long, from when it goes on. `lost_percent`: how much less that was, the
-// median over the iterations; `named_s`: how long it took until the culprit was named: in the
-// victim's error, as a suspect in the cluster's status, or in the controller's log. A bystander's
-// run that fails ends the benchmark. Budget: at most 5 percent; named at once, a stopped executor
-// after 2 to 2.6 s.
+// program, and counts again over `seconds`. The second count begins at once, or, for the
+// controller, which is stopped for 1.5 times as long, when the controller goes on. `lost_percent`
+// is how much less the second count was, the median over the iterations. `named_s` is the time
+// until the origin of the failure was named: in the victim's error, as a suspect in the cluster's
+// status, or in the controller's log. A bystander's run that fails ends the benchmark. Budget: at
+// most 5 percent; named at once, a stopped executor after 2 to 2.6 s.
 #include <benchmark/benchmark.h>
 #include <signal.h>
 
@@ -37,7 +37,7 @@ struct Scene {
   bench::ProcessCluster cluster{{.executors = 2, .devices = 1}};
   bench::TimedClient bystander{cluster.address(), {.name = "bystander", .steps = kSteps}};
 
-  // On the other host, in this process.
+  // Runs on the other host, with its client in this process.
   std::unique_ptr<bench::TimedClient> victim() const {
     auto client = std::make_unique<bench::TimedClient>(
         cluster.address(), bench::TimedClient::Options{.name = "victim", .steps = kSteps});
@@ -48,11 +48,12 @@ struct Scene {
 };
 
 struct Round {
-  double kept = 0;     // Runs a second, after over before.
-  double named_s = 0;  // After the fault.
+  double kept = 0;     // The bystander's runs a second, after over before.
+  double named_s = 0;  // Time after the fault.
 };
 
-// Runs a second of the bystander; the seconds until `named` says so, from `since_us` on.
+// Returns the bystander's runs a second, and the seconds from `since_us` until `named` returns
+// true.
 double rate(const Scene& scene, int64_t seconds, const std::function<bool()>& named = {},
             double since_us = 0, double* named_s = nullptr) {
   const double begin_us = now_us();
@@ -65,7 +66,7 @@ double rate(const Scene& scene, int64_t seconds, const std::function<bool()>& na
   return static_cast<double>(scene.bystander.runs_done() - before) / (now_us() - begin_us) * 1e6;
 }
 
-// `fail` returns what says that the culprit is named.
+// `fail` returns a function that tells whether the origin of the failure is named.
 Round around(const Scene& scene, int64_t seconds,
              const std::function<std::function<bool()>()>& fail) {
   bench::pause_ms(kWarmUpMs);
@@ -106,7 +107,7 @@ Round stopped_executor(int64_t seconds) {
       return logged(scene, "host lost");
     };
   });
-  kill(culprit, SIGKILL);  // So that its program need not wait for it.
+  kill(culprit, SIGKILL);  // Otherwise its program would have to wait for it.
   return round;
 }
 
@@ -153,7 +154,7 @@ void losses(benchmark::State& state, Round (*round)(int64_t seconds)) {
   state.counters["named_s"] = bench::median(named_s);
 }
 
-// Rounds of a second or three are for a test.
+// Rounds of 1 s or 3 s are only for a test.
 void rounds(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("seconds")->UseRealTime()->Unit(benchmark::kSecond);
 }

@@ -14,7 +14,7 @@ double now_s() {
   return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-// A tensor of small ordinary numbers on a 64-byte boundary.
+// Returns a tensor of small ordinary numbers on a 64-byte boundary.
 class Tensor {
  public:
   Tensor(Parallel& par, DType dtype, int64_t elements)
@@ -33,7 +33,7 @@ class Tensor {
   std::vector<std::byte> bytes_;
 };
 
-// Seconds of one product, after a first one that is not timed.
+// Returns the seconds of one product, after a first one that is not timed.
 double seconds(Parallel& par, const MatmulDesc& desc, int rounds) {
   const Matmul product(desc);
   Tensor a(par, desc.a, desc.batch * desc.m * desc.k), b(par, desc.b, desc.batch * desc.k * desc.n),
@@ -77,7 +77,7 @@ double product_rate(const programs::TransformerConfig& model, int64_t batch, int
   const DType type = model.compute;
   double flops = 0, time_s = 0;
   for (const Product& p : weight_products(model, batch)) {
-    if (p.n < 64) continue;  // The router: too small to say anything about a machine.
+    if (p.n < 64) continue;  // The router: too small to tell anything about a machine.
     const MatmulDesc forward{
         .a = type, .b = type, .c = type, .batch = p.items, .m = p.m, .n = p.n, .k = p.k};
     MatmulDesc input = forward, weight = forward;

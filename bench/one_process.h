@@ -1,11 +1,11 @@
-// OneProcess: a whole cluster on the caller's reactor whose parts can be looked into: what hosts
-// sent and received, and what their devices did when.
+// OneProcess: a whole cluster on the caller's reactor that shows its inside: the frames that hosts
+// sent and received, and the work of their devices with its times.
 //
 // Why: a benchmark sees frames and kernels as they happen, without asking and waiting.
 //
 // Threads: the caller's thread is the reactor of client, controller and executors; devices have
 // threads of their own.
-// Ownership: handles of `client()` must be gone before it is.
+// Ownership: the client's handles must be destroyed before the OneProcess is.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,7 @@ class OneProcess {
   // Frames and bytes between the controller and one host, both ways.
   uint64_t frames(size_t host) const;
   uint64_t frame_bytes(size_t host) const;
-  // What was recorded since the last call.
+  // Events recorded since the last call.
   TraceDump drain() { return tracer_.drain(); }
 
  private:

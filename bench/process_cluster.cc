@@ -11,8 +11,8 @@ namespace {
 
 constexpr char kLocalPort[] = "127.0.0.1:";
 
-// The line on which the controller says where it listens: a sanitizer may say something before it.
-// Empty while it is not all there.
+// Returns the line on which the controller prints its address: a sanitizer may print something
+// before it. Empty until the whole line is there.
 std::string address_in(const std::string& text) {
   const size_t begin = text.find(kLocalPort);
   const size_t end = begin == text.npos ? text.npos : text.find('\n', begin);

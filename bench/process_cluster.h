@@ -1,9 +1,9 @@
-// ProcessCluster: a controller and executors of CPU devices as processes, which any client joins by
-// address and whose processes can be looked up, stopped and killed. The cluster can keep
+// ProcessCluster: a controller and executors of CPU devices as processes. Any client joins by
+// address, and the processes can be looked up, stopped and killed. The cluster can keep
 // checkpoints, in a folder that ends with it.
 //
-// Threads: created and destroyed on a thread that outlives it: its processes die with that one.
-// Errors: throws where it does not come up in ten seconds.
+// Threads: created and destroyed on a thread that outlives it: its processes die with that thread.
+// Errors: throws if the cluster does not come up in ten seconds.
 #pragma once
 
 #include <sys/types.h>
@@ -24,8 +24,8 @@ class ProcessCluster {
  public:
   struct Shape {
     int executors = 2;
-    int devices = 1;          // Of each.
-    int64_t memory_mib = 64;  // Of each device.
+    int devices = 1;          // Number of each executor's devices.
+    int64_t memory_mib = 64;  // Memory of each device.
   };
   explicit ProcessCluster(const Shape& shape);
 
@@ -34,9 +34,9 @@ class ProcessCluster {
   pid_t controller() const { return controller_->pid(); }
   pid_t executor(const std::string& host) const;
   void kill_executor(const std::string& host);
-  // Under the same name, in place of one that was killed. Does not wait for it.
+  // Starts an executor with the name of one that was killed. Does not wait for it.
   void start_again(const std::string& host);
-  // What the controller has logged so far.
+  // The controller's log so far.
   std::string log() const { return log_.text(); }
 
  private:
@@ -51,11 +51,11 @@ class ProcessCluster {
   std::vector<std::unique_ptr<ChildProcess>> executors_;
 };
 
-// `gangway ...`, in a process that ends with this one; what it says goes to `log`.
+// Runs `gangway ...` in a process that ends with this one; its output goes to `log`.
 std::unique_ptr<ChildProcess> start_tool(std::vector<std::string> arguments,
                                          const AnonymousFile& log);
 
-// Looks every 2 ms; false: not within the time.
+// Calls `wanted` every 2 ms until it is true; returns false if it was not within the time.
 bool wait_until(int64_t limit_ms, const std::function<bool()>& wanted);
 void pause_ms(int64_t ms);
 

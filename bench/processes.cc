@@ -11,11 +11,11 @@
 namespace gangway::bench {
 namespace {
 
-// Processes and threads may go while they are looked at: then this is empty.
+// Processes and threads may end while they are read: the text is then empty.
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
   std::ostringstream text;
-  text << in.rdbuf();  // Unlike its iterators it throws nothing when reading fails.
+  text << in.rdbuf();  // Unlike its iterators, rdbuf() throws nothing if reading fails.
   return text.str();
 }
 
@@ -48,7 +48,7 @@ Stat read_stat(const std::filesystem::path& path) {
   return stat;
 }
 
-// Of all threads of a process. proc(5): schedstat begins with the nanoseconds on a core.
+// Adds up the threads of a process. proc(5): schedstat begins with the nanoseconds on a core.
 void add_effort(const std::filesystem::path& process, Effort& effort) {
   for (const std::filesystem::path& task : entries(process / "task")) {
     double cpu_ns = 0;
@@ -62,7 +62,7 @@ void add_effort(const std::filesystem::path& process, Effort& effort) {
   }
 }
 
-// The programs that this process has started.
+// Returns the programs that this process has started.
 std::vector<std::filesystem::path> children() {
   std::vector<std::filesystem::path> found;
   for (const std::filesystem::path& process : entries("/proc")) {

@@ -1,16 +1,17 @@
-// How long a training that keeps checkpoints stands still when an executor of it is killed.
+// Measures how long a training that keeps checkpoints stands still when one of its executors is
+// killed.
 //
-// Why it matters: a program goes on by itself behind a lost host (controller/recovery/recovery.h),
-// and devices that it waits for meanwhile do nothing. How to read it: the quickstart's model on
-// 4 devices, 2 of each executor, in processes, with a checkpoint every 20 steps and 4 runs ahead.
-// One iteration is a kill, at a random moment of 20 steps. Spare: a third executor takes the dead
-// one's place, so the mesh stays, and the dead one comes back as the next spare. Elastic: there is
-// none, and "data" shrinks from 4 to 2; each kill has a cluster of its own. `median_s`, `worst_s`:
-// from SIGKILL until the client has the next loss of a run that had not ended before; `steps`,
-// `worst_steps`: the same over the median step before the kill, `step_ms`; `noticed_s`: until the
-// client was told of the loss; `again`: how many runs were run a second time (medians). `loss_off`:
-// how far a loss is from that of the same step when nobody is killed, at most; 0 where the mesh
-// stays. Budget: 5 s.
+// Why it matters: a program goes on by itself after a host is lost
+// (controller/recovery/recovery.h), and devices that it waits for meanwhile do nothing. How to read
+// it: the quickstart's model on 4 devices, 2 of each executor, in processes, with a checkpoint
+// every 20 steps and 4 runs ahead. One iteration is a kill, at a random moment of 20 steps. Spare:
+// a third executor takes the dead one's place, so the mesh stays, and the dead one comes back as
+// the next spare. Elastic: there is no spare, and "data" shrinks from 4 to 2; each kill has a
+// cluster of its own. `median_s`, `worst_s`: from SIGKILL until the client has the next loss of a
+// run that had not ended before; `steps`, `worst_steps`: the same over the median step before the
+// kill, `step_ms`; `noticed_s`: until the loss of the host was reported to the client; `again`: how
+// many runs were run a second time (medians). `loss_off`: the largest distance of a loss from that
+// of the same step without a kill; 0 if the mesh stays. Budget: 5 s.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -33,11 +34,11 @@ using bench::now_us;
 
 constexpr uint64_t kEvery = 20;
 constexpr int kWarmUp = 10;  // Steps before the first kill may come.
-constexpr int kBehind = 8;   // Steps that are looked at behind a kill.
+constexpr int kBehind = 8;   // Steps measured after a kill.
 constexpr size_t kAhead = 4;
 constexpr int64_t kStartMs = 20'000;
 
-// What the client's user was told last, and when.
+// The newest lines that the client's user got, and when.
 struct Told {
   std::atomic<double> lost_us = 0;
   std::atomic<int> again = 0;
@@ -59,7 +60,7 @@ struct Kill {
   double again = 0;
 };
 
-// A training whose steps can be watched one after another.
+// A training whose steps can be observed one after another.
 class Training {
  public:
   explicit Training(int executors)
@@ -88,8 +89,8 @@ class Training {
     runs_.pop_front();
     came_us_.push_back(now_us());
   }
-  // One of its hosts, behind so many steps. The next good loss is the one that was waited for
-  // longest: those before it were under way to the client.
+  // Kills one of its hosts behind `steps` steps. The next good loss is the one with the longest
+  // wait: losses that came before it were on their way to the client when the host was killed.
   Kill kill_behind(int steps, Rng& rng, bool comes_back) {
     told_->goes_on = false;
     for (int i = 0; i < steps; ++i) step();
@@ -202,7 +203,8 @@ void BM_Elastic(benchmark::State& state) {
   report.into(state);
 }
 
-// The number of kills is that of the iterations; it is in the name for what chooses by names.
+// The number of kills is that of the iterations. It is in the name, for scripts that choose by
+// name.
 #define GW_RECOVERY(function, kills)                                                         \
   BENCHMARK(function)->ArgName("kills")->Arg(kills)->Iterations(kills)->UseRealTime()->Unit( \
       benchmark::kSecond)

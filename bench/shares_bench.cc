@@ -1,13 +1,13 @@
-// What programs that share devices get of them: four clients over executors that are processes.
+// Measures how programs share devices: four clients over executors that are processes.
 //
-// Why it matters: shares and a busy device are what a cluster for many is for, and in virtual time
+// Why it matters: a cluster for many exists for shares and busy devices, and in virtual time
 // (tests/sim/shares_test.cc) neither sockets nor threads that wake late are in the way. How to read
-// it: every program runs on all devices, in steps of 1, 10, 50 and 200 ms that are made of timed
-// kernels, which need no processor. An iteration looks for one second at what the devices did, as
-// `gangway ps` shows it. `busy`: the part of the devices' time that they had work; `worked`: the
-// same by the runs that have ended since, which is coarse where one takes long; `share_0` to
-// `share_3`: the programs' parts of `busy`; `off_points`: how far one of them is from its weight's
-// part, at most. Budget: busy at least 0.95, shares within 5 points.
+// it: every program runs on all devices, in steps of 1, 10, 50 and 200 ms that consist of timed
+// kernels, which need no processor. An iteration observes for one second what the devices did, as
+// `gangway ps` shows it. `busy`: the part of the devices' time in which they had work; `worked`:
+// the same by the runs that have ended since, which is coarse for long runs; `share_0` to
+// `share_3`: the programs' parts of `busy`; `off_points`: the largest distance of one of them from
+// its weight's part. Budget: busy at least 0.95, shares within 5 points.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

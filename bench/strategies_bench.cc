@@ -1,11 +1,11 @@
-// What a strategy makes of a training step's time, beside data parallelism on the same devices.
+// Measures a training step under a strategy, against data parallelism on the same devices.
 //
-// Why it matters: strategies do the same work on the same cores, so what is more than 1 is what
-// their collectives and their smaller pieces of work cost. How to read it: the quickstart's model
-// on 2 executors of 2 CPU devices each. One iteration is a block of five steps of data parallelism
-// and one of the strategy, with steps enqueued ahead as a training enqueues them;
-// `times_data_parallel` is the median over blocks, `step_ms` the strategy's own, `loss_off` how far
-// its losses are from data parallelism's, at most. Budget: `times_data_parallel` at most 1.15.
+// Why it matters: strategies do the same work on the same cores, so the part above 1 is the cost of
+// their collectives and of their smaller pieces of work. How to read it: the quickstart's model on
+// 2 executors of 2 CPU devices each. One iteration is a block of five steps of data parallelism and
+// one of the strategy, with steps enqueued ahead as in a training. `times_data_parallel` is the
+// median over blocks, `step_ms` the strategy's own, `loss_off` the largest distance of its losses
+// from data parallelism's. Budget: `times_data_parallel` at most 1.15.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // A client that trains a program of `timed` steps in a thread of its own, as fast as its runs in
-// flight allow: load whose device time is known.
+// flight allow. It is a load whose device time is known.
 //
 // Threads: the constructor, the destructor and the getters, any one thread.
 // Errors: the constructor throws those of the client. The first error of a run ends the training,
@@ -15,7 +15,7 @@
 
 namespace gangway::bench {
 
-// One run: so many pieces of so long each. Between two pieces devices may go over to other
+// One run: `pieces` pieces of `piece_us` each. Between two pieces devices may go over to other
 // programs.
 struct TimedSteps {
   int64_t pieces = 1;
@@ -23,7 +23,7 @@ struct TimedSteps {
   int64_t us() const { return pieces * piece_us; }
 };
 
-// On every device of the mesh.
+// A program on every device of the mesh.
 Program timed_program(const std::string& name, const Mesh& mesh, const TimedSteps& steps);
 
 class TimedClient {
@@ -39,9 +39,9 @@ class TimedClient {
   ~TimedClient();
   TimedClient(const TimedClient&) = delete;
 
-  const std::string& host() const { return host_; }  // Of its first device.
+  const std::string& host() const { return host_; }  // Host of its first device.
   int64_t runs_done() const { return done_.load(); }
-  // Once set, it ends.
+  // The training ends once this is true.
   bool failed() const { return failed_.load(); }
   std::string error() const { return failed() ? error_ : std::string(); }
 

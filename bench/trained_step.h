@@ -1,7 +1,7 @@
-// TrainedStep: a language model that is trained step by step on the book that comes with Gangway,
-// under any strategy.
+// TrainedStep: trains a language model step by step on the book that comes with Gangway, under any
+// strategy.
 //
-// Threads: as its client's.
+// Threads: those of its client.
 // Ownership: must be gone before its client is closed.
 #pragma once
 
@@ -17,15 +17,16 @@ namespace gangway::bench {
 
 class TrainedStep {
  public:
-  // Compiles it. `axes`: of all its devices; `strategy`: as programs::strategy_of() takes it.
+  // Compiles the step. `axes`: those of all its devices; `strategy`: as programs::strategy_of()
+  // takes it.
   TrainedStep(const Client& client, programs::LanguageModelConfig config,
               std::vector<MeshAxis> axes, const std::string& strategy = "data_parallel");
 
-  // One step, and waits for its loss.
+  // Runs one step, and waits for its loss.
   float run() { return enqueue()["loss"].item<float>(); }
   Run enqueue();
   const Slice& slice() const { return slice_; }
-  // What the plan asks of its fullest device.
+  // Memory that the plan needs on its fullest device.
   int64_t planned_bytes() const;
 
  private:

@@ -1,16 +1,16 @@
-// How fast language models train, as a share of what the same matrix products alone would allow.
+// Measures how fast language models train, as a share of the speed of the same matrix products
+// alone.
 //
-// Why it matters: it is what users feel; as a share of the product rate of the same machine and run
-// it can be compared between machines. How to read it: one iteration is one step. `tokens/s`;
-// `share`: the model's operations a second (bench/model_products.h says what is counted) over the
-// rate that oneDNN reaches on the model's own shapes just before and after, the median over blocks
-// of five steps;
-// `control`: processor time of the client and of the reactors of controller and executors, as a
-// share of all that the cluster used; `peak_MiB`: the executors' resident memory; `planned_MiB`:
-// what the plan asked of its fullest device. QuickstartOutsideKernels runs everything in this
-// process with a timeline: `outside` is the share of a step's processor time that no kernel had:
-// the reactor's, and the device thread's between kernels (the median step); its label says where
-// the rest went. Budget: share above 0.75 in f32 and 0.6 in bf16; outside below 0.03.
+// Why it matters: users feel it, and as a share of the product rate of the same machine and run it
+// can be compared between machines. How to read it: one iteration is one step. `tokens/s`; `share`:
+// the model's operations a second (bench/model_products.h says which count) over the rate that
+// oneDNN reaches on the model's own shapes just before and after, the median over blocks of five
+// steps; `control`: processor time of the client and of the reactors of controller and executors,
+// as a share of all that the cluster used; `peak_MiB`: the executors' resident memory;
+// `planned_MiB`: the plan's memory on its fullest device. QuickstartOutsideKernels runs everything
+// in this process with a timeline: `outside` is the share of a step's processor time that no kernel
+// had, that of the reactor, and that of the device thread between kernels (the median step); its
+// label names the parts. Budget: share above 0.75 in f32 and 0.6 in bf16; outside below 0.03.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -52,7 +52,7 @@ double now_s() {
 }
 
 struct Use {
-  double all_s = bench::own_cpu_s(), control_s = all_s;  // The client is control.
+  double all_s = bench::own_cpu_s(), control_s = all_s;  // The client counts as control.
   int64_t peak_bytes = 0;
 };
 
@@ -73,8 +73,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Steps in blocks, with the rate of their products taken between: a machine that others use too
-// changes its speed within seconds, and what it does to a block it does to the rate beside it.
+// Steps in blocks, with the rate of their products measured between blocks. Other users of the
+// machine change its speed within seconds, and then change the rate beside a block like the block.
 class Meter {
  public:
   Meter(benchmark::State& state, const LanguageModelConfig& config)
@@ -126,7 +126,7 @@ class Meter {
   benchmark::State& state_;
   const LanguageModelConfig& config_;
   std::vector<double> rates_, shares_;
-  int steps_ = 0;  // Of the block.
+  int steps_ = 0;  // Steps of the block so far.
   double begin_s_ = 0, spent_s_ = 0, all_steps_ = 0, all_s_ = 0, control_s_ = 0;
   Use first_;
 };
@@ -165,7 +165,7 @@ double thread_cpu_s() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// One step as the device's row of the timeline tells it.
+// One step, from the device's row of the timeline.
 struct DeviceStep {
   double entries_s = 0, kernels_s = 0;
 };
@@ -186,7 +186,7 @@ DeviceStep read_timeline(const TraceDump& dump, std::map<std::string, double>& b
   return step;
 }
 
-// "dot 61 %, attention_grad 9 %, ...": the eight that cost most.
+// "dot 61 %, attention_grad 9 %, ...": the eight ops that cost most.
 std::string shares(const std::map<std::string, double>& by_op) {
   std::vector<std::pair<double, std::string>> ops;
   double all = 0;

@@ -31,7 +31,7 @@ std::string step_name(int64_t step) {
   return std::string(kStepPrefix) + digits;
 }
 
-// The step of a folder's name; nothing for names that step_name() would not return.
+// Returns the step of a folder's name; empty for names that step_name() would not return.
 std::optional<int64_t> parse_step(const std::string& name) {
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
   int64_t step = 0;
@@ -59,8 +59,8 @@ void rename_path(const fs::path& from, const fs::path& to) {
   if (rename(from.c_str(), to.c_str()) != 0) fail_file("rename to", to, errno);
 }
 
-// With a random name, so that a process that was stopped while it wrote, and goes on after another
-// one has taken its place, renames nothing but what it wrote itself.
+// Returns a path with a random name. A process that is stopped while it writes, and goes on after
+// another one has taken its place, therefore renames only its own folder.
 fs::path partial_path(const fs::path& root, std::string_view name) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof(number), 0) != sizeof(number))
@@ -68,7 +68,7 @@ fs::path partial_path(const fs::path& root, std::string_view name) {
   return root / cat(kPartialPrefix, name, "-", number);
 }
 
-// A copy of the folder may have a folder where the link was.
+// A copy of the checkpoints may have a folder in the link's place.
 void move_latest_folder_away(const fs::path& root) {
   std::error_code error;
   const fs::path latest = root / kLatest;
@@ -81,8 +81,8 @@ void move_latest_folder_away(const fs::path& root) {
 
 }  // namespace
 
-// Not a recursive iterator of the library: that one ends where a folder below it has gone
-// meanwhile, and what comes after would count as nothing.
+// The library's recursive iterator is not used: it ends at a folder that has been removed
+// meanwhile, and all files behind that one would count as nothing.
 uint64_t bytes_below(const fs::path& folder) {
   std::error_code error;
   uint64_t bytes = 0;
@@ -124,8 +124,8 @@ fs::path PendingCheckpoint::commit() {
   fs::path to = root_ / step_name(step_);
   std::error_code error;
   if (fs::exists(to, error)) {
-    // The old folder gets the partial name: there is a whole one under the step's name all the
-    // time, and the destructor removes the other.
+    // The old folder gets the partial name, so that a whole folder has the step's name all the
+    // time. The destructor removes the old one.
     if (renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
       fail_file("replace", to, errno);
     }
@@ -159,7 +159,7 @@ PendingCheckpoint CheckpointDir::begin(int64_t step) {
 
 std::optional<fs::path> CheckpointDir::latest() const {
   std::error_code error;
-  fs::path link = root_ / kLatest;  // Not const: it may be what is returned.
+  fs::path link = root_ / kLatest;  // Not const, so that it can be returned by moving.
   const fs::file_type type = fs::symlink_status(link, error).type();
   if (type == fs::file_type::not_found) {
     const std::vector<int64_t> all = steps();
@@ -197,14 +197,14 @@ void CheckpointDir::prune(int keep, std::optional<int64_t> needed) {
       newest ? parse_step(newest->filename().string()) : std::nullopt;
   const std::vector<int64_t> all = steps();
   const auto places = static_cast<size_t>(keep);
-  // Steps above the newest one are of before a training went back, and may be the damaged ones for
-  // which it did: they take no place of those that led to the newest.
+  // Steps above the newest one are from before a training went back, and may be the damaged ones
+  // that made it go back. They take no place of those that led to the newest.
   const auto led = static_cast<size_t>(
       newest_step ? std::ranges::upper_bound(all, *newest_step) - all.begin() : std::ssize(all));
   for (size_t i = 0; i + places < all.size(); ++i) {
     fs::path folder = folder_of(all[i]);
     if (all[i] == needed || (i < led && i + places >= led)) continue;
-    // Renamed first: a crash half-way leaves no folder that looks whole.
+    // The rename comes first, so that a crash half-way leaves no folder that looks whole.
     const fs::path doomed = partial_path(root_, step_name(all[i]));
     rename_path(folder, doomed);
     std::error_code error;

@@ -5,12 +5,12 @@
 //   checkpoints/latest            a symbolic link to the newest, replaced by one rename
 //   checkpoints/.partial-...      being written; removed on failure, and by the next begin()
 //
-// Invariants: a folder named step-N is whole and on the disk; `latest` names such a folder, before
+// Invariants: a folder named step-N is whole and on the disk. `latest` names such a folder, before
 // and after a crash at any point but two: after the first checkpoint has its name and before the
-// link is there; and after a folder in the link's place has gone and before the link is there. Then
-// the highest step counts as the newest. Copies of the folder may lack the link, or have a folder
-// in its place (a copy of the checkpoint that it named); both are read, and the next commit() puts
-// a link there again.
+// link exists; and after a folder in the link's place was moved away and before the link exists.
+// The highest step then counts as the newest. Copies of the folder may lack the link, or have a
+// folder in its place (a copy of the checkpoint that it named). Both are read, and the next
+// commit() puts a link there again.
 //
 // Threads: one at a time; one process writes.
 // Errors: as durable_file.h. After any failure the earlier checkpoints and `latest` are as they
@@ -39,11 +39,12 @@ class PendingCheckpoint {
   PendingCheckpoint(PendingCheckpoint&& other) noexcept;
   PendingCheckpoint& operator=(PendingCheckpoint&&) = delete;
 
-  // Empty at first: write the files here, each one synced (DurableFile, SafetensorsWriter).
+  // Empty at first. The caller writes its files here, each one synced (DurableFile,
+  // SafetensorsWriter).
   const std::filesystem::path& folder() const { return folder_; }
 
-  // Waits until the folder is on the disk, gives it its name and moves `latest` to it. A checkpoint
-  // of the same step is replaced. Returns where it is now.
+  // Waits until the folder is on the disk, gives it its name and moves `latest` to it. Replaces a
+  // checkpoint of the same step. Returns the new path of the folder.
   std::filesystem::path commit();
 
  private:
@@ -55,26 +56,27 @@ class PendingCheckpoint {
   int64_t step_;
 };
 
-// Of all files below a folder. One that is removed meanwhile counts as nothing.
+// Returns the bytes of all files below a folder. A file that is removed meanwhile counts as
+// nothing.
 uint64_t bytes_below(const std::filesystem::path& folder);
 
 class CheckpointDir {
  public:
-  // Creates nothing: begin() does. A folder that is missing has no checkpoints.
+  // Creates nothing; begin() creates the folder. A folder that is missing has no checkpoints.
   explicit CheckpointDir(std::filesystem::path root) : root_(std::move(root)) {}
 
-  // Creates the folder where it is missing, removes what an earlier crash left unfinished, and
+  // Creates the folder if it is missing, removes partial folders that an earlier crash left, and
   // creates the folder of a new checkpoint.
   PendingCheckpoint begin(int64_t step);
 
-  // The checkpoint that `latest` names or is; without `latest` that of the highest step; nothing
-  // when there is no checkpoint yet.
+  // Returns the checkpoint that `latest` names or is; without `latest` that of the highest step;
+  // empty if there is no checkpoint yet.
   std::optional<std::filesystem::path> latest() const;
-  // Ascending.
+  // In ascending order.
   std::vector<int64_t> steps() const;
   std::filesystem::path folder_of(int64_t step) const;
-  // Removes all but the `keep` highest steps, and as many that lead to the one that `latest` names,
-  // that one included; never that of `needed`. keep >= 1.
+  // Removes all checkpoints but the `keep` highest steps and the last `keep` steps up to the one
+  // that `latest` names, that one included. Never removes that of `needed`. keep >= 1.
   void prune(int keep, std::optional<int64_t> needed = {});
 
  private:

@@ -41,7 +41,7 @@ class CheckpointDirTest : public FolderTest {
   }
 };
 
-// While it lives, a file of this process may not grow beyond `bytes`: what a full disk looks like.
+// While it lives, no file of this process may grow beyond `bytes`, like on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -125,7 +125,7 @@ TEST_F(CheckpointDirTest, PruningKeepsTheNewestAndTheLatest) {
   for (int64_t step : {1, 2, 3, 4}) save(step, cat("step ", step));
   dir().prune(2);
   EXPECT_THAT(dir().steps(), ElementsAre(3, 4));
-  // Restored from step 3 and saved as step 2: the newest in time is not the highest.
+  // The training resumed from step 3 and saved step 2: the newest in time is not the highest.
   save(2, "restarted");
   dir().prune(1);
   EXPECT_THAT(dir().steps(), ElementsAre(2, 4));
@@ -197,7 +197,7 @@ TEST_F(CheckpointDirTest, AKillBetweenTheNameAndTheLinkOfTheFirstCheckpointLoses
 TEST_F(CheckpointDirTest, AWriterWhosePlaceWasTakenRenamesNothingOfTheOther) {
   PendingCheckpoint stopped = dir().begin(7);
   write_durably(stopped.folder() / "data", "stopped");
-  PendingCheckpoint other = dir().begin(7);  // Takes the first for what a crash has left.
+  PendingCheckpoint other = dir().begin(7);  // Takes the first for the rest of a crash.
   EXPECT_THROW(stopped.commit(), Error);
   EXPECT_THAT(dir().steps(), ElementsAre());
   write_durably(other.folder() / "data", "whole");

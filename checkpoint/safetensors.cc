@@ -24,7 +24,7 @@ struct FileDTypeRow {
   std::optional<DType> dtype = {};
 };
 
-// In the order of the enum.
+// One row for each value of FileDType, in their order.
 constexpr std::array<FileDTypeRow, 15> kDTypes = {{{"BOOL", 1, DType::kBool},
                                                    {"U8", 1},
                                                    {"I8", 1},

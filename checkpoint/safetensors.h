@@ -1,4 +1,4 @@
-// The header of a safetensors file: what tensors it holds, of which type and shape, and where.
+// The header of a safetensors file: which tensors the file holds, with type, shape and place.
 //
 // The layout is the one that PyTorch and Hugging Face tools read and write:
 //
@@ -58,19 +58,19 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// Bytes of a tensor; nothing for a negative extent or a size that overflows.
+// Returns the bytes of a tensor; empty for a negative extent or a size that overflows.
 std::optional<uint64_t> byte_size(const TensorSpec& spec);
 
 struct TensorEntry {
   TensorSpec spec;
-  uint64_t begin = 0;  // Of the data section.
+  uint64_t begin = 0;  // Place in the data section, in bytes.
   uint64_t end = 0;
 
   bool operator==(const TensorEntry&) const = default;
 };
 
 struct SafetensorsHeader {
-  static constexpr uint64_t kBytesMax = 100'000'000;  // As other readers have it.
+  static constexpr uint64_t kBytesMax = 100'000'000;  // Other readers have the same limit.
   static constexpr size_t kRankMax = 64;
 
   std::vector<TensorEntry> tensors;  // In file order.
@@ -80,21 +80,22 @@ struct SafetensorsHeader {
   bool operator==(const SafetensorsHeader&) const = default;
 };
 
-// A header for these tensors: wide element types first, so that each tensor is aligned to its own.
+// Returns a header for these tensors. Wide element types come first, so that each tensor is
+// aligned.
 SafetensorsHeader lay_out(const std::vector<TensorSpec>& specs,
                           const std::map<std::string, std::string>& metadata,
                           const std::string& file);
 
-// The length and the JSON; a multiple of 8 bytes.
+// Returns the length and the JSON; a multiple of 8 bytes.
 std::string print_header(const SafetensorsHeader& header, const std::string& file);
 
 inline constexpr uint64_t kLengthBytes = 8;
 
-// Where the data of a file of so many bytes begins, which begins with `first`: kLengthBytes of it
-// at least, if it has them. `file` names it in error texts.
+// Returns where the data begins in a file of `file_bytes` bytes. `first` holds the first bytes of
+// the file: at least kLengthBytes, if it has that many. `file` names the file in error texts.
 uint64_t find_data(std::span<const std::byte> first, uint64_t file_bytes, const std::string& file);
 
-// `head`: all that lies before the data, at least.
+// `head` holds at least all bytes before the data.
 SafetensorsHeader parse_header(std::span<const std::byte> head, uint64_t file_bytes,
                                const std::string& file);
 

@@ -1,12 +1,12 @@
-// Reads one safetensors file: its header is verified when it is opened, and tensors are read when
-// they are asked for.
+// Reads one safetensors file. The header is verified when the file is opened; tensors are read on
+// request.
 //
-// A disk that fails, or a file that is cut short meanwhile, is an error that names the file: so
-// tensors are read and not mapped, where it would be the end of the process.
+// A disk that fails, or a file that is cut short meanwhile, gives an error that names the file. For
+// this reason tensors are read and not mapped: a fault in mapped memory would end the process.
 //
 // Threads: reading is safe from any thread.
-// Errors: kInvalid, naming file and tensor; see safetensors.h. Also where the disk can't read what
-// the file holds: whoever has another copy takes that. Else as durable_file.h.
+// Errors: kInvalid, naming file and tensor, see safetensors.h; also if the disk can't read the
+// file's bytes, so that the caller may use another copy. Other errors as durable_file.h.
 //
 // Example:
 //   SafetensorsFile file("model.safetensors");
@@ -34,13 +34,13 @@ class SafetensorsFile {
 
   const std::filesystem::path& path() const { return path_; }
   const SafetensorsHeader& header() const { return header_; }
-  // Null if there is none of that name.
+  // Null if no tensor has the name.
   const TensorEntry* find(std::string_view name) const;
-  // As many bytes of a tensor as there is room for, from `offset` of it on.
+  // Fills `to` with bytes of the tensor, from its byte `offset` on.
   void read(const TensorEntry& tensor, uint64_t offset, std::span<std::byte> to) const;
-  // The same of the file: length, header and data.
+  // Fills `to` with bytes of the file (length, header and data), from its byte `offset` on.
   void read_at(uint64_t offset, std::span<std::byte> to) const;
-  uint64_t data_begin() const { return data_begin_; }  // Of the file.
+  uint64_t data_begin() const { return data_begin_; }  // Place in the file.
 
  private:
   void read_header();

@@ -81,7 +81,8 @@ TEST_F(SafetensorsFileTest, AnExistingFileIsNotOverwritten) {
   EXPECT_EQ(read(path()), "precious");
 }
 
-// As when the disk fails, or whoever wrote it cuts it short: an error, not the end of the process.
+// Stands for a disk that fails, or a writer that cuts its file short: it must give an error, and
+// must not end the process.
 TEST_F(SafetensorsFileTest, AFileThatIsCutShortWhileItIsReadIsAnErrorThatNamesIt) {
   constexpr size_t kBytes = 1 << 16;  // More than a page.
   SafetensorsWriter out(path(), {{"a", FileDType::kU8, {kBytes}}});

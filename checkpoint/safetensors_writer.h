@@ -1,13 +1,13 @@
 // Writes one safetensors file, tensor by tensor and in any order, without holding it in memory.
 //
-// The header is known and written first; bytes then go straight to their place. Unless finish() was
-// reached the file is removed again, so a file that is there is complete. One that is there already
-// is not replaced: its writer is refused (kInvalid).
+// The header is known and written first, and tensors' bytes then go straight to their place. The
+// file is removed again unless finish() was reached, so that a file that exists is complete. A file
+// that exists already is not replaced: its writer is refused (kInvalid).
 //
 // Threads: one thread at a time.
-// Ownership: bytes are not kept.
-// Cost: it is hashed as it is written, 1 GB/s; what comes out of the order in which it lies in the
-// file is read again for that.
+// Ownership: no bytes are kept.
+// Cost: the file is hashed as it is written, 1 GB/s. Tensors that come in another order than that
+// of the file are read again for the hash.
 // Errors: as durable_file.h; kInvalid for a tensor that the header lacks or bytes that do not fit.
 //
 // Example:
@@ -36,10 +36,11 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& specs,
                     const std::map<std::string, std::string>& metadata = {});
 
-  // In the order in which they lie in the file, which is the fastest to write them in.
+  // Tensors in the order in which they lie in the file, which is the fastest order to write them
+  // in.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
 
-  // The next bytes of a tensor, in little-endian row-major order: all of it, or piece by piece.
+  // Appends the next bytes of a tensor, in little-endian row-major order: all of it, or a piece.
   void append(const std::string& name, std::span<const std::byte> bytes);
 
   // Verifies that every tensor is complete, then waits until the file is on the disk. Returns its
@@ -48,16 +49,16 @@ class SafetensorsWriter {
 
  private:
   struct Cursor {
-    uint64_t next = 0;  // Of the file.
+    uint64_t next = 0;  // Place in the file.
     uint64_t end = 0;
   };
 
   std::string hash_of_file() const;
 
   DurableFile file_;
-  Hasher hasher_;  // Of all before hashed_.
+  Hasher hasher_;  // Hash of all bytes before hashed_.
   uint64_t hashed_ = 0;
-  uint64_t bytes_ = 0;  // Of the file.
+  uint64_t bytes_ = 0;  // Size of the file.
   std::vector<TensorEntry> tensors_;
   std::map<std::string, Cursor> cursors_;
 };

@@ -1,7 +1,7 @@
-// A small file, whole, with a bound: of the texts that lie beside tensors.
+// Reads a small file whole, up to a limit. It is used for the texts that lie beside tensors.
 //
 // Threads: safe anywhere.
-// Errors: as durable_file.h; kInvalid for one that is larger.
+// Errors: as durable_file.h; kInvalid for a larger file.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 using Event = Json::parse_event_t;
 
-// Watches the parser: one entry for each array and object that is open.
+// Watches the parser, with one entry for each array and object that is open.
 class Watcher {
  public:
   Watcher(const std::string& subject, JsonLimits limits) : subject_(subject), limits_(limits) {}

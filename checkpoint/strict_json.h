@@ -1,4 +1,4 @@
-// JSON from a file that is not trusted, as a tree.
+// Parses JSON from a file that is not trusted to a tree.
 //
 // Stricter than the standard: no object names a key twice, nothing is nested deeper than the limits
 // allow, and no array is longer.

@@ -24,7 +24,7 @@ class WholeFile {
   WholeFile(const SafetensorsFile& file, const std::function<void()>& go_on)
       : file_(file), go_on_(go_on) {}
 
-  // The next bytes, to this place, or nowhere where it is empty.
+  // Reads the next `bytes` bytes into `to`, or nowhere if `to` is empty.
   void read(uint64_t bytes, std::span<std::byte> to) {
     for (uint64_t end = at_ + bytes; at_ < end;) {
       if (go_on_) go_on_();
@@ -161,7 +161,8 @@ std::vector<TensorFilePlan> plan_tensor_files(const std::vector<TensorSpec>& ten
   auto size = [&tensors](size_t i) { return byte_size(tensors[i]).value_or(0); };
   std::stable_sort(order.begin(), order.end(),
                    [&size](size_t a, size_t b) { return size(a) > size(b); });
-  // Largest first to the emptiest file; ties go to the file with fewer tensors, then to the first.
+  // The largest tensor goes first, to the emptiest file; ties go to the file with fewer tensors,
+  // then to the first.
   for (size_t i : order) {
     size_t to = 0;
     for (size_t f = 1; f < plan.size(); ++f) {

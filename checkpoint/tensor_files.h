@@ -1,16 +1,16 @@
 // A set of tensors in one or several safetensors files, as Hugging Face lays them out.
 //
 //   model.safetensors                          all tensors, or:
-//   model-00001-of-00002.safetensors           some of them each, and
+//   model-00001-of-00002.safetensors           some of the tensors each, and
 //   model-00002-of-00002.safetensors
-//   model.safetensors.index.json               which file holds which, see tensor_index.h
+//   model.safetensors.index.json               index of the tensors' files, see tensor_index.h
 //
-// A folder may say what its files hash to (file_hashes.h): then read() finds damage.
+// A folder may have the hashes of its files (file_hashes.h): read() then finds damage.
 //
 // Threads: reading is safe from any thread.
 // Ownership: views live as long as the TensorFiles.
 // Errors: as safetensors_file.h; kInvalid naming the index, which is not trusted: each tensor must
-// be where it says.
+// be in the file that it names.
 //
 // Example:
 //   TensorFiles files = TensorFiles::open("step-00000577");
@@ -42,7 +42,7 @@ struct TensorView {
   const TensorEntry* entry = nullptr;
 
   uint64_t size() const { return entry->end - entry->begin; }  // In bytes.
-  // As many bytes as there is room for, from `offset` on.
+  // Fills `to` with bytes of the tensor, from its byte `offset` on.
   void read(uint64_t offset, std::span<std::byte> to) const { file->read(*entry, offset, to); }
   std::vector<std::byte> read_all() const;
 };
@@ -52,14 +52,14 @@ class TensorFiles {
   // A .safetensors file, an index, or a folder that holds one of the two names above.
   static TensorFiles open(const std::filesystem::path& path);
 
-  // By name.
+  // Tensors by name.
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const TensorView& at(const std::string& name) const;
-  // Of all files; where they disagree, the first one's.
+  // Metadata of all files; where files disagree, the first one's.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Whole tensors to these places, of their sizes, by name. Files with a hash are read from their
-  // beginning to their end, and what they hold must have it. `go_on` is called before each piece of
+  // Reads whole tensors, by name, to places of their sizes. A file with a hash is read from its
+  // beginning to its end, and its bytes must have that hash. `go_on` is called before each piece of
   // kPieceBytes, and may throw.
   static constexpr size_t kPieceBytes = size_t{256} << 10;
   using Places = std::map<std::string, std::span<std::byte>, std::less<>>;
@@ -77,14 +77,14 @@ class TensorFiles {
   std::map<std::string, std::string> metadata_;
 };
 
-// What one file of several will hold.
+// Name and tensors of one file of several.
 struct TensorFilePlan {
   std::string name;  // "model-00001-of-00002.safetensors"
   std::vector<TensorSpec> tensors;
 };
 
-// Deals whole tensors to `files` files, balanced by bytes; the same on every host. A file may get
-// none.
+// Deals whole tensors to `files` files, balanced by bytes; the result is the same on every host. A
+// file may get no tensors.
 std::vector<TensorFilePlan> plan_tensor_files(const std::vector<TensorSpec>& tensors, int files);
 
 // Writes the index of planned files into their folder; the files are written with

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A name without folders: an index may not reach out of its own.
+// Whether the name has no folders: an index may not reach out of its own folder.
 bool is_plain_file_name(const std::string& name) {
   return name.ends_with(".safetensors") && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// One tensor, whose name makes the text as long as that.
+// Returns an index of one tensor, whose name makes the text `bytes` long.
 TensorIndex index_of(uint64_t bytes) {
   const auto with_name = [](size_t size) {
     return TensorIndex{.file_of = {{std::string(size, 'n'), "model.safetensors"}},

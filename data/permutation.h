@@ -1,9 +1,9 @@
 // A pseudo-random permutation of 0 .. size-1 that needs no memory: any element is computed alone.
 //
-// It is what lets a shuffled data set be read from any position, by any host, without a table. A
-// Feistel network of Philox blocks over the smallest even number of bits that holds `size` permutes
-// a slightly larger range; values that fall outside are permuted again until they fall inside,
-// which keeps it one-to-one.
+// With it any host reads a shuffled data set from any position, without a table. A Feistel network
+// of Philox blocks over the smallest even number of bits that holds `size` permutes a slightly
+// larger range. Values that fall outside are permuted again until they fall inside, which keeps the
+// mapping one-to-one.
 //
 // Threads: a value; safe anywhere.
 // Cost: 0.4 to 1.5 us an element: 1 to 4 passes on average.

@@ -1,9 +1,9 @@
 // The text that a model is trained on: the bytes of a file, or of all files of a folder, in two
 // parts.
 //
-// The last part is held out: it is never trained on, and measures what was learnt.
+// The last part is held out: no training uses it, and it measures how well the model has learnt.
 //
-// Ownership: corpora may share their bytes, into which train() and heldout() point.
+// Ownership: corpora may share their bytes; train() and heldout() point into them.
 // Errors: kInvalid, naming the path, for text that is missing, empty, no text file or too short.
 //
 // Example:
@@ -22,7 +22,8 @@ namespace gangway {
 
 class TextCorpus {
  public:
-  // A regular file, or a folder: then all regular files below it, sorted by path and joined.
+  // `path`: a regular file, or a folder: then all regular files below it, sorted by path and
+  // joined.
   static TextCorpus load(const std::filesystem::path& path);
   // `name` stands for the path in error texts.
   TextCorpus(std::string name, std::shared_ptr<const std::string> bytes);

@@ -1,9 +1,9 @@
-// TextFiles: the files of a text, read one behind the other: a regular file, or all regular files
-// below a folder, sorted by path.
+// TextFiles: the files of a text, read one behind the other. They are a regular file, or all
+// regular files below a folder, sorted by path.
 //
 // Threads: one at a time.
-// Errors: kInvalid, naming the path, for what is missing, empty, too long, or neither a file nor a
-// folder, and for a file that can't be read or is shorter than it was when it was found.
+// Errors: kInvalid, naming the path, if it is missing, empty, too long, or neither a file nor a
+// folder, and for a file that can't be read or has become shorter since it was found.
 // Cost: reading waits for the disk, or for the network behind it.
 //
 // Example:
@@ -27,8 +27,8 @@ class TextFiles {
 
   explicit TextFiles(const std::filesystem::path& path);
 
-  uint64_t bytes() const { return bytes_; }  // As it was found.
-  // The next bytes, as many as there is room for.
+  uint64_t bytes() const { return bytes_; }  // Size when the files were found.
+  // Reads the next bytes, as many as `to` has room for.
   void read(std::span<char> to);
   void rewind();  // To the beginning.
 
@@ -41,8 +41,8 @@ class TextFiles {
 
   std::vector<File> files_;
   uint64_t bytes_ = 0;
-  size_t next_ = 0;     // Of files_.
-  uint64_t taken_ = 0;  // Of that file.
+  size_t next_ = 0;     // Index into files_.
+  uint64_t taken_ = 0;  // Bytes read of that file.
   std::ifstream in_;
 };
 

@@ -46,8 +46,8 @@ void fill_rows(const Windows& windows, std::string_view text, const WindowOption
 ShuffledWindows::ShuffledWindows(std::string_view text, const WindowOptions& options)
     : text_(text), options_(options) {
   uint64_t seq = checked_seq(text, options);
-  // As many windows as fit from every offset below seq; a text of less than two windows has fewer
-  // offsets.
+  // The number of windows that fit from every offset below seq. A text of less than two windows has
+  // fewer offsets.
   windows_ = std::max<uint64_t>(1, (text.size() - seq + 1) / seq);
   offsets_ = std::min(seq, text.size() - windows_ * seq + 1);
 }

@@ -1,15 +1,15 @@
-// Batches of token windows cut from a text: shuffled ones to train on, sequential ones to measure
-// with.
+// Batches of token windows cut from a text: shuffled ones for training, sequential ones for
+// measurements.
 //
-// A batch is i32[batch, seq], one byte a token. Which bytes it holds is a pure function of (text,
-// options, position): training resumes exactly at any position, and a host fills only the rows and
-// tokens of its own devices.
+// A batch is i32[batch, seq], one byte a token. Its bytes are a pure function of (text, options,
+// position): training resumes exactly at any position, and a host fills only the rows and tokens of
+// its own devices.
 //
 // Invariants of ShuffledWindows: an epoch cuts the text, from an offset of its own, into windows
 // that do not overlap, and visits each of them once; a batch may straddle two epochs.
 //
 // Invariants of SequentialWindows: neighbours share one byte, so that each byte but the first is
-// predicted, once; only the last window is moved back to end with the text, and the last batch is
+// predicted once. Only the last window is moved back to end with the text, and the last batch is
 // filled up from the start.
 //
 // Threads: values after construction; fill() is safe from any thread.
@@ -27,10 +27,10 @@ namespace gangway {
 struct WindowOptions {
   int seq = 0;
   int batch = 0;
-  uint64_t seed = 0;  // Of the shuffle only.
+  uint64_t seed = 0;  // Seed of the shuffle; sequential windows ignore it.
 };
 
-// Rows begin .. end-1 of the batch, or so the tokens of each row.
+// Rows begin .. end-1 of a batch, or tokens begin .. end-1 of each row.
 struct IndexRange {
   int begin = 0;
   int end = 0;
@@ -41,7 +41,7 @@ class ShuffledWindows {
   ShuffledWindows(std::string_view text, const WindowOptions& options);
 
   uint64_t windows_per_epoch() const { return windows_; }
-  // Where in the text row `row` of batch `position` starts.
+  // Offset in the text at which row `row` of batch `position` starts.
   uint64_t start(uint64_t position, int row) const;
   // out: i32[rows.end - rows.begin, tokens.end - tokens.begin], of batch number `position`.
   void fill(uint64_t position, IndexRange rows, IndexRange tokens, std::span<int32_t> out) const;
@@ -50,7 +50,7 @@ class ShuffledWindows {
   std::string_view text_;
   WindowOptions options_;
   uint64_t windows_;
-  uint64_t offsets_;  // How many offsets an epoch chooses from.
+  uint64_t offsets_;  // Number of offsets that an epoch chooses from.
 };
 
 class SequentialWindows {
@@ -60,7 +60,7 @@ class SequentialWindows {
   uint64_t windows() const { return windows_; }
   uint64_t batches() const;
   uint64_t start(uint64_t position, int row) const;
-  // As ShuffledWindows::fill; position < batches().
+  // The same as ShuffledWindows::fill(); position < batches().
   void fill(uint64_t position, IndexRange rows, IndexRange tokens, std::span<int32_t> out) const;
 
  private:

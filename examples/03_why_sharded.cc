@@ -1,5 +1,5 @@
-// What the compiler makes of a function, without any cluster: the code of one device, and why a
-// value is sharded as it is.
+// Shows what the compiler makes of a function, without any cluster: the code of one device, and the
+// reason why a value is sharded as it is.
 #include <cstdio>
 
 #include "gangway.h"

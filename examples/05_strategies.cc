@@ -1,5 +1,5 @@
-// One model under several strategies, which say by rules what is cut over which devices; and layers
-// of one's own, as a scan over their stacked weights, cut by an annotation.
+// One model under several strategies, whose rules say what is cut over which devices; and layers of
+// one's own, as a scan over their stacked weights, cut by an annotation.
 #include <cstdio>
 #include <vector>
 
@@ -28,7 +28,7 @@ gw::Program train_step(const gw::Mesh& mesh, const Strategy& strategy) {
   return b.build();
 }
 
-// Whether the loss fell in ten steps, and the bytes of state that a device keeps.
+// Prints whether the loss fell in ten steps, and the bytes of state that a device keeps.
 void train(const gw::Client& client, const char* names, const std::vector<gw::MeshAxis>& axes) {
   gw::Slice slice = client.allocate({.devices = 4});
   gw::Mesh mesh = slice.mesh(axes);

@@ -19,7 +19,7 @@ gw::Program descent(const gw::Mesh& mesh) {
   return b.build();
 }
 
-// Its handles end here; what they hold stays with the program.
+// Its handles end when it returns, and the program keeps what they refer to.
 void begin(const std::string& address) {
   gw::Client client = gw::connect(address, {.name = "descent"});
   gw::Slice slice = client.allocate({.devices = 2});

@@ -31,7 +31,7 @@ constexpr int kPretrainSteps = 60, kFinetuneSteps = 40;
 constexpr int kEvery = 20;  // Versions of the pre-training that are evaluated.
 constexpr size_t kAhead = 8;
 
-// A folder of its own, which goes with it.
+// A temporary folder, removed with the object.
 struct Files {
   const fs::path root = [] {
     std::error_code error;
@@ -54,7 +54,7 @@ LanguageModelConfig config_of(const fs::path& text) {
   return config;
 }
 
-// A program of its own on the cluster.
+// A program with a client, slice and executable of its own on the cluster.
 struct Job {
   gw::Client client;
   gw::Slice slice;
@@ -84,7 +84,7 @@ Job evaluation(const std::string& address, const Files& files) {
   return {client, slice, slice.compile(gw::programs::evaluate(config_of(files.book), mesh))};
 }
 
-// The losses of so many steps. `on_step` is called once a step is enqueued, before the next is.
+// Returns the losses of `steps` steps. Calls `on_step` once a step is enqueued, before the next is.
 std::vector<float> train(
     const Job& job, int steps, float lr, const std::function<void(int)>& on_step = [](int) {}) {
   std::vector<float> losses;
@@ -117,7 +117,7 @@ std::vector<float> pretrain(const Job& job, const std::function<void(int)>& on_s
 }
 std::vector<float> finetune(const Job& job) { return train(job, kFinetuneSteps, 1e-3f); }
 
-// One after the other, by checkpoints in files.
+// Runs the programs one after the other, with checkpoints in files.
 Results run_alone(const std::string& address, const Files& files) {
   Results results;
   gw::CheckpointDir checkpoints(files.checkpoints);
@@ -142,7 +142,7 @@ Results run_alone(const std::string& address, const Files& files) {
   return results;
 }
 
-// One line, on a terminal: who gets how much of the devices that it runs on, and how far it is.
+// Shows on a terminal, in one line, each program's part of its devices and its progress.
 void show_shares(const gw::Client& client) {
   if (isatty(STDERR_FILENO) == 0) return;
   std::fprintf(stderr, "\r\033[K");
@@ -156,12 +156,12 @@ void show_shares(const gw::Client& client) {
   }
 }
 
-// All three at once, each in a thread as if it were a process of its own.
+// Runs all three at once, each in a thread as if it were a process of its own.
 Results run_together(const std::string& address, const Files& files) {
   const Job trainer = pretraining(address, files);
   const Job tuner = finetuning(address, files);
   const Job evaluator = evaluation(address, files);
-  // What is wanted of the trainer is asked for before it comes: no version is kept without that.
+  // Versions are asked for before the trainer reaches them: it keeps none that nobody asked for.
   gw::Snapshot begin = tuner.client.open_states("pretrain").at(kEvery, tuner.slice);
   gw::SharedStates states = evaluator.client.open_states("pretrain");
   std::vector<gw::Snapshot> versions;

@@ -1,4 +1,4 @@
-// An add-one-smoothed bigram model over bytes: what a trained model must beat.
+// An add-one-smoothed bigram model over bytes: the baseline that a trained model must beat.
 //
 // Threads: a pure function; safe anywhere.
 // Errors: kInvalid for a held-out text of less than two bytes.

@@ -35,8 +35,7 @@ bool is_verse_reference(std::string_view word) {
          std::all_of(verse.begin(), verse.end(), digit);
 }
 
-// What the program prints with these arguments, by the descriptor that is already open on its
-// output.
+// Reads all that a program writes to the other end of the pipe `descriptor`.
 std::string read_all(int descriptor) {
   std::string text;
   std::array<char, 65536> buffer;

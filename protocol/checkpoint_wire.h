@@ -1,8 +1,8 @@
-// Checkpoints' values of control.capnp to C++ and back. For the files of the rooms above that serve
-// RPC.
+// Converts the values of checkpoints between control.capnp and C++, for the files of the rooms
+// above that serve RPC.
 //
 // Threads: pure functions.
-// Errors: kInvalid for a type of elements that there is not.
+// Errors: kInvalid for an unknown type of elements.
 #pragma once
 
 #include "protocol/checkpoint_files.h"
@@ -73,7 +73,7 @@ inline void write(wire::Session::KeepCheckpointsParams::Builder to,
   for (uint32_t i = 0; i < elastic.size(); ++i) elastic.set(i, options.elastic[i]);
   write(to.initMetadata(static_cast<uint32_t>(options.metadata.size())), options.metadata);
 }
-// Bounded as require_recovery() says.
+// Throws for options beyond the bounds of require_recovery().
 inline RecoveryOptions read(wire::Session::KeepCheckpointsParams::Reader from) {
   RecoveryOptions options{.every = from.getEvery(),
                           .keep = static_cast<int>(from.getKeep()),

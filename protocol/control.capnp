@@ -1,21 +1,22 @@
-# Control: what client, controller and executors ask of one another to set things up.
+# Control: the calls with which client, controller and executors set things up.
 #
 # Everything here is rare (once a process, a slice or a program), so that it may cost a round trip.
-# What happens with every run goes through frames (frames.capnp).
+# The messages of every run are frames (frames.capnp).
 #
 # Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h).
 #
-# Sessions. What a client holds belongs to its session, not to a connection. The session ends when
-# the client closes it, when its process has ended, and when its lease is over: when it has been
-# without a connection for so long. Until then a client whose connection was lost attaches again,
-# over a new one, and its frame stream brings both sides what they missed (frames.capnp). A call
-# that was under way is asked again under the number that the client gave it, and done once. What a
-# call made is let go by a frame that names the number (frames.capnp: release), so that it comes
-# behind the runs that use it; a call may say behind how many such frames it is to be done.
+# Sessions. All that a client holds belongs to its session, not to a connection. The session ends
+# when the client closes it, when its process has ended, or when its lease is over, which is the
+# time that it may be without a connection. Until then a client whose connection was lost attaches
+# again, over a new one, and its frame stream brings both sides what they missed (frames.capnp). The
+# client repeats a call that was under way under the call's number, and the controller does it once.
+# A frame that names the number of a call (frames.capnp: release) releases what the call created, so
+# that the release comes behind the runs that use it. A call may say how many such frames the
+# controller must have taken before it does the call.
 #
-# A client may detach: then its session goes on without one, and without a lease, as the program of
-# its owner and name. A later client attaches to it by name, and holds all that it has. One that
-# dies instead of closing leaves it detached once more.
+# A client may detach: then its session goes on without a client and without a lease, as the program
+# of its owner and name. A later client attaches to it by name, and holds all that it has. If that
+# client dies instead of closing, the session is detached once more.
 
 @0xd3a0c7f2b1e64f58;
 
@@ -31,7 +32,7 @@ struct Version {
 }
 
 struct Machine {
-  # Tells which processes can share memory: executors and clients of one controller must have the
+  # Tells which processes can share memory. Executors and clients of one controller must have the
   # same machine, until there are transfers between machines.
   identity @0 :Text;
   # Boot id and pid namespace.
@@ -48,70 +49,77 @@ interface Controller {
   # An executor offers its devices. The controller calls it `name` from now on (it appends a number
   # to a name that is taken). It refuses another version (kInvalid, naming both) and another machine
   # (kUnimplemented). The executor opens its frame stream with `frameKey` as the token, and again
-  # with the same token when the stream's connection was lost. Frames wait for it until then.
+  # with the same token when the stream's connection was lost. Frames wait for the stream until
+  # then.
 
   connect @1 (version :Version, machine :Machine, name :Text, share :Share, process :Int64,
               nonce :UInt64, numberName :Bool, attach :Bool, watch :ClientWatch)
           -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
               copyCredits :UInt32 = 1024, leaseMs :Int64, process :Int64, name :Text);
-  # A client joins, which runs in `process`, as the controller does in the `process` that it names;
-  # 0: in none that the system could be asked for. `frameKey` opens the client's frame stream, again
-  # and again, and with `id` the way back to the session. The client names its arrays and runs
-  # (id << 40) + 1, 2, 3 ... It may have submitted `runCredits` runs and `copyCredits` puts and gets
-  # that have not ended: the controller ends its connection if it submits more.
-  # `name`: of the client's program, which no other live program of its owner has: one that is taken
-  # is refused (kInvalid), or, with `numberName`, given a number. `nonce`: the client's own choice;
-  # one that asks again with it, since its connection was lost before the answer came, is given the
-  # session that it has already. `attach`: to the detached program of this name, in place of a new
-  # one; `share` says nothing then. kInvalid where the owner has none, or it has a client.
+  # A client joins. `process` is the process id of the client, and in the answer that of the
+  # controller; 0 in a simulation. `frameKey` opens the client's frame stream, again and again; with
+  # `id` it also opens the session again (attach). The client names its arrays and runs (id << 40) +
+  # 1, 2, 3 ... At most `runCredits` of its runs and `copyCredits` of its puts and gets may be under
+  # way: the controller ends its connection if it submits more.
+  # `name` is the name of the client's program. If another live program of its owner has the name,
+  # the call is refused (kInvalid), or, with `numberName`, the program gets a number behind its
+  # name. `nonce` is the client's own choice: a client whose connection was lost before the answer
+  # came asks again with the same nonce and gets the session that it has already. With `attach` the
+  # client joins the detached program of this name instead of a new one, and `share` is ignored;
+  # kInvalid if its owner has no such program, or the program has a client.
 
   status @2 (version :Version)
          -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus));
   # The registered executors, for `gangway devices --connect`, and the connected clients, for
-  # `gangway ps`. `metrics`: the controller's, in the text format of Prometheus. Only who runs the
-  # controller is told all. Others see of programs that are not theirs the owner and what they use,
-  # not the name, and no metrics.
+  # `gangway ps`. `metrics` are the controller's, in the text format of Prometheus. Only the
+  # operator, who runs the controller, gets everything. Others get no metrics, and of programs that
+  # are not theirs the owner and what the programs use, not the name.
 
   attach @3 (version :Version, id :UInt64, key :UInt64, watch :ClientWatch) -> (session :Session);
-  # A client has lost its connection: it goes on over this one, and no more over any other.
-  # kUnavailable where there is no such session, and for a wrong key. `watch`, also of connect: whom
-  # to tell over this connection; it may be missing.
+  # A client that has lost its connection goes on over this one, and no more over any other.
+  # kUnavailable if there is no such session, or the key is wrong. Over this connection the
+  # controller calls `watch`, which may be missing, here and in connect.
 
   stop @4 (version :Version, name :Text, graceMs :Int64) -> (byForce :Bool);
-  # Ends a program of the peer's owner, of this name; for who runs the controller of any, which is
-  # named owner/name. A repetition ends between two steps. The program's client is told, and may end
-  # by itself; what has not ended within the grace is ended by force. Answers when it has ended.
-  # kInvalid, and the same, for a name that nobody has and for another's.
+  # Ends the program of this name that the peer's owner has. The operator may end any program, and
+  # names it owner/name. A repetition ends between two steps. The program's client is asked to end,
+  # and may end by itself; after the grace the controller ends by force what is left. Answers when
+  # the program has ended. The error is the same kInvalid for a name that nobody has and for another
+  # owner's program.
 
   drain @5 (version :Version, host :Text, undo :Bool);
-  # The host of this name gets no new slices; with `undo` it does again. What lies on it stays.
+  # The host of this name gets no new slices; with `undo` it gets some again. Slices that lie on it
+  # stay.
 
   forget @6 (version :Version, host :Text);
-  # The name of a host that is gone, and whether it is drained, is kept no longer. kInvalid for one
-  # that is there. Both are for who runs the controller alone, and kInvalid for a name that nobody
-  # has, saying which there are.
+  # Forgets the name of a host that is gone, and whether it was drained. kInvalid for a host that is
+  # there. Only the operator may call drain() and forget(). Both give kInvalid for a name that no
+  # host has, and say which names there are.
 
   suspend @7 (version :Version, name :Text, undo :Bool) -> (bytes :Int64);
-  # A program as in stop() begins no runs from now on; once those under way have ended, its states
-  # go to the memory of their hosts, so many `bytes`, and devices have its memory back. Answers
-  # then. With `undo` it gets its memory again (kOverloaded, and it stays suspended, where that does
-  # not fit), and goes on. Either is done once: nothing is wrong with asking again.
+  # A program, named as in stop(), begins no runs from now on. Once its runs under way have ended,
+  # its states, which have `bytes` bytes, go to the memory of their hosts, and all its memory on
+  # devices is free again. Answers then. With `undo` the program gets its memory again and goes on;
+  # if the memory does not fit, it stays suspended (kOverloaded). Asking again for either is no
+  # error and does nothing.
 
   logs @8 (version :Version, name :Text, program :UInt64, after :UInt64, waitMs :Int64)
        -> (program :UInt64, lines :List(LoggedLine), last :UInt64, ended :Bool);
-  # What was logged of a program, as in stop(), behind line `after`: what is kept of it. Also of one
-  # that has ended, for a while. `program`: of that name, the one of this session alone; 0: the one
-  # that has it, or had it last. `waitMs`: where nothing is new, the answer comes when something is,
-  # the program has ended, or so long has passed, a minute at most. `last`: the number of the newest
-  # line. Bounds: protocol/program_log.h.
+  # The lines behind line `after` that are still kept in the log of a program, named as in stop(). A
+  # program that has ended keeps its log for a while. `program` limits the call to the program of
+  # that name with this session; 0: the program that has the name, or had it last. `waitMs`: if
+  # there is no new line, the answer comes when there is one, when the program has ended, or when
+  # this time has passed, a minute at most. `last`: the number of the newest line. Bounds:
+  # protocol/program_log.h.
 
   graph @9 (version :Version, name :Text, executable :Text, plan :UInt64, why :Text)
         -> (program :Data, plan :Data, kinds :List(Text), placed :List(Text), text :Text);
-  # What a program, as in stop(), runs: its executable of this name, or of this plan where that is
-  # not 0; where both are empty, the only one. `program` is ir/wire/graph.capnp, `plan` is
-  # plan.capnp. By slice: `kinds` of devices, and why it was `placed` where it lies. With `why` the
-  # answer is `text` alone: what ir/explain/why.h says of that. kInvalid, and the same, for a name
-  # that nobody has and for another's.
+  # The graph and plan that a program, named as in stop(), runs. The executable is the one with the
+  # name `executable`, or that of `plan` if `plan` is not 0; if both are empty, the program's only
+  # one. `program` is ir/wire/graph.capnp, `plan` is plan.capnp. `kinds` has the kind of devices of
+  # each slice, and `placed` why the slice lies where it does. With `why` the answer is `text`
+  # alone: what ir/explain/why.h says about it. The error is the same kInvalid for a name that
+  # nobody has and for another owner's program.
 }
 
 struct LoggedLine {
@@ -120,44 +128,44 @@ struct LoggedLine {
   timeNs @1 :Int64;
   # Since 1970, by the controller's clock.
   ofProgram @2 :Bool;
-  # Its client said it; else the controller did.
+  # The program's client sent the line; else the controller added it.
   text @3 :Text;
 }
 
 struct Share {
-  # What a client's program gets where others run on the same devices (protocol/share.h).
+  # The claim of a client's program where others run on the same devices (protocol/share.h).
   weight @0 :Float64 = 1;
   priority @1 :Int32;
 }
 
 struct ProgramStatus {
   id @0 :UInt64;
-  # The session's.
+  # The id of its session.
   name @1 :Text;
   share @2 :Share;
   used @3 :Float64;
-  # Part of the time of the devices that it may run on, over the last second.
+  # Its part of the time of the devices that it may run on, over the last second.
   runsWaiting @4 :UInt64;
   runsInFlight @5 :UInt64;
   runsDone @6 :UInt64;
   owner @7 :Text;
-  # Who uses it (protocol/owner.h).
+  # The user whose program it is (protocol/owner.h).
   waitsFor @8 :Text;
   # "8 devices, for 12.00 s": slices that it waits for.
   reported @9 :List(ReportedNumber);
-  # What it said last of itself.
+  # The numbers that it reported last.
   memoryBytes @10 :Int64;
-  # Reserved for it, on all devices together.
+  # Memory that is reserved for it, on all devices together.
   hosts @11 :List(Text);
-  # On which its slices lie.
+  # Hosts on which its slices lie.
   devices @12 :UInt32;
-  # Of the cluster, in its slices; one that lies in several counts once.
+  # Physical devices in its slices; a device that lies in several counts once.
   detached @13 :Bool;
   # It goes on without a client.
   suspended @14 :Bool;
   # Its runs wait until it is resumed.
   hostBytes @15 :Int64;
-  # Then: of its states in the memory of hosts.
+  # Bytes of its states in the memory of hosts, while it is suspended.
   checkpoint @16 :UInt64;
   # The version of its newest checkpoint that the cluster keeps; 0: there is none.
 }
@@ -168,7 +176,7 @@ struct TextPair {
 }
 
 struct ReportedNumber {
-  # What a program says of itself (protocol/reported.h has the bounds).
+  # A number that a program reports of itself (protocol/reported.h has the bounds).
   name @0 :Text;
   value @1 :Float64;
 }
@@ -177,7 +185,7 @@ struct HostDescription {
   name @0 :Text;
   devices @1 :UInt32;
   memoryBytes @2 :Int64;
-  # Of each device.
+  # Memory of each device.
   kind @3 :Text;
   # "cpu", "sim", "cuda".
   text @4 :Text;
@@ -187,31 +195,32 @@ struct HostDescription {
   # Hosts of one island reach one another faster than others. 1 to 64 letters, digits, '-', '_' or
   # '.'.
   nameIsChosen @7 :Bool;
-  # By its user: another host of the name that is there is a reason to refuse it (kInvalid, or
-  # kUnavailable where that one may be gone soon). Otherwise it gets a number behind the name.
+  # The host's user chose the name. Another host with the name is then a reason to refuse this one
+  # (kInvalid, or kUnavailable if the other one may be gone soon). Without it the controller appends
+  # a number to a name that is taken.
 }
 
 struct HostStatus {
   host @0 :HostDescription;
   memoryUsed @1 :Int64;
-  # Reserved on its fullest device.
+  # Memory that is reserved on its fullest device.
   runsDone @2 :UInt64;
   suspectMs @3 :Int64;
-  # For how long it has said nothing, once that is suspicious; 0: it is not.
+  # Time for which the host has been silent, once that is suspicious; 0: it is not.
   stuck @4 :List(Text);
-  # Its devices whose work does not go on, and in what.
+  # Its devices whose work does not go on, and what each is stuck in.
   draining @5 :Bool;
   # It gets no new slices.
   drained @6 :Bool;
-  # That, and nothing lies on it any more.
+  # It is draining and nothing lies on it any more.
 }
 
 interface Registration {
   # Held by the executor. When the executor drops it, the controller removes the executor.
 
   leave @0 ();
-  # The executor ends in order: the controller removes it, and does not count it as lost. Once more
-  # is ignored.
+  # The executor ends in order: the controller removes it, and does not count it as lost. A second
+  # call is ignored.
 }
 
 struct DeviceNeed {
@@ -223,8 +232,9 @@ struct DeviceNeed {
 }
 
 struct LinkOffer {
-  # Opaque to the controller: how the peers of a host reach the memory in which it receives.
-  host @0 :UInt32;  # Of the plan.
+  # Tells the peers of a host how to reach the memory in which it receives. Opaque to the
+  # controller.
+  host @0 :UInt32;  # Index of the host in the plan.
   bytes @1 :Data;
 }
 
@@ -244,11 +254,12 @@ interface Executor {
               texts :List(SourceText), owner :Text)
           -> (needs :List(DeviceNeed), offers :List(LinkOffer), texts :List(SourceText));
   # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
-  # verified on reading. `self`: this host's index in the plan. `ofOther`: its owner is not who runs
-  # the controller, so its sources read no files but those of folders that the executor trusts, and
-  # all programs of its `owner` together at most half of the memory that the host has for texts.
-  # `texts`: those that its sources read, as they were when it was installed first: of these paths
-  # no more bytes are read. In the answer: what the host has read. The controller compares them.
+  # verified on reading. `self` is this host's index in the plan. `ofOther`: the owner of the plan
+  # is not the operator. Its sources then read only files in folders that the executor trusts, and
+  # all programs of `owner` together get at most half of the memory that the host has for texts.
+  # `texts` are the texts that the plan's sources read, as they were when the plan was first
+  # installed: of these paths no more bytes are read. The answer's `texts` are those that the host
+  # has read, and the controller compares those of all hosts.
 
   link @1 (plan :UInt64, offers :List(LinkOffer));
   # The offers of all hosts of the plan; a host opens those of the hosts that it writes to.
@@ -257,29 +268,30 @@ interface Executor {
   # Allocates memory and computes the first values of new states.
 
   moveStates @3 (plans :List(UInt64), scopes :List(UInt64), toHost :Bool) -> (bytes :Int64);
-  # The states of these scopes go to host memory, and all other memory that these plans have on
-  # devices is given back; or everything comes back to where it was. All of it or nothing: after an
-  # error everything is as before. No run of the plans is under way, and nothing reads or writes
-  # the states. Plans and scopes that are not here are passed over. `bytes`: of the states.
+  # Moves the states of these scopes to host memory and frees all other memory that these plans have
+  # on devices; or brings everything back to where it was. All of it or nothing: after an error
+  # everything is as before. No run of the plans is under way, and nothing reads or writes the
+  # states. Plans and scopes that the host does not have are ignored. `bytes`: size of the states.
 
   # Checkpoints (protocol/checkpoint_files.h). Hosts copy states into a segment of one executor, or
-  # out of it, with the copies of frames.capnp; it writes and reads the files.
+  # out of it, with the copies of frames.capnp. That executor writes and reads the files.
 
   makeSegment @4 (bytes :UInt64) -> (number :UInt64, segment :Frames.Segment);
-  # Memory of the executor, zeroed, until it is closed or the controller has gone. Bounded.
+  # Creates a zeroed segment of the executor, which lives until it is closed or the controller has
+  # gone. Number and size are bounded.
 
   writeCheckpoint @5 (number :UInt64, files :CheckpointFiles);
-  # What lies in the segment becomes files; returns when they are on the disk. After an error the
-  # checkpoints that there were are whole, and the newest is still the newest.
+  # Writes the tensors in the segment to files; returns when the files are on the disk. After an
+  # error the earlier checkpoints are whole, and the newest is still the newest.
 
   readCheckpoint @6 (number :UInt64, files :CheckpointFiles) -> (missing :List(Text));
-  # The other way. kInvalid for files that are not there, or do not have these tensors, but for
-  # those that may be missing: of these, `missing` are.
+  # Reads files into the segment. kInvalid if a file does not exist or lacks one of these tensors,
+  # unless the tensor may be missing: `missing` names those that are.
 
   closeSegment @7 (number :UInt64);
 
   timeline @8 (eventsMax :UInt32) -> (timeline :HostTimeline);
-  # The last events of each row that the executor keeps, at most so many of a row.
+  # The last events of each row that the executor keeps, at most `eventsMax` of a row.
 }
 
 struct HostTimeline {
@@ -299,7 +311,7 @@ struct HostTimeline {
     run @2 :UInt64;
     node @3 :UInt64;
     step @4 :UInt64;
-    name @5 :UInt16;  # A number of `names`.
+    name @5 :UInt16;  # Index into `names`.
     mark @6 :UInt8;
   }
 }
@@ -309,10 +321,10 @@ struct CheckpointFiles {
   version @1 :UInt64;
   tensors @2 :List(StoredTensor);
   keep @3 :UInt32;
-  known @4 :UInt64;  # A version that stays; 0: what lies there is an earlier program's.
+  known @4 :UInt64;  # A version that stays; 0: files in the folder are an earlier program's.
   metadata @5 :List(TextPair);
   ownerBytesMax @6 :UInt64 = 0xffffffffffffffff;
-  # Of all files below the folder that this one lies in, these included.
+  # Limit on all files below the parent of `folder`, these included.
 
   struct StoredTensor {
     name @0 :Text;
@@ -324,104 +336,108 @@ struct CheckpointFiles {
 }
 
 interface Session {
-  # A client's view of the controller, over one connection. `call`: the client's number for what it
-  # asks, from 1; one that was asked over an earlier connection is answered as it was there.
-  # `releases`: how many frames of released calls are to be taken before.
+  # A client's view of the controller, over one connection. `call` is the client's number for the
+  # call, from 1. A call that was asked over an earlier connection gets the same answer here.
+  # `releases` says how many frames of released calls the controller must have taken before it does
+  # the call.
 
   allocate @0 (devices :UInt32, islands :UInt32, ranksPerDevice :UInt32 = 1, axes :List(UInt32),
                oneIsland :Bool, perHostMax :UInt32, memoryBytes :Int64, exclusive :Bool,
                waitMs :Int64, call :UInt64, releases :UInt64)
       -> (id :UInt64);
-  # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them. The rest
-  # is as in protocol/slice_shape.h. A call that waits ends when its client releases it. Once
-  # released, the devices are given back when no executable uses them.
+  # Allocates `devices` virtual devices, `ranksPerDevice` of them on each physical one, which must
+  # divide them. The other parameters are as in protocol/slice_shape.h. A call that waits ends when
+  # its client releases it. A released slice gives its devices back when no executable uses them.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
               watch :CompileWatch, call :UInt64, releases :UInt64, name :Text,
               texts :List(SourceText)) -> Compiled;
-  # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. `dispatch`:
-  # as in ir/plan/plan.capnp. `watch`, which may be missing, is told of how far it is, over the
-  # connection on which it was asked first. Returns when the plan is installed on all its hosts.
-  # Once released, the plan is uninstalled after its last run. `name`: under which who attaches to
-  # the program finds the executable, in place of an earlier one of the name; empty: not at all.
-  # `texts`: of the plan in whose place this one comes, so that its sources read the same; empty: as
-  # they lie there now.
+  # `program` is ir/wire/graph.capnp. `slices` has one id for each slice of the program. `dispatch`
+  # is as in ir/plan/plan.capnp. The controller reports its progress to `watch`, which may be
+  # missing, over the connection of the first call. Returns when the plan is installed on all its
+  # hosts. The plan of a released executable is uninstalled after its last run. `name`: a client
+  # that attaches to the program finds the executable under this name, which an earlier executable
+  # loses; empty: it finds none. `texts` are those of the plan that this one replaces, so that its
+  # sources read the same bytes; empty: the sources read the files as they are now.
 
   setShare @2 (share :Share);
-  # From now on.
+  # The share holds from now on.
 
   report @3 (numbers :List(ReportedNumber));
-  # In place of what the client's program said of itself before. A client sends one at most five
-  # times a second.
+  # Replaces the numbers that the client's program reported before. A client sends a report at most
+  # five times a second.
 
   close @4 ();
   # Ends the session: all that the client holds is freed.
 
   detach @5 (releases :UInt64);
-  # The client goes, and the program stays. Runs that were sent before go on, and so do repetitions;
-  # arrays are freed, and calls under way end.
+  # The client goes, and the program stays. Runs that were sent before go on, and so do repetitions.
+  # Arrays are freed, and calls under way end.
 
   holdings @6 () -> (slices :List(HeldSlice), executables :List(HeldExecutable), lastCall :UInt64,
                      releases :UInt64, lastName :UInt64, lastRequest :UInt64);
-  # What the session has, for a client that has attached to it, which goes on to count calls,
-  # releases, names of runs and arrays, and requests from here.
+  # All that the session has, for a client that has attached to it. The client goes on from here to
+  # count calls, releases, names of runs and arrays, and requests.
 
   repeat @7 (plan :UInt64, steps :Int64, inputs :List(ScheduledInput), firstName :UInt64,
              position :UInt64, after :UInt64, number :UInt64, releases :UInt64);
-  # The controller enqueues so many runs of the plan by itself, with these inputs, as many ahead as
+  # The controller enqueues `steps` runs of the plan by itself, with these inputs, as many ahead as
   # the plan may have in flight, until one fails. Step i is the run firstName + i * (outputs + 1),
-  # and its outputs have the names behind that; its sources are at `position` + i. The first comes
-  # after the run `after`; 0: none. Until the last has ended, the client's own runs of the plan are
-  # refused. One repetition of a plan at a time. `number`: the client's, which grows; asked again
-  # with it, it is begun once. Bounds: protocol/schedule.h.
+  # and its outputs have the names behind that; its sources are at `position` + i. The first step
+  # comes after the run `after`; 0: after none. Until the last step has ended, the client's own runs
+  # of the plan are refused. A plan has one repetition at a time. `number` is the client's number
+  # for the repetition, and grows: a call that is repeated with the same number begins the
+  # repetition once. Bounds: protocol/schedule.h.
 
   repetition @8 (plan :UInt64, cancel :Bool, wait :Bool)
              -> (number :UInt64, steps :Int64, done :Int64, position :UInt64, ended :Bool,
                  error :Frames.Error, outputs :List(ReportedNumber));
-  # Of the plan's last one; number 0: there was none. `cancel`: no step is enqueued any more.
-  # `wait`: answers once all that were have ended. `position`: of the next step's sources. `error`:
-  # why it ended early. `outputs`: the scalars of the last step that has committed.
+  # Tells about the plan's last repetition; number 0: there was none. With `cancel` the controller
+  # enqueues no more steps. With `wait` the answer comes once all enqueued steps have ended.
+  # `position` is that of the next step's sources. `error` says why the repetition ended early.
+  # `outputs` are the scalars of the last step that has committed.
 
   allowRead @9 (slice :UInt64, owner :Text);
   # Programs of that owner may read the states that are named in this slice of the client's; "*":
-  # everyone's. A client lets others read one slice of its.
+  # programs of all owners. A client lets others read one of its slices.
 
   openStates @10 (program :Text) -> (states :UInt64, list :List(Port));
-  # `program`: "owner/name", or a name of the client's own owner. kInvalid where there is none whose
-  # states this client may read.
+  # `program` is "owner/name", or a name of the client's own owner. kInvalid if this client may read
+  # the states of no such program.
 
   readStates @11 (states :UInt64, version :UInt64, latest :Bool, segment :Frames.Segment,
                  parts :List(StatePart), call :UInt64, releases :UInt64,
                  errorInAnswer :Bool)
              -> (version :UInt64, past :Bool, comesAgain :Bool, error :Frames.Error,
                  settled :Bool);
-  # Has the hosts copy one version of these states into the client's segment: the latest, or one
-  # that is waited for. A call that waits ends when its client releases it. `past`: that version was
+  # The hosts copy one version of these states into the client's segment: the latest, or one that
+  # the call waits for. A call that waits ends when its client releases it. `past`: that version was
   # past, and the runs that have begun lead to `version`. `comesAgain`: a host was lost while it
-  # copied, and the program is being brought back: the client asks again, with other memory.
+  # copied, and the program is being recovered. The client asks again, with other memory.
   # kUnavailable: the program has ended, or does not let the client read it. `settled`: no host
   # writes to the segment any more; false: a host that was lost may do so also after the answer.
-  # `errorInAnswer`: an error comes as `error` with `settled`, and the client releases the call.
-  # Without it, and where the call is refused before the states are looked for, an error comes as
-  # the call's own and says nothing of the segment.
+  # With `errorInAnswer` an error comes as `error` with `settled`, and the client releases the call.
+  # Without it, and if the call is refused before the states are looked for, an error comes as the
+  # call's own and says nothing about the segment.
 
   keepCheckpoints @12 (slice :UInt64, every :UInt64, keep :UInt32, elastic :List(Text),
                        metadata :List(TextPair), first :UInt64);
-  # From now on a checkpoint of the states that are named in this slice is written at each multiple
-  # of `every` versions, and the newest `keep` stay. A client keeps those of one slice; asked again,
-  # the new options hold. kInvalid where the controller has no folder for them. `first`: as
-  # RecoveryOptions (protocol/recovery_options.h).
+  # From now on the controller has a checkpoint of the states that are named in this slice written
+  # at each multiple of `every` versions, and the newest `keep` stay. A client keeps checkpoints of
+  # one slice; the options of a second call replace those of the first. kInvalid if the controller
+  # has no folder for checkpoints. `first`: as RecoveryOptions (protocol/recovery_options.h).
 
   log @13 (first :UInt64, lines :List(Text));
-  # Lines for the program's log, behind `first` others that this client has said: those that came
-  # already are passed over, and those between were dropped. Bounds: protocol/program_log.h.
+  # Adds lines to the program's log, behind the `first` lines that this client has sent before.
+  # Lines that the controller has already are ignored; if lines between are missing, they were
+  # dropped. Bounds: protocol/program_log.h.
 
   struct StatePart {
     name @0 :Text;
     # A whole state, in row-major order.
     offset @1 :Int64;
     bytes @2 :Int64;
-    # In the segment.
+    # Place in the segment.
   }
   struct Compiled {
     plan @0 :UInt64;
@@ -431,10 +447,10 @@ interface Session {
     states @4 :List(Port);
     sources @5 :UInt32;
     text @6 :Text;
-    # The plan as people read it.
+    # The plan's text for people.
     needs @7 :List(HostNeeds);
     texts @8 :List(SourceText);
-    # That its sources read.
+    # Texts that its sources read.
   }
   struct Port {
     name @0 :Text;
@@ -448,24 +464,25 @@ interface Session {
   struct HeldSlice {
     id @0 :UInt64;
     devices @1 :UInt32;
-    # Virtual ones.
+    # Number of virtual devices.
     ranksPerDevice @2 :UInt32;
   }
   struct HeldExecutable {
     name @0 :Text;
     compiled @1 :Compiled;
     program @2 :Data;
-    # As it was sent.
+    # The program as the client sent it.
     slices @3 :List(UInt64);
     runsInFlightMax @4 :UInt32;
     position @5 :UInt64;
-    # Of the sources in the next run.
+    # Position of the sources in the next run.
   }
   struct ScheduledInput {
     input @0 :UInt32;
     union {
       constant @1 :Data;
-      # The whole tensor; of all inputs together at most as much as may travel with a run.
+      # The whole tensor. All constant inputs together have at most as many bytes as may travel with
+      # a run.
       linear :group {
         first @2 :Float64;
         slope @3 :Float64;
@@ -486,14 +503,16 @@ interface ClientWatch {
   # Implemented by a client.
 
   stop @0 (by :Text, graceMs :Int64, controllerEnds :Bool) -> (acts :Bool);
-  # An owner asks its program to end, which is ended by force when it has not in so long. With
-  # `controllerEnds` the controller was told to end, and asks all programs that end with it. `acts`:
-  # the client's user looks at that, so that it is worth waiting for.
+  # Asks the client, in the name of the owner `by`, to end its program, which the controller ends by
+  # force after `graceMs`. With `controllerEnds` the controller itself ends, and asks this of all
+  # programs that end with it. `acts`: the client's user looks at the request, so that it is worth
+  # waiting for.
 }
 
 interface CompileWatch {
   # Implemented by a client that waits for a compile.
 
   told @0 (what :Text, part :Float64);
-  # At most a hundred times. `what`: "step: partition"; `part` of the controller's work is done.
+  # Called at most a hundred times. `what` is a text such as "step: partition"; `part` of the
+  # controller's work is done.
 }

@@ -9,7 +9,7 @@
 namespace gangway {
 namespace {
 
-// By number on the wire: append only.
+// The index of a kind is its number on the wire: append only.
 constexpr ErrorKind kKinds[] = {
     ErrorKind::kInvalid, ErrorKind::kUnavailable,   ErrorKind::kOverloaded, ErrorKind::kCancelled,
     ErrorKind::kLost,    ErrorKind::kUnimplemented, ErrorKind::kBug,        ErrorKind::kOverflow};

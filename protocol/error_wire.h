@@ -1,4 +1,4 @@
-// Errors inside frames: Error to frames.capnp's Error and back, part by part.
+// Errors inside frames: converts between Error and frames.capnp's Error, part by part.
 //
 // An error that a peer sent is passed on to others: each text is cut to kTextBytesMax bytes
 // (text_limits.h), so that no reason, however long, fills a stream.

@@ -1,32 +1,32 @@
 # Frames: the one-way messages of the hot path.
 #
 # Where. Each peer of the controller (an executor, a client) has one RPC connection (control.capnp)
-# and one frame stream. Frames are never answered one by one: what answers a frame is another frame,
-# later, that names the same run or request.
+# and one frame stream. A frame gets no reply of its own: it is answered by another frame, later,
+# that names the same run or request.
 #
 # Order. A stream keeps order, and everything that names an installed plan is sent on it: run, free,
 # uninstall, copies. An install is an RPC, and the controller waits for it on all hosts before it
-# sends a frame that names the plan. So a run never arrives before its plan is installed, and a free
-# or an uninstall never before the last run that it follows.
+# sends a frame that names the plan. A run therefore never arrives before its plan is installed, and
+# a free or an uninstall never before the last run that it follows.
 #
 # Runs. A run reaches its hosts as two frames. `prepare` carries all that a host needs to do its
-# work for the run at once; `grant` gives its parts their tickets, which say in which order devices
-# do them. Of a plan that is dispatched sequentially (ir/plan/dispatch.h) a host does its work for a
-# node when that is granted. A range of one slice goes to the hosts of that slice. A host refuses
-# what breaks the order: an ordinal that is not the plan's next, a position that is not its run's
-# next, a ticket that is not above all that it was granted before.
+# work for the run at once; `grant` gives its positions their tickets, which say in which order
+# devices do them. If the plan is dispatched sequentially (ir/plan/dispatch.h), a host does its work
+# for a node when the node is granted. A range of one slice goes to the hosts of that slice. A host
+# refuses what breaks the order: an ordinal that is not the plan's next, a position that is not its
+# run's next, a ticket that is not above all that the host was granted before.
 #
-# Sharing. Both have the same bytes for every host: they are encoded once. The prefix is each
-# stream's own.
+# Sharing. A `prepare` and a `grant` have the same bytes for every host: they are encoded once. The
+# prefix is each stream's own.
 #
 # Loss. A stream (runtime/net/frames.h) loses, repeats and swaps nothing, also when its connection
-# is lost and opened again: each frame has a sequence in its prefix, and is kept and sent again
-# until it is acknowledged. The executor or client dials again. A stream ends for good when either
-# side closes it, and when it has been without a connection for too long: an executor's for ten
-# seconds, a client's for its lease. An executor's ends with its RPC connection too, since that
-# means that its process has gone; then the controller drops it, and an executor that comes back
-# registers again under a new identity. A client opens its RPC connection again as well, and goes on
-# where it was (control.capnp).
+# is lost and opened again: each frame has a sequence number in its prefix, and the sender keeps it
+# and sends it again until it is acknowledged. The executor or client dials again. A stream ends for
+# good when either side closes it, or when it has been without a connection for too long: an
+# executor's for ten seconds, a client's for its lease. An executor's stream also ends with its RPC
+# connection, since that means that its process has gone. The controller then drops the executor,
+# and one that comes back registers again under a new identity. A client opens its RPC connection
+# again as well, and goes on where it was (control.capnp).
 #
 # Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame
 # ends the connection of its sender, and nothing else.
@@ -71,8 +71,8 @@ struct Frame {
     # Controller to executor: frees all states of this scope.
 
     refused @9 :UInt64;
-    # Controller to executor: uninstall, of a plan that not all its hosts could install: frees the
-    # states that it created too, unless another plan shares them.
+    # Controller to executor: uninstall, for a plan that not all its hosts could install. Also frees
+    # the states that the plan created, unless another plan shares them.
 
     prepare @10 :Prepare;
     # Controller to executor: the executor binds the run's arguments, allocates its results and
@@ -82,14 +82,14 @@ struct Frame {
     # Controller to executor. Ranges of runs that have ended on the host are ignored.
 
     progress @12 :List(SectionTime);
-    # Executor to controller: what its devices have ended, and how long it took.
+    # Executor to controller: positions that its devices have ended, and how long those took.
 
     warning @13 :Text;
     # Controller to client: a line for its user, at most 4096 bytes.
 
     release @14 :List(UInt64);
-    # Client to controller: calls of the session (control.capnp) whose slices and executables it
-    # needs no more. Behind all runs that named them; unknown ones are ignored.
+    # Client to controller: calls of the session (control.capnp) whose slices and executables the
+    # client needs no more. It comes behind all runs that named them; unknown calls are ignored.
   }
 }
 
@@ -99,8 +99,8 @@ struct Argument {
   union {
     array @1 :UInt64;
     inline @2 :Data;
-    # The whole tensor in row-major order, of which each device takes its part. All of a run
-    # together: at most 16 KiB. The controller passes them on unread.
+    # The whole tensor in row-major order, of which each device takes its part. All inline arguments
+    # of a run have at most 16 KiB together. The controller passes them on unread.
   }
 }
 
@@ -108,23 +108,23 @@ struct Run {
   plan @0 :UInt64;
   run @1 :UInt64;
   after @2 :UInt64;
-  # A run of the same plan, by the name that the sender gave it: when it has not committed, this one
-  # does not either. 0: none. Means nothing for plans that update no state.
+  # A run of the same plan, by the name that the sender gave it. If that run has not committed, this
+  # one does not either. 0: none. It means nothing for plans that update no state.
   arguments @3 :List(Argument);
   outputs @4 :List(UInt64);
   # New ids for the results, as many as the plan has outputs.
   sourcePositions @5 :List(UInt64);
-  # As many as the plan has sources.
+  # Positions, as many as the plan has sources.
   timeLimitMs @6 :Int64;
   # Client to controller only; 0: none. Counts from the frame's arrival.
 }
 
 struct Prepare {
   ordinal @0 :UInt64;
-  # Counts the runs of the plan from 0. Transfers and sources go by it, so that one lost frame could
-  # never shift them: a host refuses any but the next.
+  # Counts the runs of the plan from 0. Transfers and sources use it, so that a lost frame could
+  # never shift them: a host refuses any ordinal but the next.
   run @1 :Run;
-  # By the controller's name; without a time limit.
+  # The run has the controller's name, and no time limit.
 }
 
 struct GrantRange {
@@ -133,21 +133,23 @@ struct GrantRange {
   # 4294967295: all slices of the plan; positions are then counted in the order of its nodes.
   first @2 :UInt32;
   count @3 :UInt32;
-  # At least 1. A range never goes on across the gate, unless it is of all slices.
+  # At least 1. A range never goes on across the gate, unless it covers all slices.
   ticket @4 :UInt64;
-  # Of the first position; the others follow one by one. The gate has the same ticket in all slices.
+  # Ticket of the first position; the others follow one by one. The gate has the same ticket in all
+  # slices.
   instance @5 :UInt32;
   choices @6 :List(UInt32);
-  # 0 and none: for nodes that fire before all their inputs have come, which no plan has yet.
+  # 0 and none. They are for nodes that fire before all their inputs have come, which no plan has
+  # yet.
 }
 
 struct SectionTime {
   run @0 :UInt64;
   slice @1 :UInt32;
   positionEnd @2 :UInt32;
-  # Of the host's devices in that slice, all have ended every position before this one.
+  # All devices that the host has in that slice have ended every position before this one.
   busyNs @3 :Int64;
-  # Of the device that was busy longest, since the host's last report of this run and slice.
+  # Time of the device that was busy longest, since the host's last report of this run and slice.
 }
 
 struct Cancel {
@@ -205,14 +207,14 @@ struct Copy {
     getState :group {
       scope @8 :UInt64;
       name @9 :Text;
-      # A version: what the state is after the runs that were granted before this frame.
+      # The version that the state has after the runs that were granted before this frame.
     }
   }
   ticket @10 :UInt64;
-  # Controller to executor, of a state: its place in the order of tickets.
+  # Controller to executor, for a state: the copy's place in the order of tickets.
   partBegin @11 :List(Int64);
   partSize @12 :List(Int64);
-  # Of a state: the first row of the part in each dimension, and how many rows. Both empty: all.
+  # For a state: the first row of the part in each dimension, and how many rows. Both empty: all.
 }
 
 struct CopyDone {
@@ -220,18 +222,19 @@ struct CopyDone {
   error @1 :Error;
   # Null: the bytes have arrived.
   settled @2 :Bool;
-  # Controller to client: all hosts that were to read or write the client's bytes have said that
-  # they are done. False: one was lost before it said so, and may still write there when it goes on.
+  # Controller to client: all hosts that were to read or write the client's bytes have reported that
+  # they are done. False: a host was lost before it reported, and may still write there when it goes
+  # on.
   comesAgain @3 :Bool;
-  # Controller to client, of a get with an error: the program is being brought back. The client asks
-  # again, with memory that no host has been told of.
+  # Controller to client, for a get with an error: the program is being recovered. The client asks
+  # again, with memory that no host was told of.
 }
 
 struct SmallOutput {
   output @0 :UInt32;
   # Index into the plan's outputs.
   bytes @1 :Data;
-  # At most 64.
+  # The result, at most 64 bytes.
 }
 
 struct RunDone {
@@ -239,10 +242,11 @@ struct RunDone {
   error @1 :Error;
   # Null: it committed.
   culprit @2 :Bool;
-  # Executor to controller: this host raised the error; the others only heard of it.
+  # Executor to controller: this host is the origin of the failure. The other hosts only received
+  # the error.
   outputs @3 :List(SmallOutput);
   times @4 :List(SectionTime);
-  # Executor to controller: what it has not told of yet, of this run.
+  # Executor to controller: times of this run that it has not reported yet.
   refused @5 :Bool;
   # Executor to controller, with an error: this host has taken no part in the run, and its peers
   # would wait for its part for ever. The controller gives the plan up on them.
@@ -250,7 +254,7 @@ struct RunDone {
 
 struct Heartbeat {
   runsDone @0 :UInt64;
-  # Since the executor started. It does not grow in an executor that is alive but stuck.
+  # Runs done since the executor started. It does not grow in an executor that is alive but stuck.
   movedInHost @1 :UInt64;
   movedInIsland @2 :UInt64;
   movedBetweenIslands @3 :UInt64;
@@ -258,7 +262,8 @@ struct Heartbeat {
   stuck @4 :List(StuckDevice);
   # All devices whose work does not go on, and no others. Sent at once when one becomes stuck.
   reactorLongestMs @5 :UInt32;
-  # For how long its reactor was at most held up, since it started (runtime/fibers/stretch_watch.h).
+  # Longest time for which its reactor was held up, since it started
+  # (runtime/fibers/stretch_watch.h).
 }
 
 struct StuckDevice {
@@ -268,7 +273,7 @@ struct StuckDevice {
   at @3 :Text;
   # The operation and the user's line.
   ms @4 :Int64;
-  # For how long.
+  # Time for which its work has not gone on.
   waits @5 :Bool;
-  # For other devices.
+  # It waits for other devices.
 }

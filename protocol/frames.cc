@@ -35,7 +35,7 @@ std::vector<ArrayId> array_ids(capnp::List<uint64_t>::Reader list) {
 
 uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
 
-// Leaves room above for the positions of one range.
+// Limit on a ticket; it leaves room for the positions of one range.
 constexpr uint64_t kTicketMax = uint64_t{1} << 62;
 
 void fill(capnp::List<int64_t>::Builder list, const Dims& rows) {
@@ -396,8 +396,8 @@ Message decode(capnp::MessageReader& reader) {
 Message decode(const Frame& frame) {
   GW_REQUIRE(frame->size() > 0, "frame: malformed: it has no message");
   return guarded([&] {
-    // A message may refer to its words repeatedly, so that a short one would stand for a long one:
-    // the limit is that of FrameStream.
+    // A message may refer to its words repeatedly, so that a short one would stand for a long one.
+    // The limit is that of FrameStream.
     capnp::FlatArrayMessageReader reader(*frame,
                                          {.traversalLimitInWords = 8 * frame->size() + 1024});
     return read_frame(reader.getRoot<wire::Frame>());

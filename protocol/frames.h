@@ -1,4 +1,4 @@
-// Messages to the bytes of frames and back (frames.capnp).
+// Encodes messages as the bytes of frames, and decodes them (frames.capnp).
 //
 // Threads: pure functions.
 // Errors: decode() throws kInvalid on anything malformed; lists are bounded by the bytes that came.
@@ -14,7 +14,7 @@
 
 namespace gangway {
 
-// A frame is the bytes (runtime/net/frame.h), shared by every stream that sends it.
+// The streams that send a frame share its bytes (runtime/net/frame.h).
 Frame encode(const Message& message);
 Message decode(capnp::MessageReader& reader);
 Message decode(const Frame& frame);

@@ -193,7 +193,7 @@ struct FrameBound {
   std::function<Message(uint64_t)> frame;
 };
 
-// As many or as large as there may be.
+// Frames with as many or as large parts as the bound allows.
 const FrameBound kFrameBounds[] = {
     {"inline arguments", kInlineBytesMax,
      [](uint64_t n) {

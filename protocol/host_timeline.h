@@ -1,4 +1,4 @@
-// HostTimeline: the last events of a host's devices, as its executor reported them to the
+// HostTimeline: the newest events of a host's devices, as its executor reported them to the
 // controller.
 //
 // Threads: a value.
@@ -13,7 +13,7 @@
 namespace gangway {
 
 struct HostTimeline {
-  std::shared_ptr<const std::vector<std::string>> names;  // To which the events point.
+  std::shared_ptr<const std::vector<std::string>> names;  // The events point to these names.
   TraceDump trace;
 };
 

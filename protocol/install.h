@@ -13,23 +13,23 @@
 
 namespace gangway {
 
-// What a plan asks of one device of a host, in bytes; `total` is what its allocator is asked for,
-// exactly, where nothing is overlaid.
+// Memory that a plan needs on one device of a host, in bytes. The device's allocator is asked for
+// exactly `total()`, unless the plan is overlaid.
 struct DeviceNeed {
   uint32_t device = 0;
   int64_t arena = 0;  // Temporaries and scratchpads.
   int64_t state = 0;  // States that this plan would add.
   // Buffers with one copy for each run in flight: inputs, sources, outputs, transfers.
   int64_t slots = 0;
-  // Temporaries of a plan that is overlaid: these bytes of the region that such plans share on the
-  // device, which is as large as the largest of them. `arena` is then what initialisers of states
-  // work in, until the plan is committed.
+  // Temporaries of an overlaid plan: the bytes that it needs of the region that such plans share on
+  // the device. The region is as large as the largest need. `arena` is then the memory in which
+  // initialisers of states run until the plan is committed.
   int64_t overlaid = 0;
   int64_t total() const { return arena + state + slots + overlaid; }
 };
 
-// How the peers of a host reach the memory in which it receives for a plan: for the kind of link
-// that joins them, and for nobody else, to read.
+// Tells the peers of a host how to reach the memory in which the host receives for a plan. Only the
+// kind of link that connects the two hosts reads the bytes.
 struct LinkOffer {
   uint32_t host = 0;  // Index of the host in the plan.
   std::vector<std::byte> bytes;
@@ -42,24 +42,25 @@ struct MoveRequest {
   bool to_host = true;
 };
 
-// Whose program a plan is of: of who runs the controller and its executors, or of anybody else, who
-// may not read all files that an executor can, nor take all that its host has for texts.
+// The owner of the program that a plan belongs to: the operator, who runs the controller and its
+// executors, or another user. A plan of another user may not read every file that the executor can
+// read, and may not take all the memory that the host has for texts.
 struct PlanOwner {
   bool is_operator = true;
   std::string name = {};  // Owner as in protocol/owner.h; empty: not known.
   friend bool operator==(const PlanOwner&, const PlanOwner&) = default;
 };
 
-// A text that sources of a plan read: so many bytes of what lies at the path, and no more, even
-// where it has grown since.
+// A text that sources of a plan read: the first `bytes` bytes of the file at `path`, even if the
+// file has grown since.
 struct SourceText {
   std::string path;
   uint64_t bytes = 0;
-  std::string hash;  // As to_string(Hash128).
+  std::string hash;  // In the form of to_string(Hash128).
   friend bool operator==(const SourceText&, const SourceText&) = default;
 };
 inline constexpr size_t kTextsMax = 1024;          // Limit for one plan.
-inline constexpr size_t kTextPathBytesMax = 4096;  // As the system has it.
+inline constexpr size_t kTextPathBytesMax = 4096;  // The operating system's limit.
 
 struct Installed {
   std::vector<DeviceNeed> needs;

@@ -1,5 +1,5 @@
-// The units in which devices give memory out. Executors allocate in them, and the controller admits
-// in them, so that what it admits fits.
+// The units in which devices allocate memory. Executors allocate in them, and the controller admits
+// in them, so that all admitted plans fit.
 //
 // Threads: pure functions.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace gangway {
 
-inline constexpr int64_t kDeviceAlignment = 256;  // As a card gives memory out.
+inline constexpr int64_t kDeviceAlignment = 256;  // The unit of a GPU's allocator.
 
-// What `bytes` take of a device's memory: whole units, at least one.
+// Returns the device memory that `bytes` take: whole units, at least one.
 inline int64_t block_bytes(int64_t bytes) {
   return align_up(std::max<int64_t>(bytes, 1), kDeviceAlignment);
 }

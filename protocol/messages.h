@@ -2,8 +2,8 @@
 // executors.
 //
 // frames.capnp is the specification: who sends what, when, in which order. A run costs two frames
-// for each host and one back, whatever the number of its nodes and shards. frames.h turns them into
-// bytes and back.
+// to each host and one back, whatever the number of its nodes and shards. frames.h turns the values
+// into bytes and back.
 //
 // Threads: values.
 #pragma once
@@ -24,11 +24,11 @@
 
 namespace gangway {
 
-// A result of at most so many bytes travels with the end of its run.
+// A result of at most this many bytes travels with the end of its run.
 inline constexpr size_t kSmallBytesMax = 64;
-// And the arguments of a run, together, with its request.
+// The arguments of a run travel with its request if together they have at most this many bytes.
 inline constexpr size_t kInlineBytesMax = 16 << 10;
-// Positions of sources are smaller.
+// Positions of sources are below this limit.
 inline constexpr uint64_t kSourcePositionMax = uint64_t{1} << 62;
 
 // Namespace of state names: two plans of one scope share the states of equal name.
@@ -37,7 +37,7 @@ struct StateScope {
   friend auto operator<=>(const StateScope&, const StateScope&) = default;
 };
 
-// Where a client's bytes are: an offset of its segment.
+// The place of a client's bytes: an offset in its segment.
 struct ClientBytes {
   SegmentDescriptor segment;
   int64_t offset = 0;
@@ -46,7 +46,7 @@ struct ClientBytes {
 
 struct UninstallFrame {
   PlanId plan;
-  bool refused = false;  // Not all hosts could install it: states that it created go too.
+  bool refused = false;  // Not all hosts could install it: frees states that it created too.
   bool operator==(const UninstallFrame&) const = default;
 };
 
@@ -63,19 +63,19 @@ struct ArgumentFrame {
 struct RunFrame {
   PlanId plan;
   RunId run;
-  // The run of the same plan without whose commit this one does not commit either; 0: none.
+  // A run of the same plan. This run commits only if that one did; 0: it depends on none.
   RunId after;
   std::vector<ArgumentFrame> arguments;
-  std::vector<ArrayId> outputs;            // As many as Plan::outputs: names for the results.
-  std::vector<uint64_t> source_positions;  // As many as Plan::sources.
+  std::vector<ArrayId> outputs;            // Names for the results, one for each of Plan::outputs.
+  std::vector<uint64_t> source_positions;  // One for each of Plan::sources.
   int64_t time_limit_ms = 0;               // 0: none.
   bool operator==(const RunFrame&) const = default;
 };
 
 // All that a host needs to do its work for a run at once.
 struct PrepareFrame {
-  uint64_t ordinal = 0;  // Runs of the plan that were prepared before.
-  RunFrame run;          // By the controller's name.
+  uint64_t ordinal = 0;  // Number of the plan's runs that were prepared before.
+  RunFrame run;          // Runs and arrays have the controller's names here.
   bool operator==(const PrepareFrame&) const = default;
 };
 
@@ -103,7 +103,7 @@ struct SectionTime {
   RunId run;
   uint32_t slice = 0;
   uint32_t position_end = 0;  // All before this one have ended on all devices of the host.
-  int64_t busy_ns = 0;        // Of the busiest device, since the last report of the run.
+  int64_t busy_ns = 0;        // Time of the busiest device, since the last report of the run.
   bool operator==(const SectionTime&) const = default;
 };
 struct ProgressFrame {
@@ -121,8 +121,8 @@ struct FreeFrame {
   bool operator==(const FreeFrame&) const = default;
 };
 
-// What a client puts and gets: bytes between its segment and an array or a state. (A transfer goes
-// from slice to slice, inside a run.)
+// Kinds of host transfer: bytes between a client's segment and an array or a state. (A
+// device-to-device transfer goes from slice to slice, inside a run.)
 enum class CopyKind : uint8_t { kPut, kGet, kPutState, kGetState };
 struct CopyFrame {
   uint64_t request = 0;
@@ -133,18 +133,18 @@ struct CopyFrame {
   uint32_t input = 0;  // kPut.
   StateScope scope;    // kPutState, kGetState.
   std::string name;    // kPutState, kGetState.
-  Box part;            // kPutState, kGetState: of the state; empty: all of it.
-  Ticket ticket;       // kPutState, kGetState, to executors: its place among the runs.
+  Box part;            // kPutState, kGetState: part of the state; empty: all of it.
+  Ticket ticket;       // kPutState, kGetState, to executors: place among the runs.
 };
 
 struct CopyDoneFrame {
   uint64_t request = 0;
   std::optional<Error> error;
-  // To clients: every host that was to touch the client's bytes has said itself that it is done.
-  // Else one of them may still write there: that memory is never used again.
+  // To clients: every host that was to read or write the client's bytes has reported that it is
+  // done. If false, one of them may still write there, so the client never uses that memory again.
   bool is_settled = false;
-  // To clients, of a get that has failed: its program is brought back, and the client asks again,
-  // with other memory.
+  // To clients, for a get that has failed: its program is being recovered, and the client asks
+  // again, with other memory.
   bool comes_again = false;
 };
 
@@ -159,8 +159,8 @@ struct RunDoneFrame {
   std::optional<Error> error;
   bool culprit = false;
   std::vector<SmallOutput> outputs;
-  std::vector<SectionTime> times;  // Executors: of this run, what was not told before.
-  bool refused = false;            // Executors: this one has taken no part in the run.
+  std::vector<SectionTime> times;  // From executors: times of this run not reported before.
+  bool refused = false;            // From executors: this host took no part in the run.
 };
 
 // A device whose work does not go on (executor/host/stuck_watch.h).
@@ -169,16 +169,16 @@ struct StuckDevice {
   RunId run;
   std::string what;    // "dot of f32[4, 8]"
   std::string at;      // The user's line.
-  int64_t ms = 0;      // For so long.
-  bool waits = false;  // For other devices: it may be one of them that is to blame.
+  int64_t ms = 0;      // Time for which the work has not gone on.
+  bool waits = false;  // It waits for other devices, one of which may be to blame.
   bool operator==(const StuckDevice&) const = default;
 };
 
 struct HeartbeatFrame {
   uint64_t runs_done = 0;
-  LinkBytes moved{};                // By its devices, since the executor started.
-  std::vector<StuckDevice> stuck;   // All that are, at most one for each device.
-  uint32_t reactor_longest_ms = 0;  // As Reactor::longest_stretch_ns().
+  LinkBytes moved{};                // Bytes that its devices moved since the executor started.
+  std::vector<StuckDevice> stuck;   // All stuck devices, at most one entry for each device.
+  uint32_t reactor_longest_ms = 0;  // Reactor::longest_stretch_ns(), in milliseconds.
   bool operator==(const HeartbeatFrame&) const = default;
 };
 
@@ -187,7 +187,8 @@ struct FreeScopeFrame {
   bool operator==(const FreeScopeFrame&) const = default;
 };
 
-// For the client's user: something that a program of it does costs more than need be.
+// A line for the client's user: something that one of the client's programs does costs more than it
+// need.
 struct WarningFrame {
   std::string text;
   bool operator==(const WarningFrame&) const = default;

@@ -1,7 +1,9 @@
-// Owners: who may use what of a cluster. A person, a team, a service: a plain name.
+// Owners: the users whom a cluster distinguishes, to limit what each may use. An owner is a person,
+// a team or a service, and has a plain name.
 //
-// The controller knows the owner of each connection by the network (runtime/net/server.h), never by
-// what the peer says of itself: the user at the other end of a Unix socket, who connected over TCP.
+// The controller takes the owner of each connection from the network (runtime/net/server.h), never
+// from what the peer says of itself: the user at the other end of a Unix socket, or the user who
+// connected over TCP.
 //
 // Threads: pure.
 #pragma once

@@ -21,15 +21,16 @@ namespace gangway {
 
 struct RecoveryOptions {
   uint64_t every = 0;  // Versions between two checkpoints; at least 1.
-  // So many of the newest stay on the disk; after a step back, as many that led to the newest too.
+  // Number of the newest checkpoints that stay on the disk. After a step back, as many that lead to
+  // the newest one stay too.
   int keep = 2;
-  // How many versions the states had seen before the slice's first, as those of a training that was
+  // Number of versions that the states had seen before the slice's first, as in a training that was
   // resumed: checkpoints are numbered on from there.
   uint64_t first = 0;
-  // Axes of the slice's meshes whose size may be halved, again and again, the first ones first,
-  // where too few devices are left; empty: the program waits for as many devices as it had.
+  // Axes of the slice's meshes that may be halved, again and again, the first ones first, when too
+  // few devices are left. Empty: the program waits for as many devices as it had.
   std::vector<std::string> elastic = {};
-  // What the files say beside their tensors, for whoever reads them.
+  // Texts that the files carry beside their tensors, for whoever reads the files.
   std::map<std::string, std::string> metadata = {};
 
   friend bool operator==(const RecoveryOptions&, const RecoveryOptions&) = default;

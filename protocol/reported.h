@@ -1,4 +1,5 @@
-// Numbers that a program says about itself, for whoever looks at the cluster: its step, its loss.
+// Numbers that a program reports of itself, such as its step and its loss, for people who look at
+// the cluster.
 //
 // `gangway ps` and `gangway top` show "step", "loss" and "tokens_per_s" in columns of their own;
 // --json has all of them. A new report takes the place of the one before it.
@@ -20,7 +21,7 @@ namespace gangway {
 
 struct ReportedNumber {
   std::string name;  // 1 to 64 letters, digits, '-', '_' or '.'.
-  double value = 0;  // Also one that is not finite: a loss may be so.
+  double value = 0;  // May be infinite or NaN, since a loss may be so.
 };
 using Reported = std::vector<ReportedNumber>;
 

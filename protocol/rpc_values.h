@@ -1,4 +1,4 @@
-// The small values of control.capnp to C++ and back. For the *_rpc.cc files of the rooms above.
+// Converts small values between control.capnp and C++, for the *_rpc.cc files of the rooms above.
 //
 // Threads: pure functions.
 #pragma once

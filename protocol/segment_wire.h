@@ -1,6 +1,6 @@
 // Shared segments' descriptors on the wire (frames.capnp's Segment).
 //
-// Threads: pure functions. Opening a descriptor is what checks it (runtime/os/shared_segment.h).
+// Threads: pure functions. Opening a descriptor checks it (runtime/os/shared_segment.h).
 #pragma once
 
 #include "protocol/frames.capnp.h"

@@ -14,21 +14,21 @@ inline constexpr int64_t kSliceWaitMsMax = int64_t{7} * 24 * 3600 * 1000;
 inline constexpr size_t kSliceAxesMax = 16;
 inline constexpr int64_t kSliceMemoryBytesMax = int64_t{1} << 62;
 
-// `devices` virtual ones, so many of them on each physical one.
+// A request for `devices` virtual devices, `ranks_per_device` of them on each physical one.
 struct SliceShape {
   SliceShape(uint32_t virtual_devices, uint32_t on_each = 1)
       : devices(virtual_devices), ranks_per_device(on_each) {}
 
   uint32_t devices = 1;
   uint32_t ranks_per_device = 1;
-  // Sizes of the mesh's axes, the outermost first, whose product is `devices`: neighbours along the
-  // innermost ones lie on one host where they can. Empty: nobody said.
+  // Sizes of the mesh's axes, the outermost first. Their product is `devices`. Neighbours along the
+  // innermost axes lie on one host if they can. Empty: the client did not say.
   std::vector<uint32_t> axes = {};
   bool one_island = false;
   uint32_t per_host_max = 0;  // Physical devices on one host; 0: as many as it has.
   int64_t memory_bytes = 0;   // Free on each physical device when the slice is allocated.
-  bool exclusive = false;     // Devices that no other slice lies on, as long as this one lives.
-  int64_t wait_ms = 0;        // For what others hold or what is not there yet; 0: refuse at once.
+  bool exclusive = false;     // No other slice lies on its devices as long as this one lives.
+  int64_t wait_ms = 0;        // Waits for devices that others hold or that are missing; 0: refuses.
 
   uint32_t physical() const { return devices / ranks_per_device; }
 };

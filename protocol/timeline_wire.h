@@ -1,9 +1,9 @@
-// What devices of a host did last (control.capnp's HostTimeline), to C++ and back. For the files of
-// the rooms above that serve RPC.
+// Reads and writes the newest events of a host's devices (control.capnp's HostTimeline), for the
+// files of the rooms above that serve RPC.
 //
 // Threads: pure functions.
-// Errors: kInvalid for what a host does not send: names and marks that there are not, more rows or
-// events than the bounds.
+// Errors: read() throws kInvalid for a timeline that no host sends: an unknown name or mark, or
+// more rows or events than the bounds below.
 #pragma once
 
 #include <cstddef>

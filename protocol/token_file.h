@@ -1,19 +1,19 @@
-// The file with a token (runtime/net/access_token.h), and where processes find it by themselves.
+// The file with a token (runtime/net/access_token.h), and the places where processes look for it.
 //
 // A controller that listens on a TCP port creates one at its first start, readable by its user
 // alone. Local clients and executors of that user look at the same place:
 //
-//   what --token-file or ConnectOptions::token_file says
+//   the file that --token-file or ConnectOptions::token_file names
 //   $GANGWAY_TOKEN_FILE
 //   $XDG_STATE_HOME/gangway/token, ~/.local/state/gangway/token without XDG_STATE_HOME
 //
-// All controllers of a user have one token, unless told of another file.
+// All controllers of a user have one token, unless a controller is given another file.
 //
-// Trust: whoever listens at an address is shown the token, in plain text, as for any service
-// without TLS. So addresses are loopback ones, or the ends of tunnels.
+// Trust: a process that connects shows the token, in plain text, to whoever listens at the address,
+// as for any service without TLS. Addresses are therefore loopback ones, or the ends of tunnels.
 // Threads: any.
-// Errors: kInvalid for a file that others may read or write, or that has no token, and for one that
-// was said and is not there.
+// Errors: kInvalid for a file that others may read or write, or that has no token, and for a named
+// file that does not exist.
 #pragma once
 
 #include <filesystem>
@@ -24,17 +24,18 @@
 
 namespace gangway {
 
-// `said`, or without one where processes look by themselves.
+// Returns `said`, or if it is empty the place where processes look by themselves.
 std::filesystem::path token_file(const std::string& said);
 
 AccessToken read_token_file(const std::filesystem::path& file);
-// Creates the file, and its folder, when it is not there.
+// Creates the file, and its folder, if the file does not exist.
 AccessToken read_or_create_token_file(const std::filesystem::path& file);
-// Throws kInvalid when the file is there already.
+// Throws kInvalid if the file exists already.
 void create_token_file(const std::filesystem::path& file, const AccessToken& token);
 
-// What a peer shows at `address` when its connection stands: a controller that started meanwhile
-// has created the file by then. Null: nothing, since the address knows its peers.
+// Returns a function that gives the token to show at `address` once the connection stands: by then
+// a controller that started meanwhile has created the file. Null: the address needs no token, since
+// it knows its peers.
 std::function<ShownToken()> shown_at(const std::string& address, const std::string& said);
 
 }  // namespace gangway

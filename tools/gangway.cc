@@ -19,7 +19,7 @@
 
 namespace {
 
-// Of the tool, and of each command in it.
+// Adds the options that the tool and each command have.
 void add_common(CLI::App& app, gangway::tool::CommonOptions& common) {
   app.set_version_flag("--version", gangway::kRelease);
   app.add_option("--log-level", common.log_level,
@@ -30,8 +30,9 @@ void add_common(CLI::App& app, gangway::tool::CommonOptions& common) {
   for (CLI::App* command : app.get_subcommands({})) add_common(*command, common);
 }
 
-// Else the first file that the tool opens has the number of a stream that is closed, and takes what
-// is printed. Opened for reading, standard output refuses what is printed, as it did closed.
+// Without this, the first file that the tool opens gets the number of a closed stream, and receives
+// the output. Standard output is opened for reading, so that it refuses output as it did when
+// closed.
 void occupy_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -40,7 +41,7 @@ void occupy_closed_streams() {
   }
 }
 
-// Texts of CLI11: help, versions, and what is wrong with a command line.
+// Prints texts of CLI11: help, versions, and mistakes in a command line.
 int report(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream asked, wrong;
   const int status = app.exit(error, asked, wrong);
@@ -91,7 +92,7 @@ int main(int argc, char** argv) {
   add_common(app, common);
   return run(app, [&] {
     app.parse(argc, argv);
-    // For whatever the command connects to or starts.
+    // The processes and connections that the command starts read it.
     if (!common.token_file.empty()) setenv("GANGWAY_TOKEN_FILE", common.token_file.c_str(), 1);
     const gangway::Logs refuses_unknown_levels({.levels = common.log_level});
     return chosen();

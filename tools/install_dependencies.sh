@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what building and testing Gangway needs, on Debian 12, as root or through sudo.
-# Returns at once when everything is there.
-#   tools/install_dependencies.sh                what building and running the tool needs
-#   tools/install_dependencies.sh --tests        and what ./check needs
-#   tools/install_dependencies.sh --sanitizers   and what the rest of .ci/run needs
-# With --progress before these, apt's machine-readable progress is printed too (tools/progress.sh);
-# with --names the packages are printed, one a line, and nothing is installed.
+# Installs the packages that building and testing Gangway needs, on Debian 12, as root or through
+# sudo. Returns at once if all are installed.
+#   tools/install_dependencies.sh                for building and running the tool
+#   tools/install_dependencies.sh --tests        and for ./check
+#   tools/install_dependencies.sh --sanitizers   and for the rest of .ci/run
+# With --progress before these, apt's machine-readable progress is printed too (tools/progress.sh).
+# With --names the packages are printed, one a line, and nothing is installed.
 set -euo pipefail
 
 progress=()
@@ -14,8 +14,8 @@ if [ "${1:-}" = --names ]; then
   names=yes
   shift
 elif [ "${1:-}" = --progress ]; then
-  # Not descriptor 1: apt closes the one that it reports on for the scripts of packages, and
-  # ccache's fails without a standard output.
+  # Not descriptor 1: apt closes the one on which it reports before it runs packages' scripts, and
+  # ccache's script fails without a standard output.
   progress=(-o APT::Status-Fd=3)
   shift
 fi
@@ -62,15 +62,16 @@ install_packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   echo "installing: ${missing[*]}"
   as_root apt-get update -qq
-  # Descriptor 3 is opened behind sudo, which closes all above 2.
+  # Descriptor 3 is opened behind sudo, which closes all descriptors above 2.
   as_root env DEBIAN_FRONTEND=noninteractive sh -c 'exec "$@" 3>&1' sh \
     apt-get install -y -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "${progress[@]}" \
     --no-install-recommends "${missing[@]}" </dev/null
 }
 
-# Sanitizers misread fiber switches unless Boost.Fiber and Boost.Context are compiled with them, so
-# these builds compile both from Debian's source package. 1.81 is the one in Debian 12 that knows
-# TSan. It is found through the deb-src twins of whatever sources this machine already uses.
+# Sanitizers misread fiber switches unless Boost.Fiber and Boost.Context are compiled with them.
+# These builds therefore compile both from Debian's source package. 1.81 is the one in Debian 12
+# that knows TSan. It is found through the deb-src twins of the sources that this machine already
+# uses.
 fetch_boost() {
   local target=${GANGWAY_BOOST_SOURCE:-${XDG_CACHE_HOME:-$HOME/.cache}/gangway/boost-1.81}
   [ ! -e "$target/complete" ] || return 0

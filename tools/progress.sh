@@ -1,8 +1,9 @@
-# Sourced by ./quickstart: long commands behind one line that says what is done and how far it is.
+# Sourced by ./quickstart: runs long commands behind one line that shows their progress.
 #   with_progress WHAT COMMAND...   on a terminal one line, brought up to date; elsewhere a line at
 #                                   the start and at each quarter
-# Percentages are read from what ninja ("[12/272] ...") and apt ("pmstatus:package:12.5:...") print.
-# All that the command prints goes to $progress_log, and its end to the terminal where it fails.
+# Percentages are read from the output of ninja ("[12/272] ...") and apt
+# ("pmstatus:package:12.5:..."). The command's output goes to $progress_log, and if it fails its end
+# goes to the terminal.
 
 show_progress() {
   local percent=$2

@@ -1,15 +1,15 @@
-# Sourced by ./quickstart, ./check and .ci/run: names the stage that runs, and knows what each took.
-#   stage NAME COMMAND...   runs it; where it fails, the shell says in which stage and ends
-#   stage_times             prints the seconds of each stage so far, and of all: how long it took,
-#                           what processors worked in it, and where the script has a function
-#                           saved_seconds, what it would have taken without caches
+# Sourced by ./quickstart, ./check and .ci/run: names the running stage, and measures all stages.
+#   stage NAME COMMAND...   runs it; if it fails, the shell names the stage and ends
+#   stage_times             prints the seconds of each stage so far, and of all together: elapsed
+#                           time, processor time, and if the script has a function saved_seconds,
+#                           the time that it would have taken without caches
 stage_lines=()
 stage_cold=0  # What all stages would have taken without caches.
 stage_current=start
 trap 'echo "=== FAILED in stage: $stage_current" >&2' ERR
 set -o errtrace
 
-# Of this shell and of all that it has waited for.
+# Processor time of this shell and of all processes that it has waited for.
 processor_seconds() {
   awk -v ticks="$(getconf CLK_TCK)" \
     '{ sub(/.*\) /, ""); printf "%d", ($12 + $13 + $14 + $15) / ticks }' "/proc/$$/stat"

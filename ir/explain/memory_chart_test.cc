@@ -77,7 +77,7 @@ TEST(MemoryChart, BodiesLieOnWhatLivesAroundThem) {
                               return {.carries = sum(tanh(wide), {0})};
                             });
   b.result("y", Value(done.carries) + kept);
-  const LocalFunction local = local_of(simplify(b.build()));  // Nobody differentiates it.
+  const LocalFunction local = local_of(simplify(b.build()));  // It is not differentiated.
   const Node& loop = *std::ranges::find(local.function->nodes, Op::scan, &Node::op);
   const LocalFunction body = local_of(*loop.body);
   const MemoryPlan inner = plan_memory(body, {});

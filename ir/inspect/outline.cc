@@ -15,8 +15,8 @@ namespace {
 
 using namespace internal;
 
-// States of one component in front are told apart by the next where that makes at most so many
-// groups, none of which is one state alone.
+// States that share their first component are grouped by the next one, unless that gives more
+// groups than this, or a group of a single state.
 constexpr size_t kGroupsMax = 4;
 
 std::string cost_text(const Cost& cost) {

@@ -29,9 +29,9 @@ struct Plan {
   outputs @10 :List(UInt32);
   runsInFlightMax @11 :Int64;
   islands @12 :List(Text);
-  # By host; empty: all lie in one.
+  # The island of each host; empty: all hosts lie in one.
   dispatch @13 :UInt8;
-  # As in dispatch.h: 0 parallel, 1 sequential.
+  # The numbers of dispatch.h: 0 parallel, 1 sequential.
   overlaid @14 :Bool;
 
   struct Axis {
@@ -135,10 +135,10 @@ struct Plan {
     attrs @7 :List(Attr);
     at @8 :Text;
     peer @9 :UInt32;
-    # Of a send its receive, which comes later; of a receive its send.
+    # For a send the number of its receive, which comes later; for a receive that of its send.
     firing @10 :Firing;
-    # Absent: fires when all inputs are there. Anything else is refused by this version.
+    # Absent: the node fires when all inputs are there. This version refuses anything else.
     control @11 :Control;
-    # Of the node kinds if and while, which this version refuses.
+    # Reserved for the node kinds if and while, which this version refuses.
   }
 }

@@ -30,7 +30,7 @@ struct Graph {
     program @4 :Program;
   }
   bodies @5 :List(Function);
-  # Of scans and calls, each once. A body's own nodes name bodies that stand before it.
+  # Bodies of scans and calls, each once. A body's own nodes name only bodies that stand before it.
 }
 
 struct Type {
@@ -45,17 +45,17 @@ struct MeshAxis {
 
 struct Placement {
   kind @0 :UInt8;
-  dim @1 :Int32;  # Of a shard; else 0.
+  dim @1 :Int32;  # Dimension of a shard; else 0.
 
   # Since version 2, as are priorities: a graph without any of them is written as version 1.
-  order @2 :UInt8;      # Of a shard: lower is the outer cut of a dimension.
-  reduction @3 :UInt8;  # Of a partial: 0 sum, 1 maximum, 2 minimum.
+  order @2 :UInt8;      # Order of a shard: lower is the outer cut of a dimension.
+  reduction @3 :UInt8;  # Reduction of a partial: 0 sum, 1 maximum, 2 minimum.
 }
 
 struct AxisPlacement {
   axis @0 :UInt32;
   placement @1 :Placement;
-  priority @2 :UInt8;  # Of a parameter's: lower ones are propagated first.
+  priority @2 :UInt8;  # Priority of a parameter: lower ones are propagated first.
 }
 
 struct Attr {
@@ -77,13 +77,13 @@ struct Attr {
 }
 
 struct Function {
-  # Values are numbered: first the parameters, then the results of the nodes in order. So a node
-  # does not name its results: their numbers follow from the counts before it.
+  # Values are numbered: first the parameters, then the results of the nodes in order. A node does
+  # not name its results, since their numbers follow from the counts before it.
   name @0 :UInt32;
   mesh @1 :List(MeshAxis);
   local @2 :Bool;
   parameters @3 :List(Parameter);
-  valueTypes @4 :List(UInt32);  # By value; index into Graph.types.
+  valueTypes @4 :List(UInt32);  # Index into Graph.types, for each value.
   nodes @5 :List(Node);
   results @6 :List(UInt32);
   resultNames @7 :List(UInt32);
@@ -108,8 +108,8 @@ struct Function {
     region @2 :UInt32;
     inputs @3 :List(UInt32);
     attrs @4 :List(Attr);
-    body @5 :Function;  # Of a fusion; else null.
-    sharedBody @6 :UInt32 = 0xffffffff;  # Of a scan or call: index into Graph.bodies.
+    body @5 :Function;  # Body of a fusion; else null.
+    sharedBody @6 :UInt32 = 0xffffffff;  # Body of a scan or call: index into Graph.bodies.
   }
 
   struct Sharding {
@@ -162,7 +162,8 @@ struct Program {
     firing @8 :FiringRule;  # Null: all inputs.
     loc @9 :Loc;            # Outside the content hash. Its parent is not used.
 
-    # Of a state; null: not stacked. Since version 3: a program without it is written as before.
+    # Layers of a state; null: the state is not stacked. Since version 3: a program without it is
+    # written as before.
     stacked @10 :StackedLayers;
   }
 

@@ -89,7 +89,7 @@ class Reader {
   }
 
  private:
-  // Each is bounded before one that names it is read, so that none lies too deep to be let go of.
+  // Each body is bounded before one that names it is read, so that none nests too deep to be freed.
   void read_bodies(capnp::List<wire::Function>::Reader in) {
     bodies_.reserve(bounded("bodies", in.size(), kBodiesMax));
     BodySizes sizes;

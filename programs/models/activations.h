@@ -2,23 +2,23 @@
 // without code in the model: rules by name, as for parameters.
 //
 //   embedded     the tokens' rows of the embedding, positions added: [batch, seq, dim]
-//   residual     what enters and leaves each half of a layer: [batch, seq, dim]
+//   residual     input and output of each half of a layer: [batch, seq, dim]
 //   attn.in      the normalised input of attention: [batch, seq, dim]
 //   attn.mixed   attention's weighted values, before the last projection: [batch, seq, dim]
-//   attn.out     what attention adds to the residual: [batch, seq, dim]
+//   attn.out     the term that attention adds to the residual: [batch, seq, dim]
 //   ffn.in       the normalised input of a feed-forward layer or a dense expert: [batch, seq, dim]
-//   ffn.hidden   behind the activation function: [batch, seq, hidden]
-//   ffn.out      what it adds to the residual, or to the experts' output: [batch, seq, dim]
+//   ffn.hidden   the result of the activation function: [batch, seq, hidden]
+//   ffn.out      the term added to the residual, or to the experts' output: [batch, seq, dim]
 //   moe.in       the normalised input of a layer of experts: [batch, seq, dim]
 //   moe.rows     the rows that go to the experts and those that come back from them:
-//                [groups, slots, dim]; the slots of an expert lie together, so slots are cut over
-//                those axes of a rule alone that divide the layer's experts
-//   moe.out      what the experts add to the residual: [batch, seq, dim]
+//                [groups, slots, dim]; the slots of an expert lie together, so a rule cuts slots
+//                only over those of its axes that divide the layer's experts
+//   moe.out      the term that the experts add to the residual: [batch, seq, dim]
 //   final        the normalised last hidden state: [batch, seq, dim]
 //   logits       [batch, seq, vocab]
 //
-// A dense layer has no "moe." names; one of experts has "ffn." names for a dense expert beside them
-// alone. Rules for names that a model does not have cut nothing.
+// A dense layer has no "moe." names. A layer of experts has "ffn." names only for a dense expert
+// beside them. Rules for names that a model does not have cut nothing.
 // Threads: as the builder.
 #pragma once
 
@@ -34,12 +34,13 @@ using ActivationRules = std::vector<PlacementRule>;
 // Throws kInvalid for a rule whose pattern matches none of the names above.
 void require_known(const ActivationRules& rules);
 
-// Of the axes, in their order, each that divides what those before it leave of `amount`.
+// Returns each axis, in the order given, that divides the part of `amount` that the axes returned
+// before it leave.
 std::vector<std::string> axes_that_divide(const Mesh& mesh, const std::vector<std::string>& axes,
                                           int64_t amount);
 
-// The activation `name` as the rules place it (Builder::shard): of each priority the first rule
-// that matches applies. Without one it is given back as it is.
+// Returns the activation `name` placed by the rules (Builder::shard): for each priority the first
+// rule that matches applies. If none matches, returns it as it is.
 Value placed(const ActivationRules& rules, std::string_view name, Value value,
              Loc loc = Loc::current());
 

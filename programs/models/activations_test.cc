@@ -31,7 +31,7 @@ struct Traced {
     b.result("loss", transformer_loss(config, p, b.parameter("tokens", i32({4, 8}))).total);
   }
 
-  // Annotations, by the type of what they annotate; those of the layers once.
+  // Numbers of annotations, by the type of the annotated value; those of the layers count once.
   std::map<std::string, int> annotated() const {
     std::map<std::string, int> count;
     const auto add = [&](const Function& f) {

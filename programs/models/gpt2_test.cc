@@ -6,7 +6,7 @@ namespace gangway::programs {
 namespace {
 
 TEST(Gpt2, HasItsNumbersOfParameters) {
-  // Without GPT-2's biases, and with its vocabulary padded.
+  // The numbers leave out GPT-2's biases and pad its vocabulary.
   EXPECT_NEAR(static_cast<double>(parameter_count(gpt2_124m())), 124.4e6, 0.2e6);
   EXPECT_NEAR(static_cast<double>(parameter_count(gpt2_xl())), 1.557e9, 0.002e9);
 }

@@ -17,7 +17,7 @@ int64_t capacity_of(const MoeConfig& config, int64_t tokens) {
 
 namespace {
 
-// [batch, seq, n] by groups of sequences: [groups, sequences, seq, n].
+// Splits [batch, seq, n] into groups of sequences: [groups, sequences, seq, n].
 Value by_group(const MoeConfig& config, Value x) {
   const Dims dims = x.type().dims;
   return reshape(x, {config.groups, dims[0] / config.groups, dims[1], dims[2]});
@@ -33,7 +33,8 @@ Value choices(const MoeConfig& config, Value expert, DType dtype) {
   return sum(chosen, {1, 2, 3}) * (1.0 / static_cast<double>(dims[1] * dims[2] * dims[3]));
 }
 
-// The rules for rows as a layer of so many experts takes them: an expert's slots stay together.
+// Returns the rules for rows as a layer of this many experts applies them: an expert's slots stay
+// together.
 ActivationRules rules_for_rows(ActivationRules rules, const Mesh& mesh, int64_t experts) {
   constexpr int kSlots = 1;
   const auto cuts_slots = [](const auto& item) {
@@ -68,8 +69,8 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationF
   const DType exact = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   x = placed(rules, "moe.in", x);
 
-  // The router is small and decides discretely: always in full precision. Tokens are routed where
-  // they lie, before they come together in groups.
+  // The router is small and decides discretely, so it always computes in full precision. Tokens are
+  // routed where they lie, before they come together in groups.
   Value logits = dot(convert(x, exact), convert(p["router"], exact));
   Value probability = softmax(logits);
   auto [gate, expert] = top_k(probability, config.top_k);

@@ -13,7 +13,7 @@ ActivationFunction activation_of(const TransformerConfig& config) {
   return [activation](Value x) { return activation == Activation::kGelu ? gelu(x) : silu(x); };
 }
 
-// A weight in the type that is computed with.
+// Returns a weight in the compute type.
 Value weight(const TransformerConfig& config, const Tree& w) { return convert(w, config.compute); }
 
 Value norm(const TransformerConfig& config, const Tree& w, Value x) {
@@ -36,11 +36,11 @@ Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
 
 constexpr const char* kLayers = "layers";
 
-// Equal layers that follow one another, in one scan.
+// Equal layers that follow one another and are computed in one scan.
 struct LayerRun {
   int64_t first = 0, count = 0;
   std::string name;
-  TransformerConfig config;  // With their number of experts.
+  TransformerConfig config;  // `moe.experts` is the number of experts of these layers.
 };
 std::vector<LayerRun> runs_of(const TransformerConfig& config) {
   std::vector<LayerRun> runs;
@@ -60,12 +60,13 @@ std::vector<LayerRun> runs_of(const TransformerConfig& config) {
   return runs;
 }
 
-// The states of a run of layers, from those of one. To files all layers are "layers.<number>".
+// Returns the states of a run of layers, given those of one layer. Files name all layers
+// "layers.<number>".
 StateTree stack_of(const LayerRun& run, const StateTree& layer) {
   return stacked(layer, run.count, run.first, run.first == 0 ? "" : kLayers);
 }
 
-// The second half of a layer; what gating leaves behind is in `routed`.
+// The second half of a layer. Sets `routed` if the layer has experts.
 Value feed_forward_or_experts(const TransformerConfig& config, const Tree& p, Value x,
                               MoeResult& routed) {
   const Builder::Scope in(x.builder(), has_experts(config) ? "moe" : "ffn");
@@ -86,7 +87,8 @@ Value layer_of(const TransformerConfig& config, const Tree& p, Value x, MoeResul
   return place(config, "residual", feed_forward_or_experts(config, p, x, routed));
 }
 
-// What goes from layer to layer: x, and with experts the sums of their auxiliary losses.
+// The values that each layer passes on to the next: x, and with experts the sums of their auxiliary
+// losses.
 Tree first_carries(const TransformerConfig& config, Value x) {
   Tree carries;
   carries.set("x", x);
@@ -96,7 +98,7 @@ Tree first_carries(const TransformerConfig& config, Value x) {
   return carries;
 }
 
-// One layer. With experts their loads are stacked: [groups, experts].
+// One layer. If it has experts, their loads are stacked: [groups, experts].
 Scanned next_layer(const TransformerConfig& config, const ScanStep& at) {
   MoeResult routed;
   Scanned next;
@@ -125,7 +127,7 @@ StateTree layer_parameters(const TransformerConfig& c) {
   layer.set("ffn_norm", filled({c.storage, {c.dim}}, 1));
   StateTree ffn;
   const int64_t e = c.moe.experts;
-  // As many as `lead` says; without one, a single dense layer.
+  // `lead` is the number of experts; empty for a single dense layer.
   auto add_experts = [&](StateTree& to, const Dims& lead) {
     auto dims = [&](int64_t rows, int64_t columns) {
       Dims all = lead;
@@ -203,11 +205,11 @@ Value embedded(const TransformerConfig& config, const Tree& p, Value tokens) {
   return place(config, "embedded", x);
 }
 
-// What the runs of layers leave behind besides x.
+// Sums of the auxiliary losses, and the loads, of all runs of layers.
 struct Auxiliary {
   Value balance, z;
   std::vector<Value> loads;  // [layers of a run, experts]
-  int64_t layers = 0;        // That have experts.
+  int64_t layers = 0;        // Number of layers that have experts.
 
   void add(const Scanned& run, int64_t count) {
     const auto add_to = [](Value& total, Value term) {
@@ -215,7 +217,7 @@ struct Auxiliary {
     };
     add_to(balance, run.carries["balance"]);
     add_to(z, run.carries["z"]);
-    loads.push_back(mean(run.stacked.leaf(), {1}));  // Groups lie where their tokens do.
+    loads.push_back(mean(run.stacked.leaf(), {1}));  // A group lies where its tokens lie.
     layers += count;
   }
   Value load() const {
@@ -277,8 +279,8 @@ Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value to
   const LocScope at(loc);
   Losses losses;
   const Dims dims = tokens.type().dims;
-  // A tied table is converted once, so that it has one gradient in the compute type, of both that
-  // read it, and devices exchange one.
+  // A tied table is converted once, so that the two reads of it have one gradient together, in the
+  // compute type, and devices exchange only that one.
   Tree read = p;
   if (config.tied) read.set("embed", weight(config, p["embed"]));
   Value logits =
@@ -307,7 +309,7 @@ StateTree transformer_caches(const TransformerConfig& config, int64_t batch) {
 
 namespace {
 
-// One layer of a step of generation; slices: its parameters "p" and its caches "cache".
+// One layer of a step of generation. Slices: its parameters "p" and its caches "cache".
 Scanned decode_layer(const TransformerConfig& config, const ScanStep& at) {
   const Tree& p = at.slices["p"];
   const Tree& cache = at.slices["cache"];

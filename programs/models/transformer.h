@@ -12,12 +12,13 @@
 // [dim, hidden], layers.ffn.down [hidden, dim], or layers.moe.* (programs/models/moe.h). Files hold
 // the layers apart, as layers.0.attn.q.
 //
-// The layers are one scan, so a program of 96 is as large as one of 3. In a pyramid equal layers
-// that follow one another are one; the stacks of those behind the first are layers_from_N, N being
-// the number of their first layer. Files name their layers as all others, layers.N.attn.q.
+// The layers are one scan, so that a program of 96 layers is as large as one of 3. In a pyramid
+// each run of equal layers is one scan. The stacks behind the first run are called layers_from_N,
+// where N is the number of their first layer. Files name these layers like all others,
+// layers.N.attn.q.
 //
-// Parameters are kept in `storage` (f32: master weights; f64 in numerics tests) and computed with
-// in `compute` (f32, bf16, f64).
+// Parameters are stored in `storage` (f32: master weights; f64 in numerics tests) and computations
+// use `compute` (f32, bf16, f64).
 // Threads: traces on the builder's thread.
 #pragma once
 
@@ -39,7 +40,7 @@ struct TransformerConfig {
   int64_t dim = 128;
   int64_t layers = 3;
   int64_t heads = 4;
-  int64_t hidden = 512;  // Of the feed-forward layer, or of each expert.
+  int64_t hidden = 512;  // Hidden units of the feed-forward layer, or of each expert.
   bool positional = true;
   bool gated = false;  // down . (activation(x . gate) * (x . up)), as in Llama.
   bool tied = true;
@@ -48,7 +49,7 @@ struct TransformerConfig {
   DType compute = DType::kF32;
   bool remat = false;  // Recompute each layer's inside in the backward pass.
   MoeConfig moe;
-  // Experts of each layer where they are not moe.experts in all: a pyramid, with more of them in
+  // Number of experts of each layer; empty: moe.experts in all. A pyramid has more of them in
   // deeper layers (DeepSpeed-MoE, Rajbhandari et al. 2022, section 4.1). 0: a dense layer.
   std::vector<int64_t> experts = {};
   // How activations are cut, by their names (programs/models/activations.h).
@@ -60,19 +61,19 @@ void require_valid(const TransformerConfig& config);
 
 // Whether any layer has experts.
 bool has_experts(const TransformerConfig& config);
-// How many each layer has: 0 where it is dense.
+// Number of experts of each layer: 0 if the layer is dense.
 std::vector<int64_t> experts_by_layer(const TransformerConfig& config);
 
 StateTree transformer_parameters(const TransformerConfig& config);
 int64_t parameter_count(const TransformerConfig& config);
 
 struct Losses {
-  Value total;          // cross_entropy and the coefficients times the auxiliary losses.
-  Value cross_entropy;  // Nats a token, mean over the predicted positions: all but the first of
-                        // each sequence.
-  Value balance;        // Mean over the layers that have experts; empty when none has.
-  // f32[layers that have experts, experts]; empty when none has. In a pyramid as wide as its widest
-  // layer, with zeros behind the experts of the others.
+  Value total;  // cross_entropy and the coefficients times the auxiliary losses.
+  // Nats a token, mean over the predicted positions: all but the first of each sequence.
+  Value cross_entropy;
+  Value balance;  // Mean over the layers that have experts; empty when none has.
+  // f32[layers that have experts, experts]; empty when none has. A pyramid's is as wide as its
+  // widest layer, with zeros behind the experts of the others.
   Value load;
 };
 
@@ -87,15 +88,15 @@ Value transformer_logits(const TransformerConfig& config, const Tree& p, Value h
 Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens,
                         Loc loc = Loc::current());
 
-// One token against the key/value caches, for generation; caches: of each run of equal layers,
-// under the name of their parameters, k and v [layers, batch, seq, dim].
+// One token against the key/value caches, for generation. `caches` has k and v, [layers, batch,
+// seq, dim], for each run of equal layers, under the name of the run's parameters.
 struct DecodeResult {
   Value logits;  // [batch, vocab]
   Tree caches;
 };
 StateTree transformer_caches(const TransformerConfig& config, int64_t batch);
-// token: i32[batch]; position: i32[], how many tokens are in the caches already. Rules on
-// activations are for whole sequences: they are not applied here.
+// token: i32[batch]; position: i32[], the number of tokens that are in the caches already. Rules on
+// activations are for whole sequences and are not applied here.
 DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
                                 Value position, const Tree& caches, Loc loc = Loc::current());
 

@@ -19,17 +19,17 @@ std::vector<Leaf> leaves(const Tree& tree) {
   return all;
 }
 
-// The step, or NaN where it is below 1: corrections of a step 0 would divide by 0. The scope names
-// it in the error of a run that a gate stops.
+// Returns the step, or NaN if it is below 1: the corrections of a step 0 would divide by 0. The
+// scope names the step in the error of a run that a gate stops.
 Value from_one_on(Value step, const std::string& name) {
   const Builder::Scope in(step.builder(), cat(name, ", which must be at least 1"));
   return step + sqrt(step - 1.0) * 0.0;
 }
 
-// 1 - beta^step, to the last digits also where that is nearly 0.
+// 1 - beta^step, exact to the last digits even if that is nearly 0.
 Value correction(Value step, double beta) { return -expm1(step * std::log(beta)); }
 
-// Those of the parameter, and what `moments` says of its name.
+// Returns the rules of the parameter itself, and after them those of `moments` that match its name.
 std::vector<PlacementRule> rules_of_moments(ProgramBuilder& b, const Leaf& parameter,
                                             const std::vector<PlacementRule>& moments) {
   std::vector<PlacementRule> rules = b.like(parameter.value);
@@ -72,7 +72,8 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
   if (config.clip_norm > 0) {
     scale = minimum(1.0, config.clip_norm / norm);
   }
-  // As finite as the gradients are: committed_values() of ir/plan counts on that.
+  // A gradient that is not finite makes the scale not finite: committed_values() of ir/plan counts
+  // on that.
   scale = scale + norm * 0.0;
   AdamwScalars scalars{.lr = lr,
                        .correction1 = correction(step, config.beta1),

@@ -1,11 +1,11 @@
 // AdamW with global-norm clipping as part of a training program (Loshchilov & Hutter 2019;
 // clipping: Pascanu et al. 2013).
 //
-// The learning rate and the step, which counts from 1, are run-time inputs: a schedule never
-// recompiles. Moments are state, "adamw.m.<state>" and "adamw.v.<state>" of a parameter whose state
-// has that full name ("adamw.m.params.layers.attn.q"), in the parameters' type, stacking and
-// placement; `moments` may cut them further, by rules on the parameters' names below the root of
-// their tree (ZeRO's first stage).
+// The learning rate and the step, which counts from 1, are run-time inputs, so that a schedule
+// never recompiles. Moments are states, "adamw.m.<state>" and "adamw.v.<state>" for a parameter
+// whose state has that full name ("adamw.m.params.layers.attn.q"), with the parameters' type,
+// stacking and placement. `moments` may cut them further, by rules on the parameters' names below
+// the root of their tree (ZeRO's first stage).
 //
 // A gate (ProgramBuilder::require_finite) looks at gradients, learning rate and step too: a step
 // with one that is not finite, or with a step below 1, is not committed.
@@ -24,10 +24,11 @@ struct AdamwConfig {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // Of tensors of rank 2 and more (stacked: of a layer's); norms and
-                              // biases do not decay.
-  double clip_norm = 1.0;     // 0: no clipping.
-  // Names of the run-time inputs. A program with two optimizers needs other ones for the second.
+  // Decay of tensors of rank 2 and more (not counting the stacked dimension); norms and biases do
+  // not decay.
+  double weight_decay = 0.1;
+  double clip_norm = 1.0;  // 0: no clipping.
+  // Names of the run-time inputs. A program with two optimizers needs other names for the second.
   std::string lr_input = "lr";
   std::string step_input = "step";
 };

@@ -1,5 +1,5 @@
-// Context parallelism: each device has a part of every sequence. What meets other positions is
-// attention alone; embeddings of positions are cut as they are.
+// Context parallelism: each device has a part of every sequence. Only attention combines different
+// positions; the embeddings of positions are cut like the sequences.
 //
 // Threads: pure.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace gangway::programs {
 
-// Over the axis "context".
+// Cuts over the axis "context".
 Strategy context_parallel();
 
 }  // namespace gangway::programs

@@ -8,7 +8,7 @@
 
 namespace gangway::programs {
 
-// Over every axis but "model" and "context".
+// Cuts the batch over every axis but "model" and "context".
 Strategy data_parallel(const Mesh& mesh);
 
 }  // namespace gangway::programs

@@ -9,7 +9,7 @@
 
 namespace gangway::programs {
 
-// Over the axis "model"; experts are cut like a feed-forward layer.
+// Cuts over the axis "model"; experts are cut like a feed-forward layer.
 Strategy megatron();
 
 }  // namespace gangway::programs

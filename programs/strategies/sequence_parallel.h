@@ -1,8 +1,9 @@
-// Megatron's sequence parallelism (Korthikanti et al. 2022): beside tensor parallelism, what lies
-// between the products of two layers (norms, the residual stream) is cut along the sequence, and
-// embeddings of positions with it. Each of tensor parallelism's all-reduces becomes a
-// reduce-scatter and an all-gather. What goes into products is kept gathered for the gradients
-// of their weights; a rematerialised model keeps it cut and gathers it again, as the paper does.
+// Megatron's sequence parallelism (Korthikanti et al. 2022), used beside tensor parallelism. The
+// values between the products of two layers (norms, the residual stream) are cut along the
+// sequence, and the embeddings of positions with them. Each of tensor parallelism's all-reduces
+// becomes a reduce-scatter and an all-gather. Operands of products are kept gathered for the
+// gradients of their weights; a rematerialised model keeps them cut and gathers them again, as the
+// paper does.
 //
 // Threads: pure.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace gangway::programs {
 
-// Over the axis "model"; goes with megatron().
+// Cuts over the axis "model"; goes with megatron().
 Strategy sequence_parallel();
 
 }  // namespace gangway::programs

@@ -37,7 +37,8 @@ class Checker {
   Checker(const std::string& names, const Mesh& mesh, const std::set<std::string>& chosen)
       : names_(names), mesh_(mesh), chosen_(chosen) {}
 
-  // Exactly where there is such an axis is it used.
+  // Requires that the mesh has the axis if a chosen strategy divides over it, and that one does if
+  // the axis has several devices. An axis "expert" may also cut the batch alone.
   void require_axis(std::string_view axis, std::initializer_list<const char*> users) const {
     std::string any;
     bool is_used = false;
@@ -52,7 +53,7 @@ class Checker {
                " too, or another name for the axis, along which the batch is then cut");
   }
 
-  // What ZeRO keeps is cut over these.
+  // Requires an axis over which ZeRO can cut the tensors that it keeps.
   void require_axis_to_keep_over() const {
     const bool is_used = std::ranges::any_of(
         chosen_, [](const std::string& name) { return name.starts_with("zero"); });
@@ -78,7 +79,8 @@ class Checker {
                fitting(amount, size), " or another model");
   }
 
-  // The first axis of experts cuts each layer that has any, each further one at least one layer.
+  // The first axis of experts must cut each layer that has any, each further one at least one
+  // layer.
   void require_cuts_experts(const std::vector<int64_t>& by_layer) const {
     const std::vector<std::string> axes = axes_of_experts(mesh_);
     for (const int64_t experts : by_layer)
@@ -98,7 +100,7 @@ class Checker {
  private:
   std::string what() const { return cat("strategy \"", names_, "\": "); }
 
-  // The largest size below that divides.
+  // Returns the largest number up to `size` that divides `amount`.
   static int64_t fitting(int64_t amount, int64_t size) {
     while (amount % size != 0) --size;
     return size;
@@ -115,7 +117,7 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
   check.require_together();
   check.require_axis(kModelAxis, {"megatron", "vocab_parallel"});
   check.require_axis(kContextAxis, {"context_parallel"});
-  // A capacity is counted by groups of whole sequences, which along "model" are cut.
+  // A capacity is counted by groups of whole sequences, and "model" cuts sequences.
   const bool experts_on_model = chosen.contains("sequence_parallel") &&
                                 mesh.axis(kExpertAxis) < 0 && model.moe.capacity_factor <= 0;
   if (!experts_on_model) check.require_axis(kExpertAxis, {"expert_parallel"});
@@ -128,7 +130,7 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
     check.require_divides(kModelAxis, "the vocabulary's tokens", model.vocab);
   if (chosen.contains("context_parallel"))
     check.require_divides(kContextAxis, "positions", model.seq);
-  if (chosen.contains("sequence_parallel"))  // Each of context parallelism's parts is cut again.
+  if (chosen.contains("sequence_parallel"))  // Cuts each of context parallelism's parts again.
     check.require_divides(kModelAxis, "a device's positions",
                           model.seq / size_of(mesh, kContextAxis));
   if (chosen.contains("expert_parallel")) {

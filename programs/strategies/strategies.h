@@ -1,4 +1,4 @@
-// Strategies by name: what `gangway train --strategy` takes.
+// Strategies by name, as `gangway train --strategy` takes them.
 //
 //   data_parallel          over every axis but "model" and "context"; always there
 //   zero1, zero2, zero3    over "data", "expert", "expert2", ...
@@ -12,8 +12,8 @@
 //
 // Threads: pure.
 // Errors: kInvalid for names that do not exist or do not go together, for axes of the mesh that no
-// strategy uses, for strategies whose axis it lacks, and for models that can't be cut so; each says
-// what would do.
+// strategy uses, for strategies whose axis the mesh lacks, and for models that can't be cut so. The
+// error names a way out.
 #pragma once
 
 #include <string>
@@ -23,10 +23,10 @@
 
 namespace gangway::programs {
 
-// "data_parallel, zero1, ...": all there are.
+// Returns all names: "data_parallel, zero1, ...".
 std::string strategy_names();
 
-// `names`: joined by "+", in any order: "zero3+megatron".
+// `names`: strategies joined by "+", in any order: "zero3+megatron".
 Strategy strategy_of(const std::string& names, const Mesh& mesh, const TransformerConfig& model);
 
 }  // namespace gangway::programs

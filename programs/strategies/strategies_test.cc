@@ -22,7 +22,7 @@ TransformerConfig experts() {
   return config;
 }
 
-// "1 model: shard(1)": what the rules say of a name, each with its priority.
+// The rules that match a name, each with its priority: "1 model: shard(1)".
 std::vector<std::string> said(const std::vector<PlacementRule>& rules, const std::string& name) {
   std::vector<std::string> all;
   for (const PlacementRule& rule : rules) {
@@ -124,8 +124,8 @@ TEST(Strategies, AxesThatNothingUsesAndStrategiesWithoutTheirAxisAreRefused) {
   made("zero3", {{"expert", 2}});
 }
 
-// Slots of experts that have a capacity are cut beside the batch, with the priority of computing;
-// dropless, nothing but their weights says that rows go to them, and does so beside the batch.
+// Slots of experts that have a capacity are cut beside the batch, with the priority of computing.
+// Only the rule of their weights sends rows to dropless experts, so it has the batch's priority.
 TEST(Strategies, DroplessExpertsAreLookedAtWithTheBatch) {
   TransformerConfig model = experts();
   for (const double factor : {0.0, 1.0}) {

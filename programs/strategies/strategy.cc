@@ -12,7 +12,7 @@ bool names_axis(const AxisPlacements& placements, const std::string& axis) {
   return std::ranges::any_of(placements, [&](const auto& item) { return item.first == axis; });
 }
 
-// What fits of the rules' placements for one parameter, by priority.
+// Returns the rules' placements that fit one parameter, by priority.
 std::map<int, AxisPlacements> placements_of(const std::vector<PlacementRule>& rules,
                                             const Mesh& mesh, const std::string& name,
                                             const Dims& dims) {

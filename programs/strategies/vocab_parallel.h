@@ -8,7 +8,7 @@
 
 namespace gangway::programs {
 
-// Over the axis "model".
+// Cuts over the axis "model".
 Strategy vocab_parallel();
 
 }  // namespace gangway::programs

@@ -13,7 +13,8 @@ AxisPlacements placements_in(const std::vector<PlacementRule>& rules, const std:
   return all;
 }
 
-// The dimension that all of `axes` cut evenly, as the innermost cuts; -1: there is none.
+// Returns a dimension that can be cut evenly into `parts` more parts, if possible a whole one; -1:
+// there is none.
 int dim_for(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken, int64_t parts) {
   const auto fits = [&](int dim, bool want_whole) {
     const int64_t before = parts_of(mesh, taken, dim);
@@ -27,7 +28,7 @@ int dim_for(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken, int
   return -1;
 }
 
-// Over as many of the axes as there is a dimension for.
+// Returns placements for as many of the axes as one dimension can be cut by.
 AxisPlacements cut_for_storage(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken) {
   std::vector<std::string> axes = expert_axes(mesh);
   axes.emplace(axes.begin(), kDataAxis);

@@ -30,7 +30,7 @@ std::vector<TensorSpec> specs_of(const std::vector<StateTensor>& tensors) {
   return specs;
 }
 
-// Returns its hash.
+// Returns the file's hash.
 std::string write_file(const Slice& slice, const std::filesystem::path& path,
                        const std::vector<TensorSpec>& specs,
                        const std::vector<StateTensor>& tensors,
@@ -49,7 +49,7 @@ std::string write_file(const Slice& slice, const std::filesystem::path& path,
 }
 
 // Files that the cluster has kept (Slice::keep_checkpoints) have all states in one set, under their
-// whole names, and count versions from where the training began.
+// whole names, and count versions from the beginning of the training.
 constexpr const char* kVersion = "version";
 constexpr const char* kFirstStep = "first_step";
 constexpr const char* kFirstPosition = "first_position";
@@ -75,14 +75,14 @@ Type type_of(const TensorView& view, const std::string& name) {
   return {*dtype, view.spec->shape};
 }
 
-// A tensor of the slice's states, and where a file has it.
+// A tensor of the slice's states, and its place in a file.
 struct Restored {
   StateTensor tensor;
   FileDType found = FileDType::kF32;  // Its type in the file.
   TensorView view;
 };
 
-// Also under a name that it had in an earlier version.
+// Finds a tensor by its name, or by a name that it had in an earlier version.
 const TensorView& view_of(const TensorFiles& files, const std::string& name) {
   if (files.tensors().contains(name)) return files.at(name);
   for (const std::string& earlier : earlier_names(name)) {
@@ -100,7 +100,7 @@ void require_convertible(const TensorSpec& from, const Type& to) {
              "\" can't be converted from ", to_string(from.dtype), " to ", to_string(to.dtype));
 }
 
-// Writes it into its state, a piece at a time, converted to the state's type.
+// Writes the tensor into its state, a piece at a time, converted to the state's type.
 void write_tensor(const Slice& slice, const Restored& restored, int64_t piece_bytes_max) {
   const auto& [tensor, found, view] = restored;
   size_t at = 0;
@@ -119,11 +119,11 @@ void write_tensor(const Slice& slice, const Restored& restored, int64_t piece_by
 struct Checkpoint {
   std::filesystem::path folder;
   TensorFiles model;
-  std::optional<TensorFiles> optimizer;  // None: `model` has all states, under their own names.
-  std::optional<TensorFiles> states;     // None: there are no such ones.
+  std::optional<TensorFiles> optimizer;  // Empty: `model` has all states, under their own names.
+  std::optional<TensorFiles> states;     // Empty: there are no other states.
 };
 
-// Verifies all files that have a hash.
+// Opens a checkpoint and verifies all files that have a hash.
 Checkpoint open_checkpoint(const std::filesystem::path& folder) {
   Checkpoint found{folder, TensorFiles::open(folder), {}, {}};
   std::error_code unread;
@@ -138,7 +138,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& folder) {
   return found;
 }
 
-// Where the checkpoint has the tensor of a state of this name.
+// Finds the tensor of a state of this name in the checkpoint.
 const TensorView& find(const Checkpoint& checkpoint, const std::string& name) {
   if (!checkpoint.optimizer) return view_of(checkpoint.model, name);
   switch (place_of(name)) {
@@ -151,7 +151,7 @@ const TensorView& find(const Checkpoint& checkpoint, const std::string& name) {
   return view_of(*checkpoint.states, name);
 }
 
-// By the names of states, those of the checkpoint that are not among these.
+// Returns the states' names of the checkpoint's tensors that are not in `taken`.
 std::vector<std::string> left_over(const Checkpoint& checkpoint,
                                    const std::set<const TensorView*>& taken) {
   std::vector<std::string> names;
@@ -172,7 +172,7 @@ std::vector<std::string> left_over(const Checkpoint& checkpoint,
   return names;
 }
 
-// Tensors of the slice's states as the files have them; all are checked before one is written.
+// Pairs the slice's states with the checkpoint's tensors. Checks all before the first is written.
 std::vector<Restored> fitting(const Slice& slice, const Checkpoint& checkpoint,
                               const std::vector<std::string>& patterns) {
   std::vector<Restored> all;
@@ -194,7 +194,7 @@ std::vector<Restored> fitting(const Slice& slice, const Checkpoint& checkpoint,
               {}, "say which states are to be loaded: LoadOptions::states = {\"params.*\"}");
 }
 
-// A checkpoint, or the newest one of a folder of them that is not damaged.
+// Opens the checkpoint `path`, or the newest one in the folder `path` that is not damaged.
 Checkpoint find_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
   std::error_code unread;
   if (std::filesystem::exists(path / kModelFile, unread) ||
@@ -315,7 +315,7 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const std::function<std::string(const std::string&)>& name_of,
                     const LoadOptions& options) {
   const TensorFiles files = TensorFiles::open(path);
-  files.read({});  // Verifies those that have a hash.
+  files.read({});  // Verifies the files that have a hash.
   std::vector<Restored> all;
   for (StateTensor& tensor : stored_in(StoredIn::kModel, slice.state_tensors())) {
     const std::string foreign = name_of(tensor.name);

@@ -41,7 +41,8 @@ double read_float(FileDType dtype, const std::byte* at) {
   return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
 }
 
-// By way of a float that is odd where it is not exact, so that nothing is rounded twice.
+// Rounds first to a float, with its last bit set if that is not exact, so that nothing is rounded
+// twice.
 uint16_t to_bf16(double value) {
   const auto near = static_cast<float>(value);
   auto bits = std::bit_cast<uint32_t>(near);

@@ -1,4 +1,4 @@
-// Elements of a file's float tensor as those of another float type.
+// Converts elements of a file's float tensor to another float type.
 //
 // Threads: pure.
 #pragma once
@@ -12,8 +12,8 @@ namespace gangway::programs {
 
 bool is_convertible_float(FileDType dtype);  // F16, BF16, F32, F64.
 
-// To nearest, ties to even; what is too large becomes infinite. The same number of elements in
-// both; equal types, of any kind, are copied.
+// Rounds to nearest, ties to even; a value that is too large becomes infinite. Both spans have the
+// same number of elements. Equal types, of any kind, are copied.
 void convert_floats(FileDType from, std::span<const std::byte> bytes, DType to,
                     std::span<std::byte> values);
 

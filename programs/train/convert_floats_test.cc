@@ -37,7 +37,7 @@ TEST(ConvertFloatsTest, ToBf16RoundsOnceToNearestEven) {
   EXPECT_EQ(to_bf16(-2.5), 0xc020);
   EXPECT_EQ(to_bf16(1.0 + 1.0 / 256), 0x3f80) << "a tie";
   EXPECT_EQ(to_bf16(1.0 + 3.0 / 256), 0x3f82) << "a tie";
-  // As a float it would be the tie.
+  // A float would hold the tie in place of this value.
   EXPECT_EQ(to_bf16(1.0 + 1.0 / 256 + std::ldexp(1.0, -40)), 0x3f81);
   EXPECT_EQ(to_bf16(1.0 + 3.0 / 256 - std::ldexp(1.0, -40)), 0x3f81);
   EXPECT_EQ(to_bf16(1e39), 0x7f80);

@@ -4,10 +4,10 @@ namespace gangway::programs {
 namespace {
 
 struct Renamed {
-  std::string_view now, then;  // How the names begin.
+  std::string_view now, then;  // Prefixes of the names.
 };
 
-// Moments were named after a parameter's place in its tree, without the name of the tree.
+// Moments were once named after a parameter's place in its tree, without the name of the tree.
 constexpr Renamed kRenamed[] = {{"adamw.m.params.", "adamw.m."}, {"adamw.v.params.", "adamw.v."}};
 
 }  // namespace

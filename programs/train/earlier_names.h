@@ -1,7 +1,8 @@
-// Names that earlier versions of Gangway gave to tensors in checkpoints, where today's differ: what
-// reads a file looks for a tensor under its name, and then under these.
+// Names that earlier versions of Gangway gave to tensors in checkpoints, where they differ from
+// today's. Code that reads a file looks for a tensor under its name, and then under these.
 //
-// Who renames what checkpoints hold adds the old name here, and to the test of tests/formats.
+// A change that renames a tensor of checkpoints adds the old name here, and to the test of
+// tests/formats.
 //
 // Threads: pure.
 #pragma once
@@ -12,7 +13,7 @@
 
 namespace gangway::programs {
 
-// The newest first; empty: it never had another.
+// Returns the earlier names, the newest first; empty: the tensor never had another name.
 std::vector<std::string> earlier_names(std::string_view name);
 
 }  // namespace gangway::programs

@@ -18,11 +18,11 @@ SourceSpec windows(const LanguageModelConfig& config, bool heldout) {
   return {"text", attrs};
 }
 
-// Says how gradients are cut.
+// Cuts gradients.
 using Place = std::function<Tree(const Tree&)>;
 
-// Of tokens: i32[batch, seq]. "loss" and "cross_entropy", with experts "balance" and "load", and
-// "grads", a tree as the parameters are.
+// Returns "loss" and "cross_entropy" of tokens, i32[batch, seq], with experts "balance" and "load",
+// and "grads", a tree like that of the parameters.
 Tree differentiate(const TransformerConfig& model, const Tree& params, Value tokens,
                    const Place& place) {
   Losses losses;
@@ -42,7 +42,7 @@ Tree differentiate(const TransformerConfig& model, const Tree& params, Value tok
   return step;
 }
 
-// Zeros of the types that differentiate() gives, which tracing it tells.
+// Returns zeros of the types that differentiate() gives; tracing it shows them.
 Tree zero_sums(Builder& b, const TransformerConfig& model, int64_t batch) {
   Builder trial("trial", b.function().mesh);
   const Tree params =
@@ -54,7 +54,7 @@ Tree zero_sums(Builder& b, const TransformerConfig& model, int64_t batch) {
       .map([&](const std::string&, const Value& of) { return b.constant(of.type(), 0); });
 }
 
-// Of trees of the same names.
+// Adds two trees of the same names.
 Tree sum_of(const Tree& a, const Tree& b) {
   std::vector<Value> terms;
   b.for_each([&](const std::string&, const Value& term) { terms.push_back(term); });
@@ -63,8 +63,8 @@ Tree sum_of(const Tree& a, const Tree& b) {
 }
 
 // Averages over microbatches; tokens: i32[batch, seq], cut over its rows. Microbatch i takes every
-// accumulate-th row, so that each device's rows stay its own. The loop does nothing to the sums but
-// add to them, so they stay partial in it and are reduced once, behind it, but what `place` cuts.
+// accumulate-th row, so that each device keeps its rows. The loop only adds to the sums, so they
+// stay partial in it and are reduced once, behind it, except those that `place` cuts.
 Tree accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens,
                 const Place& place) {
   const TransformerConfig& model = config.model;
@@ -72,7 +72,7 @@ Tree accumulate(const LanguageModelConfig& config, const Tree& params, Value tok
   if (parts == 1) return differentiate(model, params, tokens, place);
   Builder& b = tokens.builder();
   const auto microbatch = [&](const ScanStep& at) -> Scanned {
-    // Nobody differentiates the loop: nothing is kept of an iteration for that.
+    // Nothing differentiates the loop, so no iteration keeps residuals for that.
     const Tree weights = at.invariants.map(
         [](const std::string&, const Value& weight) { return stop_gradient(weight); });
     return {.carries = sum_of(at.carries, differentiate(model, weights, at.slices, place))};
@@ -90,8 +90,8 @@ Tree accumulate(const LanguageModelConfig& config, const Tree& params, Value tok
   return sums.map([&](const std::string&, const Value& sum) { return sum * share; });
 }
 
-// The axes that cut a batch cut each of its microbatches, and the groups that experts' tokens are
-// routed in, so that no row moves for them.
+// The axes that cut a batch must also cut each of its microbatches, and the groups in which the
+// experts' tokens are routed, so that no row moves for them.
 void require_batch(const char* what, const LanguageModelConfig& config, const Mesh& mesh,
                    const Strategy& strategy) {
   const int64_t rows = parts_of(mesh, strategy.batch, 0),
@@ -110,7 +110,7 @@ void require_batch(const char* what, const LanguageModelConfig& config, const Me
              " devices that it is cut over");
 }
 
-// The model with its activations placed as its own rules say, and then as the strategy does.
+// Adds the strategy's rules for activations behind the model's own.
 LanguageModelConfig placed(LanguageModelConfig config, const Strategy& strategy) {
   ActivationRules& rules = config.model.activations;
   rules.insert(rules.end(), strategy.activations.begin(), strategy.activations.end());
@@ -135,7 +135,7 @@ Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const St
   ProgramBuilder b("train_step", mesh, config.seed);
   Tree params = parameters_of(b, config, strategy);
   Value tokens = batch_of(b, "tokens", config, strategy);
-  // As soon as they are computed.
+  // Gradients are cut as soon as they are computed.
   const auto place = [&](const Tree& grads) {
     return b.shard_all("params", grads, below("params", strategy.gradients));
   };

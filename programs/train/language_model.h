@@ -6,10 +6,10 @@
 // step whose loss, gradients or learning rate are not finite, or whose "step" is below 1, is not
 // committed.
 //
-// A strategy says what is cut over which axes of the mesh; without one the batch is, over all of
-// them but "model" and "context". The three programs are made for one strategy: they share the
-// parameters. Where model.activations names an activation too, its rule goes before the strategy's
-// of that priority.
+// A strategy says which tensors are cut over which axes of the mesh. Without one only the batch is
+// cut, over all axes but "model" and "context". The three programs share the parameters, so they
+// are built for one strategy. If model.activations has a rule for an activation too, it goes before
+// the strategy's rule of that priority.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@ struct LanguageModelConfig {
   TransformerConfig model;
   AdamwConfig optimizer;
   int64_t batch = 32;  // Sequences in one step, over all devices and microbatches.
-  // Microbatches whose gradients are averaged before the update: a loop, so a program is as large
-  // for many, and what they sum up is reduced once.
+  // Microbatches whose gradients are averaged before the update. They are a loop, so that a program
+  // of many is as large as one of few, and their sums are reduced once.
   int64_t accumulate = 1;
   std::string text;   // A file or a folder on every host.
-  uint64_t seed = 1;  // Of the parameters and of the order of the data.
+  uint64_t seed = 1;  // Seed of the parameters and of the order of the data.
 };
 
 Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy);
 Program train_step(const LanguageModelConfig& config, const Mesh& mesh);
 
-// Output: "cross_entropy" (f32[]): mean over a batch of held-out windows; the source's position
+// Output: "cross_entropy" (f32[]): mean over a batch of held-out windows. The source's position
 // chooses the batch.
 Program evaluate(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy);
 Program evaluate(const LanguageModelConfig& config, const Mesh& mesh);
 
 // Feeds one token of one sequence and samples the next. Inputs: "forced" (i32[1]: the token to
-// feed, or -1 for the one sampled last), "temperature" (f32[]; 0 is greedy), "key" (i32[2], new for
-// each token), "position" (i32[]: how many tokens were fed before, below model.seq). State:
-// "generate.token" and the caches. Output: "token" (i32[1]). A batch of one is not cut, whatever
-// the strategy.
+// feed, or -1 to feed the one that was sampled last), "temperature" (f32[]; 0 is greedy), "key"
+// (i32[2], new for each token), "position" (i32[]: the number of tokens fed before, below
+// model.seq). State: "generate.token" and the caches. Output: "token" (i32[1]). The batch of one is
+// not cut, whatever the strategy.
 Program generate_step(const LanguageModelConfig& config, const Mesh& mesh,
                       const Strategy& strategy);
 Program generate_step(const LanguageModelConfig& config, const Mesh& mesh);

@@ -39,7 +39,7 @@ int count(const Function& function, Op op) {
   return found;
 }
 
-// In the bodies that its scans run, each once.
+// Counts the nodes in the bodies that its scans run, in each body once.
 int count_in_bodies(const Function& function, Op op) {
   BodyTable bodies;
   bodies.add(function);

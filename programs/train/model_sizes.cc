@@ -28,7 +28,7 @@ constexpr SizeName kNames[] = {
     {"tied", SizeKind::kBool, "the head is the transposed embedding"},
 };
 
-// Of a name of that kind; null for another one.
+// Returns the size of that kind with this name; null if there is none.
 int64_t* whole(Sizes& model, std::string_view name) {
   if (name == "layers") return &model.layers;
   if (name == "dim") return &model.dim;
@@ -102,7 +102,7 @@ void set_size(Sizes& model, const SaidSize& said) {
   }
 }
 
-// Sizes that do not fit one another, with where each was said.
+// Checks that sizes fit one another. Errors name the places where the user gave them.
 class Contradictions {
  public:
   Contradictions(LanguageModelConfig& config, const std::vector<SaidSize>& said) : config_(config) {
@@ -157,7 +157,7 @@ class Contradictions {
                " groups, batch ", batch);
   }
 
-  // Where one of them was said, what the user changed first.
+  // Returns the place where one of the two was given, and prefers the first.
   std::string at(std::string_view name, std::string_view other = {}) const {
     for (const std::string_view each : {name, other}) {
       if (const auto said = where_.find(each); said != where_.end()) return said->second;
@@ -198,7 +198,7 @@ std::string sizes_text(const TransformerConfig& model) {
   std::string text;
   for (const SizeName& size : kNames) {
     if (size.name == "renormalize") {
-      // Checkpoints of a time when all gates were divided do not say so.
+      // Checkpoints from before `renormalize` divided all gates and do not have it.
       if (has_experts(model) && !renormalizes(model.moe)) text += ",\"renormalize\":false";
       continue;
     }
@@ -211,7 +211,7 @@ std::string sizes_text(const TransformerConfig& model) {
         value = copy.experts.empty() ? cat(copy.moe.experts) : list_text(copy.experts);
         break;
     }
-    // What only experts have says nothing of a model without.
+    // Sizes that only experts have are left out for a model without them.
     const bool is_of_experts = size.name == "top_k" || size.name == "groups" ||
                                size.name == "capacity_factor" || size.name == "residual";
     if (is_of_experts && !has_experts(model)) continue;
@@ -222,7 +222,7 @@ std::string sizes_text(const TransformerConfig& model) {
 
 std::string sizes_file_text(const TransformerConfig& model) {
   std::string text = sizes_text(model);
-  // Unless it says so, a top_k of 1 is read as one whose gate is not divided.
+  // A file without `renormalize` and with a top_k of 1 is read as one whose gate is not divided.
   if (has_experts(model) && model.moe.top_k == 1 && renormalizes(model.moe))
     text.insert(text.size() - 1, ",\"renormalize\":true");
   return text + "\n";

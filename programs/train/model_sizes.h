@@ -1,9 +1,10 @@
-// The sizes of a language model by their names, as users say them: `gangway train` takes them as
-// flags (--layers, --top-k) and as keys of a JSON file ("layers", "top_k"), and a checkpoint says
-// with them of which model it is.
+// The sizes of a language model by their names. `gangway train` takes them as flags (--layers,
+// --top-k) and as keys of a JSON file ("layers", "top_k"), and a checkpoint names its model by
+// them.
 //
 // Threads: pure functions.
-// Errors: kInvalid, beginning with where the user said it ("sizes.json:3: \"dim\"", "--dim").
+// Errors: kInvalid, beginning with the place at which the user gave the size ("sizes.json:3:
+// \"dim\"", "--dim").
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace gangway::programs {
 using SizeValue = std::variant<bool, int64_t, double, std::vector<int64_t>>;
 enum class SizeKind { kWhole, kReal, kBool, kList };
 
-// What sizes may be at most: of whole ones, products of two stay numbers.
+// Upper limits of sizes. Products of two whole sizes still fit in int64_t.
 inline constexpr int64_t kSizeMax = int64_t{1} << 30;
 inline constexpr int64_t kExpertsMax = 1 << 16;
 inline constexpr double kRealSizeMax = 1 << 16;
@@ -31,26 +32,27 @@ struct SizeName {
   std::string_view help;
 };
 
-// All that there are.
+// All sizes.
 std::span<const SizeName> size_names();
-// Null: there is none of that name.
+// Returns null if no size has the name.
 const SizeName* find_size(std::string_view name);
 
-// One size that somebody said. A whole number may stand for a real one, and for a list of one.
+// One size that a user gave. A whole number may stand for a real one, and for a list of one.
 struct SaidSize {
   std::string name;
   SizeValue value;
   std::string where;
 };
 
-// Sets them one after another, so that a later one of a name wins, and then looks whether all of
-// the model's sizes fit one another; what the user has not said stays as it is.
+// Sets the sizes one after another, so that a later one of a name wins, and then checks that all of
+// the model's sizes fit one another. Sizes that the user has not given stay as they are.
 void set_sizes(LanguageModelConfig& config, const std::vector<SaidSize>& said);
 
 // All sizes of a model as the JSON object that a file of sizes may be: {"layers":3,"dim":128, ...}.
-// What is compared with earlier checkpoints: it says no more than they do.
+// It is compared with the text in earlier checkpoints, and has therefore no more sizes than they
+// have.
 std::string sizes_text(const TransformerConfig& model);
-// The same as the text of a file, from which set_sizes() makes this very model.
+// Returns these sizes as the text of a file, from which set_sizes() gives this very model.
 std::string sizes_file_text(const TransformerConfig& model);
 
 }  // namespace gangway::programs

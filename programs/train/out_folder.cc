@@ -19,7 +19,7 @@ constexpr int kNumberMax = 100'000;
 constexpr const char* kLock = ".lock";
 constexpr const char* kReplaced = "checkpoints.replaced";
 
-// "out/quickstart", "out/quickstart-2", "out/quickstart-3" ...
+// Returns "out/quickstart", "out/quickstart-2", "out/quickstart-3" ...
 fs::path numbered(const fs::path& path, int number) {
   return number == 1 ? path : fs::path(cat(path.string(), "-", number));
 }
@@ -50,7 +50,7 @@ bool has_checkpoints(const fs::path& out) {
   return has_any(out / "checkpoints") || has_any(out / kReplaced);
 }
 
-// A training that was killed before its first checkpoint was written has replaced none.
+// A training that was killed before its first checkpoint was written has replaced no other.
 void put_replaced_back(const fs::path& out) {
   const fs::path checkpoints = out / "checkpoints", aside = out / kReplaced;
   if (has_any(checkpoints) || !has_any(aside)) return;
@@ -67,7 +67,7 @@ void put_replaced_back(const fs::path& out) {
               "removed with --replace, once the first new checkpoint is written");
 }
 
-// The number of "quickstart-N"; 1 for "quickstart" itself; 0 for other names.
+// Returns N for "quickstart-N", 1 for "quickstart" itself, and 0 for other names.
 int number_of(const std::string& name, const std::string& usual) {
   if (name == usual) return 1;
   if (!name.starts_with(usual + "-")) return 0;
@@ -88,7 +88,7 @@ OutFolder::OutFolder(const OutOptions& options) {
     if (options.take_next_free && has_checkpoints(path_)) continue;
     create_folder(path_);
     lock_.emplace(path_ / kLock);
-    // Looked at again: another training may have ended here since.
+    // Checks again, since another training may have ended here meanwhile.
     if (lock_->is_held() && !(options.take_next_free && has_checkpoints(path_))) break;
     if (options.take_next_free) continue;
     throw Error(ErrorKind::kInvalid,

@@ -19,7 +19,7 @@ constexpr double kPlainWaitInterval = 60.0;
 constexpr double kCompileShownAfter = 2.0;
 constexpr size_t kLossColumns = 40, kLeastLossColumns = 8;
 
-// A live line that is longer would not be replaced by the next.
+// The next line would not replace a live line that is longer.
 size_t terminal_columns() {
   winsize size{};
   const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;

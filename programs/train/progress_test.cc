@@ -40,7 +40,7 @@ TEST(Progress, ALiveLineEndsWithTheLossesAndFitsTheTerminal) {
 }
 
 TEST(Progress, TheBusiestExpertIsMeasuredByTheEvenShareOfItsOwnLayer) {
-  // Of a pyramid's layers, one dense: 1.0 of 2 experts' even share, and 1.6 of 4 experts'.
+  // A pyramid's layers, one of them dense: 1.0 of 2 experts' even share, and 1.6 of 4 experts'.
   const std::vector<float> load = {0.5f, 0.5f, 0, 0, 0.4f, 0.2f, 0.2f, 0.2f};
   EXPECT_NEAR(busiest_expert(load, {0, 2, 4}), 1.6, 1e-6);
   const std::vector<float> narrow = {0.9f, 0.1f, 0, 0, 0.25f, 0.25f, 0.25f, 0.25f};

@@ -1,7 +1,7 @@
 // Generates text, byte by byte, with the key/value caches on the devices.
 //
-// Threads: one thread. The tokens come back one behind another: each step is enqueued before the
-// last one's token is read.
+// Threads: one thread. Each step is enqueued before the token of the one before it is read, and the
+// tokens come back one behind another.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace gangway::programs {
 
 struct SampleOptions {
   int64_t bytes = 120;       // Prompt included; at most the model's sequence length.
-  double temperature = 0.8;  // 0: the likeliest byte each time.
+  double temperature = 0.8;  // 0: takes the likeliest byte each time.
   uint64_t seed = 1;
   std::string prompt;
 };

@@ -10,7 +10,7 @@
 namespace gangway::programs {
 namespace {
 
-constexpr size_t kParts = 512;  // Even: full, two become one.
+constexpr size_t kParts = 512;  // Even: when they are full, each two become one.
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 5> kAscii = {"_", ".", "-", "'", "\""};
 
@@ -23,7 +23,7 @@ std::string drawn(const std::vector<double>& means,
     least = std::min(least, mean);
     most = std::max(most, mean);
   }
-  // Halved first: the greatest and the least number are further apart than the greatest number.
+  // Halves first, since the distance from the least to the greatest may not fit in a double.
   const double range = most / 2 - least / 2;
   std::string text;
   for (const double mean : means) {

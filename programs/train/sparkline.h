@@ -1,8 +1,8 @@
 // The course of a number over a whole job in one short line: "▇▆▅▄▃▃▂▂▁▁▁".
 //
-// Each letter is the mean of equally many values; they are put together as there become more. The
-// lowest letter is the least mean shown, the highest the greatest; '!' has a value that isn't
-// finite.
+// Each letter is the mean of equally many values; more values are combined as the job goes on. The
+// lowest letter is the least mean shown, the highest the greatest. A letter '!' has a value that
+// isn't finite.
 //
 // Threads: one at a time. Cost: a bounded number of means, whatever comes.
 #pragma once
@@ -14,13 +14,14 @@
 
 namespace gangway::programs {
 
-// By LC_ALL, LC_CTYPE and LANG: whether the terminal shows more than ASCII.
+// Whether LC_ALL, LC_CTYPE or LANG says that the terminal shows more than ASCII.
 bool is_utf8_terminal();
 
 class Sparkline {
  public:
   void add(double value);
-  // Of at most so many columns; `utf8`: of blocks, else of ASCII that lies as high.
+  // Returns a line of at most `columns` columns, in blocks (`utf8`) or in ASCII letters of like
+  // heights.
   std::string text(size_t columns, bool utf8) const;
 
  private:

@@ -32,7 +32,7 @@ TEST(Sparkline, ShowsAllOfALongJob) {
   Sparkline line;
   constexpr int kValues = 100'000;
   for (int i = 0; i < kValues; ++i) line.add(kValues - i);
-  // Of 8 equal parts, the last may be shorter: each lies a step below the one before.
+  // The 8 parts are equal, and the last may be shorter: each lies a step below the one before.
   const std::string text = line.text(8, true);
   EXPECT_TRUE(text.starts_with("█▇▆▅▄▃▂")) << text;
   EXPECT_EQ(text.substr(text.size() - 3), "▁");

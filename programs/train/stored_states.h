@@ -1,6 +1,7 @@
-// Which tensors of a slice's states a checkpoint holds, and in which of its files, by what name.
+// Tells which tensors of a slice's states a checkpoint holds, and in which of its files, by what
+// name.
 //
-//   params.layers.0.q     model.safetensors, as "layers.0.q": other tools call it so
+//   params.layers.0.q     model.safetensors, as "layers.0.q", the name that other tools use
 //   adamw.m.params.w      optimizer.safetensors, under its own name
 //   w, params             states.safetensors, the same; the file is there if there is such a state
 //
@@ -20,18 +21,18 @@ namespace gangway::programs {
 enum class StoredIn : uint8_t { kModel, kOptimizer, kStates };
 
 StoredIn place_of(std::string_view state);
-// Of a state in the model's files, and back.
+// The name of a state in the model's files, and the state of such a name.
 std::string name_in_model(std::string_view state);
 std::string state_of(std::string_view name_in_model);
 
-// Tensors of the slice's states that one of the patterns matches ("params.*"); without patterns,
-// all. kInvalid where there are none, and for a pattern that matches none.
+// Returns the tensors of the slice's states that one of the patterns matches ("params.*"); without
+// patterns, all. kInvalid if the slice has no states, or if no state matches a pattern.
 std::vector<StateTensor> chosen_states(const Slice& slice,
                                        const std::vector<std::string>& patterns);
-// Of these tensors those that lie there, as they are called there.
+// Returns those of the tensors that lie in this file, under their names there.
 std::vector<StateTensor> stored_in(StoredIn place, std::vector<StateTensor> tensors);
 
-// "a, b and 7 more".
+// Returns "a, b and 7 more".
 std::string some_of(const std::vector<std::string>& names);
 
 }  // namespace gangway::programs

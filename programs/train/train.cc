@@ -31,7 +31,7 @@
 namespace gangway::programs {
 namespace {
 
-constexpr size_t kStepsAhead = 4;  // Results are read this many steps behind what is enqueued.
+constexpr size_t kStepsAhead = 4;        // Results are read this many steps behind those enqueued.
 constexpr uint64_t kHeldoutBatches = 4;  // During training; at the end the whole held-out text.
 constexpr size_t kLossWindow = 20;       // Steps that the reported training loss is averaged over.
 
@@ -51,7 +51,7 @@ class Training {
     const Strategy strategy = strategy_of(options_.strategy, mesh, options_.config.model);
     const Program program = train_step(options_.config, mesh, strategy);
     write_graph(program);
-    // Whatever can be wrong without a cluster has been found by now.
+    // All mistakes that can be found without a cluster have been found by now.
     client_ = connect(options_.cluster, {.name = options_.name.empty() ? "train" : options_.name,
                                          .number_name = options_.name.empty(),
                                          .weight = options_.weight,
@@ -107,7 +107,8 @@ class Training {
     report_.steps = done;
     report_.tokens_per_s = speed(done - first, now_s() - loop_s);
     report_.train_loss = train_loss();
-    // One that was gone on from, and had all steps, is there already.
+    // A checkpoint that the training resumed from, and that had all steps, is in the folder
+    // already.
     report_.checkpoint = report_.trained == 0 && options_.resume
                              ? CheckpointDir(out_->checkpoints()).latest().value().string()
                              : save(done);
@@ -126,7 +127,7 @@ class Training {
     Run run;
   };
 
-  // By its caller, or by `gangway stop`.
+  // Its caller, or `gangway stop`, may ask it to stop.
   bool is_asked_to_stop() const {
     return (options_.is_asked_to_stop && options_.is_asked_to_stop()) ||
            (client_ && client_->stop_requested());
@@ -138,7 +139,8 @@ class Training {
                   "train: stopped before its first step: there is nothing to save");
   }
 
-  // What a model is worth that had `done` steps; false: it has more to come, or stops meanwhile.
+  // Measures the model after `done` steps. Returns false if steps are missing or it is asked to
+  // stop.
   bool measure_at_the_end(int64_t done) {
     if (done < options_.steps) return false;
     const std::optional<double> heldout = heldout_loss(heldout_batches_);
@@ -179,7 +181,7 @@ class Training {
     return devices;
   }
 
-  // Nothing for what is usual.
+  // Empty for the usual mesh and strategy.
   std::string how_divided(const Mesh& mesh) const {
     if (options_.mesh.empty() && options_.strategy == "data_parallel") return "";
     return cat(" as ", to_string(mesh), ", ", options_.strategy);
@@ -194,7 +196,7 @@ class Training {
                "sequence: expected at most ", seq, " bytes, got ", options_.sample_bytes);
   }
 
-  // Fails now if nothing can be written there at the end.
+  // Fails now if the folder can't be written to at the end.
   void take_folder() {
     const std::filesystem::path asked = options_.out;
     out_.emplace(OutOptions{.path = asked,
@@ -209,8 +211,8 @@ class Training {
     report_.graph = (options_.out / "train_step.dot").string();
   }
 
-  // The user may have put a text of this name there: it is neither replaced nor trained on as if it
-  // were the book.
+  // The user may have put a text of this name there. It is not replaced, and not taken for the
+  // book.
   void write_default_text(const std::filesystem::path& path) {
     const std::string book = default_text();
     std::error_code error;
@@ -254,8 +256,8 @@ class Training {
                        report_.bigram_loss, " nats a byte"));
   }
 
-  // Also as a program that `gangway graph` and `gangway run` read; and the model's sizes, as
-  // `gangway train --config` reads them.
+  // Writes the graph, also as a program that `gangway graph` and `gangway run` read, and the
+  // model's sizes, as `gangway train --config` reads them.
   void write_graph(const Program& program) {
     replace_durably(report_.graph, to_dot(program));
     program.save((options_.out / "train_step.gwp").string());
@@ -278,7 +280,7 @@ class Training {
         load_checkpoint(*slice_, from,
                         {.model = sizes_text(options_.config.model),
                          .on_warning = [this](const std::string& line) { progress_.note(line); },
-                         // Not what a text was generated with, whose type goes with --dtype.
+                         // Leaves out the states of text generation, whose type depends on --dtype.
                          .states = {"params.*", "adamw.*"}});
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
@@ -290,7 +292,7 @@ class Training {
     return at.step;
   }
 
-  // By flag, which a newer version may have more of.
+  // Splits settings by flag. A newer version may have more flags.
   static std::map<std::string, std::string> by_flag(const std::string& settings) {
     std::map<std::string, std::string> values;
     std::istringstream words(settings);
@@ -298,7 +300,7 @@ class Training {
     return values;
   }
 
-  // All of it may be meant: other steps are how a training is made longer.
+  // A difference may be intended: a larger number of steps makes a training longer.
   void say_what_differs(const TrainingPosition& at) {
     const auto before = by_flag(at.settings);
     for (const auto& [flag, value] : by_flag(settings())) {
@@ -315,7 +317,7 @@ class Training {
                        "; a larger --steps goes on from it"));
   }
 
-  // What losses depend on besides model, text, batch, sequence and seed, which must be the same.
+  // Settings that losses depend on. Model, text, batch, sequence and seed must be the same anyway.
   std::string settings() const {
     return cat("--lr ", options_.schedule.peak, " --steps ", options_.steps, " --dtype ",
                to_string(options_.config.model.compute), " --accumulate ",
@@ -353,7 +355,7 @@ class Training {
         now_s());
   }
 
-  // Nothing for a model without experts.
+  // Empty for a model without experts.
   std::optional<double> busiest(const Run& run) const {
     const TransformerConfig& model = options_.config.model;
     if (!has_experts(model)) return std::nullopt;
@@ -370,10 +372,10 @@ class Training {
   double train_loss() const {
     double sum = 0;
     for (double loss : losses_) sum += loss;
-    return sum / static_cast<double>(losses_.size());  // Not a number where there are none.
+    return sum / static_cast<double>(losses_.size());  // Not a number if there are no losses.
   }
 
-  // Nothing when asked to stop meanwhile.
+  // Empty if it is asked to stop meanwhile.
   std::optional<double> heldout_loss(uint64_t batches) {
     evaluate_->set_position(0);
     std::deque<Run> runs;

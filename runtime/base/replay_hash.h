@@ -2,7 +2,8 @@
 // differ anywhere have different hashes, but for one case in 2^64. Tests compare hashes to check
 // that a seed repeats a run exactly.
 //
-// What is added must not depend on the process: no addresses, process ids or random tokens.
+// Events must not depend on the process: they may contain no addresses, process ids or random
+// tokens.
 // Threads: one at a time.
 // Cost: a few nanoseconds an event.
 #pragma once

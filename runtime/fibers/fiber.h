@@ -38,7 +38,7 @@ class FiberState {
 
   const std::string& name() const { return name_; }
   bool done() const { return done_; }
-  // What the fiber waits for; null when it runs or is ready to.
+  // Names the event that the fiber waits for; null when it runs or is ready to.
   const char* waiting() const { return waiter_ != nullptr ? waiter_->what : nullptr; }
 
   virtual void run() = 0;

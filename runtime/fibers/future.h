@@ -145,7 +145,7 @@ class [[nodiscard]] Future {
     state->await([&] { return state->result.has_value(); }, token);
     return state->result->value();
   }
-  // As await(), but moves the value out: for a future with one reader.
+  // The same as await(), but moves the value out: for a future with one reader.
   Value take(const StopToken& token = {}) {
     await(token);
     return state_->result->take();

@@ -104,7 +104,7 @@ class FrameLink {
   const std::optional<FrameCounts>& counts_;
   bool cut_ = false;
   WaitQueue reading_, writing_;
-  // Received words. Those in [begin_, end_bytes_) were not handed out yet; the last may be
+  // Received words. The words in [begin_, end_bytes_) were not handed out yet; the last may be
   // incomplete.
   kj::Array<capnp::word> input_;
   size_t begin_ = 0;      // In words, since frames are aligned.

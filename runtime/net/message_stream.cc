@@ -87,7 +87,7 @@ class Arriving final : public capnp::MessageReader {
   uint32_t first_[2] = {};        // Segments - 1, and the first one's words.
   std::vector<uint32_t> sizes_;   // Words of the other segments.
   size_t total_ = 0;              // Words of all segments.
-  kj::Array<capnp::word> words_;  // What has arrived, and room for as much again.
+  kj::Array<capnp::word> words_;  // The received words, and room for as many again.
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ inline constexpr size_t kHalfOpenMax = 256;
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
   std::string user;           // User at the other end; empty: not known.
-  std::string from;           // Where it connects from, for messages.
+  std::string from;           // Address of the peer, for messages.
   Future<void> disconnected;  // Ready when the peer has gone.
   // Closes the connection once the answers given before have been sent. It may be closed already.
   std::function<void()> hang_up;

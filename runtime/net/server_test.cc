@@ -256,7 +256,7 @@ TEST_P(RpcTest, WhoDoesNotSayWhoTheyAreKeepNobodyOutForLong) {
 }
 
 TEST_P(RpcTest, WhoAcceptsAndSaysNothingIsAskedAfter) {
-  std::array<char, 4096> heard;  // More than is said, so that it goes on listening.
+  std::array<char, 4096> heard;  // Larger than the client's message, so that it goes on reading.
   Stream taken;
   kj::Promise<void> listening = nullptr;
   auto listener = server_side().listen(listen_address(), [&](Incoming in) {

@@ -45,8 +45,8 @@ struct SimNetworkOptions {
 
 // Speed of the connections between two endpoints.
 struct SimSpeed {
-  Duration delay{0};       // As in SimNetworkOptions.
-  Duration jitter{0};      // As in SimNetworkOptions.
+  Duration delay{0};       // See SimNetworkOptions.
+  Duration jitter{0};      // See SimNetworkOptions.
   double bytes_per_s = 0;  // For each stream; 0: no limit.
 };
 

@@ -73,13 +73,13 @@ void require_socket(const SocketAddress& address) {
               {}, "choose another path, or remove the file");
 }
 
-// A socket file without a listener is what a killed process leaves behind.
+// A killed process leaves behind a socket file without a listener.
 bool is_stale(const SocketAddress& address) {
   const kj::AutoCloseFd probe = make_socket(address);
   return connect(probe, address.get(), address.size) != 0 && errno == ECONNREFUSED;
 }
 
-// Which file the path names, so that only the socket that was bound here is removed at the end.
+// Identifies the file of a path, so that only the socket that was bound here is removed at the end.
 struct FileIdentity {
   dev_t device = 0;
   ino_t number = 0;

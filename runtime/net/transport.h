@@ -40,7 +40,7 @@ using Stream = kj::Own<kj::AsyncIoStream>;
 struct Incoming {
   Stream stream;
   std::string user;  // User who opened it; empty: not known.
-  std::string from;  // Where it comes from, for messages.
+  std::string from;  // Address of the peer, for messages.
 };
 using OnConnection = std::function<void(Incoming)>;
 // Called once when no connection can be accepted because this process has no file descriptor or

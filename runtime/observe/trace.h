@@ -47,7 +47,7 @@ namespace gangway {
 
 inline constexpr size_t kTraceEventsPerThread = 1 << 15;
 
-// What the viewer shows for an event besides a span.
+// The mark that the viewer draws for an event, if any, in addition to its span.
 enum class TraceMark : uint8_t {
   kSpan,          // A span alone.
   kRunLeaves,     // Arrows of its run begin here,

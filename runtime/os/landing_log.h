@@ -56,7 +56,7 @@ class LandingLog {
 
   mutable std::mutex mutex_;
   std::map<Place, Held> held_;  // Keyed by their beginnings; they do not overlap.
-  std::map<std::pair<uint64_t, Place>, uint64_t> tenants_;  // Of each request's bytes.
+  std::map<std::pair<uint64_t, Place>, uint64_t> tenants_;  // Tenant of each request's bytes.
   std::map<std::string, std::string> offered_;  // Plans, keyed by the bytes of their offers.
   std::string broken_;
 };

@@ -50,7 +50,7 @@ void Thread::run(State& state) {
   } catch (...) {
     state.error = current_error();
   }
-  state.body = nullptr;  // What it captured dies on the thread that used it.
+  state.body = nullptr;  // Captured objects die on the thread that used them.
 }
 
 void set_thread_name(const std::string& name) {

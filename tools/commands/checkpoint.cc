@@ -1,6 +1,6 @@
 // `gangway checkpoint ls`: the tensors of a safetensors file or checkpoint, or the programs whose
-// checkpoints a cluster has kept. `gangway checkpoint rm`: removes those of a program that has
-// ended.
+// checkpoints a cluster has kept. `gangway checkpoint rm`: removes the checkpoints of a program
+// that has ended.
 #include <optional>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -51,7 +51,7 @@ std::vector<ProgramStatus> programs_at(const CheckpointCommand& command) {
       .programs;
 }
 
-// Known where a controller was named that tells the names of the owner's programs.
+// Known if the command names a controller, and it gives the names of the owner's programs.
 std::string state_of(const std::optional<std::vector<ProgramStatus>>& programs,
                      const KeptFolder& folder) {
   const std::optional<bool> used = programs ? is_in_use(*programs, folder) : std::nullopt;
@@ -90,7 +90,7 @@ int list_programs(const std::vector<KeptFolder>& folders, const CheckpointComman
   return 0;
 }
 
-// A folder of checkpoints stands for its latest.
+// For a folder of checkpoints, lists the latest.
 int list(const CheckpointCommand& command) {
   const std::filesystem::path path = command.paths[0];
   std::error_code error;
@@ -103,7 +103,7 @@ int list(const CheckpointCommand& command) {
   return list_tensors(path, command.json);
 }
 
-// All of them are looked at before the first is removed.
+// Checks all folders before it removes the first.
 int remove(const CheckpointCommand& command) {
   std::vector<KeptFolder> folders;
   for (const std::string& path : command.paths) folders.push_back(kept_folder(path));

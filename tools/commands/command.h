@@ -1,7 +1,7 @@
-// The commands of the `gangway` tool. Each adds itself to the parser and says what it does when
-// chosen.
+// The commands of the `gangway` tool. Each one adds itself to the parser and sets `chosen` when the
+// command line names it.
 //
-// One name for one option everywhere: --connect (as connect() takes it), --listen, --json,
+// An option has the same name in all commands: --connect (as connect() takes it), --listen, --json,
 // --version, --log-level, --token-file.
 // Threads: main's.
 // Errors: a command throws Error; main() reports it and picks the exit status.
@@ -16,13 +16,13 @@
 
 namespace gangway::tool {
 
-// What was chosen on the command line; its result is the exit status.
+// The command that the command line chose; its result is the exit status.
 using Chosen = std::function<int()>;
 
 struct CommonOptions {
   std::string log_level;                  // --log-level; empty: GANGWAY_LOG, or "warn".
   std::string token_file;                 // --token-file; empty: as protocol/token_file.h.
-  std::vector<std::string> command_line;  // As it was typed, the tool's name first.
+  std::vector<std::string> command_line;  // The user's words, the tool's name first.
 };
 
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen);
@@ -43,7 +43,7 @@ void add_drain(CLI::App& app, Chosen& chosen);
 void add_forget(CLI::App& app, Chosen& chosen);
 void add_token(CLI::App& app, Chosen& chosen);
 
-// --timeout-ms, of the commands that have --connect.
+// Adds --timeout-ms, for the commands that have --connect.
 void add_timeout(CLI::App& command, int64_t& timeout_ms);
 
 }  // namespace gangway::tool

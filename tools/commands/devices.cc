@@ -1,4 +1,4 @@
-// `gangway devices`: what this machine, or a running cluster, has to compute on.
+// `gangway devices`: the devices of this machine, or of a running cluster.
 #include <unistd.h>
 
 #include <fstream>

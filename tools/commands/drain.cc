@@ -1,5 +1,5 @@
-// `gangway drain`, `gangway undrain` and `gangway forget`: hosts of a running cluster that are to
-// go, and hosts that are gone. For who runs the controller.
+// `gangway drain`, `gangway undrain` and `gangway forget`, for the operator: hosts of a running
+// cluster that are to go, and hosts that are gone.
 #include <algorithm>
 
 #include "client/client.h"

@@ -9,7 +9,7 @@
 namespace gangway::tool {
 namespace {
 
-// Where compiled sources are kept; empty: nowhere.
+// Folder in which compiled sources are kept; empty: none.
 std::string kernel_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME")) return cat(cache, "/gangway/kernels");
   const char* home = std::getenv("HOME");

@@ -1,5 +1,5 @@
-// `gangway graph FILE`, or NAME of one that runs: a program as people read it, as Graphviz DOT or
-// JSON; what its devices exchange, hold and would do, and why; what differs between two programs.
+// `gangway graph FILE`, or NAME of a running program: the program as text, as Graphviz DOT or as
+// JSON; what its devices exchange, hold and would do, and why; differences between two programs.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ struct GraphCommand {
   bool dot = false, json = false, model_explorer = false, collectives = false, memory = false;
 };
 
-// Comments less bright than the rest, where a person looks.
+// Dims comments, if standard output is a terminal.
 std::string in_colour(const std::string& text) {
   if (isatty(STDOUT_FILENO) != 1 || std::getenv("NO_COLOR") != nullptr) return text;
   std::string coloured;
@@ -53,7 +53,7 @@ std::string in_colour(const std::string& text) {
   return coloured;
 }
 
-// `gangway train` writes both: someone who looks at one may want the other.
+// `gangway train` writes both files, so a user who gives the picture may want the program.
 void require_program_file(const std::string& file) {
   if (std::filesystem::path(file).extension() != ".dot") return;
   std::error_code none;
@@ -74,7 +74,7 @@ Program load(const std::string& file, const std::string& mesh) {
   return mesh.empty() ? program : with_mesh(program, parse_mesh(mesh));
 }
 
-// What is looked at: a program of a file, or one that runs.
+// The program that the command shows: one from a file, or a running one.
 class Subject {
  public:
   explicit Subject(const GraphCommand& command) : hosts_(command.hosts) {
@@ -104,8 +104,8 @@ class Subject {
   std::optional<LoweredProgram> lowered_;
 };
 
-// What a program is made of. What it is on devices is added where it can be lowered: some that can
-// be built can't be run yet.
+// Prints what the program is made of, and behind it what its devices would do, if the program can
+// be lowered: some programs that can be built can't be run yet.
 std::string program_text(const GraphCommand& command, Subject& subject) {
   const Program& program = subject.program();
   std::string text =
@@ -125,8 +125,8 @@ std::string program_text(const GraphCommand& command, Subject& subject) {
   return text;
 }
 
-// What devices would do is added where the program can be lowered: some that can be built can't be
-// run yet.
+// Adds what devices would do if the program can be lowered: some programs that can be built can't
+// be run yet.
 std::string page_document(Subject& subject) {
   try {
     return document_of(page_fields(subject.lowered()));

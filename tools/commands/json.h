@@ -1,7 +1,8 @@
-// What commands print with --json: objects of a few named values, one line of output.
+// The output of commands with --json: objects of a few named values, one line each.
 //
-// Threads: pure functions. Errors: none; a number that JSON cannot say (inf, nan) is null, and
-// bytes that are not UTF-8 are replaced.
+// Threads: pure functions.
+// Errors: none; a number that JSON does not have (inf, nan) is null, and bytes that are not UTF-8
+// are replaced.
 //
 //   to_json(JsonObject{{"name", "w"}, {"bytes", uint64_t{16}}})       // {"name":"w","bytes":16}
 #pragma once

@@ -42,8 +42,8 @@ KeptFolder look_at(const fs::path& path) {
           .bytes = bytes_below(folder)};
 }
 
-// What a training writes by itself says nothing of a cluster's program; a damaged checkpoint says
-// nothing at all.
+// Whether a readable checkpoint in the folder was written by a cluster. A training that writes
+// checkpoints by itself leaves no kProgramKey.
 bool is_of_cluster(const KeptFolder& folder) {
   const CheckpointDir directory(folder.path);
   return std::ranges::any_of(folder.steps, [&](int64_t step) {
@@ -55,7 +55,7 @@ bool is_of_cluster(const KeptFolder& folder) {
   });
 }
 
-// What the folder is called while it is removed: no program's name begins so.
+// Returns the folder's name while it is removed. No program's name begins like that.
 fs::path doomed_path(const fs::path& folder) {
   return folder.parent_path() / cat(".removed-", folder.filename().string());
 }
@@ -106,8 +106,8 @@ std::optional<bool> is_in_use(const std::vector<ProgramStatus>& programs,
 }
 
 void remove_kept_folder(const KeptFolder& folder) {
-  // Renamed first: when this ends half-way, what is left looks like no program's, and the next call
-  // removes the rest.
+  // The rename comes first. If the process ends half-way, the rest looks like no program's folder,
+  // and the next call removes it.
   const fs::path doomed = doomed_path(folder.path);
   remove_whole(doomed);
   if (!is_there(folder.path)) return;

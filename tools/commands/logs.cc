@@ -1,5 +1,5 @@
-// `gangway logs NAME`: what a program of a running cluster has said, and what its controller knows
-// of it; of one's own or, for who runs the controller, of anybody's.
+// `gangway logs NAME`: the lines that a program of a running cluster has logged, and those that its
+// controller added. The program is the user's own or, for the operator, anybody's.
 #include <time.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct LogsCommand {
   int64_t timeout_ms = ConnectOptions().timeout_ms;
 };
 
-// "2026-11-23T09:29:47.123Z"; people have it in their own time, without the zone.
+// "2026-11-23T09:29:47.123Z" in UTC; people get their own time, without the zone.
 std::string time_text(int64_t time_ns, bool is_utc) {
   const time_t seconds = time_ns / 1'000'000'000;
   struct tm parts{};
@@ -41,7 +41,7 @@ std::string text_of(const LoggedLine& line) {
              "  ", line.text);
 }
 
-// `dropped`: lines before this one.
+// `dropped`: number of lines that were dropped before this one.
 std::string json_of(const LoggedLine& line, uint64_t dropped) {
   JsonObject object{{"number", line.number},
                     {"time", time_text(line.time_ns, true)},
@@ -51,7 +51,7 @@ std::string json_of(const LoggedLine& line, uint64_t dropped) {
   return to_json(object);
 }
 
-// From line `after` on, which is not among them; the number of the last.
+// Prints the lines, which come behind line `after`. Returns the number of the last.
 uint64_t show(const std::vector<LoggedLine>& lines, uint64_t after, bool json) {
   std::vector<std::string> texts;
   for (const LoggedLine& line : lines) {
@@ -82,7 +82,7 @@ int show_logs(const LogsCommand& command) {
     log.lines.erase(log.lines.begin(), log.lines.begin() + static_cast<ptrdiff_t>(cut));
   }
   after = show(log.lines, after, command.json);
-  // The program of this session, also when another takes its name.
+  // Follows the program of this session, also if another takes its name.
   while (command.follow && !log.ended) {
     log = client.logs(command.name,
                       {.program = log.program, .after = after, .wait_ms = kLogWaitMsMax});

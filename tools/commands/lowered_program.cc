@@ -21,7 +21,7 @@
 namespace gangway::tool {
 namespace {
 
-// Devices first .. first + count - 1 of all, where each host has `each`.
+// Returns devices first .. first + count - 1 of all, for hosts with `each` devices each.
 std::vector<PlanRange> ranges_of(uint32_t first, uint32_t count, uint32_t each) {
   std::vector<PlanRange> ranges;
   while (count > 0) {

@@ -1,4 +1,4 @@
-// A program as devices would run it, and the texts of it that `gangway graph` prints.
+// A program as devices would run it, and the texts that `gangway graph` prints about it.
 //
 // Threads: functions of one thread. Errors: those of lower(), with the user's line.
 #pragma once
@@ -21,29 +21,29 @@ namespace gangway::tool {
 struct LoweredProgram {
   Program program;
   Plan plan;
-  std::map<uint32_t, CompileRecord> calls;  // By node of the program.
-  std::vector<std::string> placed = {};     // By slice: why it lies where it does; empty: unknown.
+  std::map<uint32_t, CompileRecord> calls;  // Keyed by node of the program.
+  std::vector<std::string> placed = {};     // Why each slice lies where it does; empty: unknown.
 };
 
-// For CPUs that need not be there, on so many hosts, in equal parts.
+// Lowers the program for CPUs that need not exist, on `hosts` hosts, in equal parts.
 LoweredProgram lower_for_nobody(Program program, int64_t hosts);
-// As a cluster runs it.
+// Lowers a running program for the devices on which the cluster runs it.
 LoweredProgram lower_as_it_runs(ProgramGraph graph);
 
-// The functions of its calls, with the sharding of each value.
+// Prints the functions of its calls, with the sharding of each value.
 std::string shardings_text(const LoweredProgram& lowered);
-// The functions of its calls behind a pass (ir/transforms/passes.h).
+// Prints the functions of its calls behind a pass (ir/transforms/passes.h).
 std::string pass_text(const LoweredProgram& lowered, std::string_view pass);
-// What one device runs: the functions of its plan.
+// Prints the functions of its plan, which one device runs.
 std::string device_text(const LoweredProgram& lowered);
-// What the devices of each call exchange in a run.
+// Prints the collectives by which the devices of each call exchange values in a run.
 std::string collectives_text(const LoweredProgram& lowered);
-// What each device holds and sends.
+// Prints the bytes that each device holds and sends.
 std::string totals_text(const LoweredProgram& lowered);
-// What lies in the arena of a CPU over each call, of whichever kind its devices are.
+// Prints the contents of a CPU's arena over each call, whatever the kind of its devices.
 std::string memory_text(const LoweredProgram& lowered);
-// The fields of the page's document: the program, and how it runs: "plan", with the arena of a CPU,
-// and "layout" (docs/page_document.md). Each a name and its JSON.
+// Returns the fields of the page's document (docs/page_document.md), a name and its JSON each: the
+// program, and how it runs: "plan", with the arena of a CPU, and "layout".
 std::vector<std::pair<std::string, std::string>> page_fields(const LoweredProgram& lowered);
 
 }  // namespace gangway::tool

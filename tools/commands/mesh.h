@@ -9,10 +9,10 @@
 
 namespace gangway::tool {
 
-// Of a mesh, and so of each of its axes.
+// Limit for the devices of a mesh, and thus for each of its axes.
 inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 20;
 
-// The axes that --mesh says; none for an empty text. Errors: kInvalid.
+// Returns the axes that --mesh names; none for an empty text. Errors: kInvalid.
 std::vector<MeshAxis> parse_mesh(const std::string& text);
 
 }  // namespace gangway::tool

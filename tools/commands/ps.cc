@@ -1,4 +1,4 @@
-// `gangway ps`: the programs that a running cluster serves, and what each gets of its devices.
+// `gangway ps`: the programs of a running cluster, and each one's part of its devices.
 #include "client/client.h"
 #include "tools/commands/command.h"
 #include "tools/commands/status_views.h"

@@ -5,7 +5,7 @@
 namespace gangway::tool {
 namespace {
 
-// One word for any shell.
+// Returns a word that any shell reads as one word.
 std::string quoted(const std::string& word) {
   constexpr const char* kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%";

@@ -1,4 +1,4 @@
-// `gangway run FILE`: runs a saved program once, and prints a summary of what it hands out.
+// `gangway run FILE`: runs a saved program once, and prints a summary of its outputs.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -31,7 +31,7 @@ struct RunCommand {
   bool json = false;
 };
 
-// Standard-uniform floats in [-1, 1), small integers, fair coins: by type, from the seed.
+// Random values by type, from the seed: uniform floats in [-1, 1), small integers, fair coins.
 HostTensor random_tensor(const Type& type, Rng rng) {
   HostTensor tensor(type);
   std::byte* at = tensor.bytes.data();
@@ -51,7 +51,7 @@ HostTensor random_tensor(const Type& type, Rng rng) {
   return tensor;
 }
 
-// The tensor of that name in a safetensors file, or its only one.
+// Returns the tensor of that name in a safetensors file, or its only tensor.
 HostTensor read_tensor(const std::string& file, const std::string& name) {
   const TensorFiles files = TensorFiles::open(file);
   const TensorView& view =

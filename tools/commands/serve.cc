@@ -1,6 +1,6 @@
-// `gangway controller` and `gangway executor`: serve until a signal tells them to stop, or until
-// the process that started them has ended. An executor waits for its controller, as its options
-// say.
+// `gangway controller` and `gangway executor`: serve until a signal asks them to stop, or until the
+// process that started them has ended. How long an executor waits for its controller is one of its
+// options.
 #include <signal.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@
 namespace gangway::tool {
 namespace {
 
-// Of each device, for the page of the controller: some steps of a model of some hundred ops.
+// Events kept of each device, for the controller's page: some steps of a model of some hundred ops.
 constexpr size_t kKeptEvents = 8192;
 
 constexpr int kThreadsMax = 4096;
@@ -46,12 +46,12 @@ constexpr int64_t kMemoryBytesMax = int64_t{1} << 50;
 
 constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process here at its end";
 
-// What ends a server: the first SIGINT or SIGTERM asks for it, another one, or that the process
-// which started it has gone, is for at once.
+// The end of a server. The first SIGINT or SIGTERM asks for it. A second one ends the server at
+// once, and so does the end of the process that started it.
 class Ends {
  public:
-  // `on_hangup` is called for each SIGHUP; null: SIGHUP asks for the end, unless it was ignored
-  // when this process started, as nohup does it.
+  // `on_hangup` is called for each SIGHUP. Null: SIGHUP asks for the end, unless this process
+  // ignored the signal when it started, as nohup makes it do.
   Ends(Reactor& reactor, std::function<void()> on_hangup)
       : signals_(reactor, {SIGINT, SIGTERM, SIGHUP}), on_hangup_(std::move(on_hangup)) {
     parent_gone(reactor).on_ready([ends = ends_](const Result<void>&) { ends->at_once(); });
@@ -68,7 +68,7 @@ class Ends {
   }
   Ends(const Ends&) = delete;
 
-  // Suspends until it is asked for, or `ended` is ready.
+  // Suspends until the end is asked for, or `ended` is ready.
   void wait(const Future<void>& ended = {}) const {
     if (ended.valid()) ended.on_ready([ends = ends_](const Result<void>&) { ends->ask(); });
     ends_->asked.future().await();
@@ -76,7 +76,7 @@ class Ends {
   StopToken at_once() const { return ends_->hurry.token(); }
 
  private:
-  // Shared, since a wait may end long after this object.
+  // Shared, since a wait may end long after this object does.
   struct State {
     void ask() {
       if (!asked.is_set()) asked.set();
@@ -91,7 +91,7 @@ class Ends {
   void take(int number) {
     if (number == SIGHUP && on_hangup_) return on_hangup_();
     if (number == SIGHUP && signals_.was_ignored(number)) return;
-    // One terminal that goes sends SIGHUP several times: that is no hurry.
+    // A terminal that goes away sends SIGHUP several times, which is no reason to hurry.
     if (!ends_->asked.is_set()) return ends_->ask();
     if (number != SIGHUP) ends_->at_once();
   }
@@ -137,7 +137,7 @@ class TraceToFile {
   std::optional<TraceAttachment> attached_;
 };
 
-// Programs' folders lie in it, and executors are given its path.
+// Returns an absolute path: programs' folders lie in the folder, and executors get its path.
 std::string checkpoint_folder(const std::string& chosen, const std::string& state) {
   if (chosen.empty() && state.empty()) return {};
   const std::filesystem::path folder =
@@ -147,13 +147,13 @@ std::string checkpoint_folder(const std::string& chosen, const std::string& stat
 }
 
 struct ControllerPlaces {
-  std::string page;     // Where a browser finds the page; empty: nowhere.
-  std::string trace;    // Where a timeline of the process is written.
-  std::string config;   // With the quotas of owners; empty: there is none.
-  double grace_s = 10;  // Once it is told to end.
+  std::string page;     // Address of the page for browsers; empty: none.
+  std::string trace;    // File for a timeline of the process; empty: none.
+  std::string config;   // File with the owners' quotas; empty: none.
+  double grace_s = 10;  // Time for programs to end once the controller must end.
 };
 
-// The config file has changed, says who sent a SIGHUP. One that is wrong changes nothing.
+// Reads the config file again, after a SIGHUP. A file with a mistake changes nothing.
 void read_config_again(ControllerService& service, const std::string& path, const Logger& log) {
   try {
     service.set_quotas(read_config(path).quotas);
@@ -165,7 +165,8 @@ void read_config_again(ControllerService& service, const std::string& path, cons
 }
 
 int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
-  // So that no owner takes all: a client has two, and executors need some.
+  // A bound for each owner, so that none takes all: a client has two connections, and executors
+  // need some too.
   uint64_t& connections =
       options.controller.owner_bounds[static_cast<size_t>(OwnerResource::kConnections)];
   connections = std::min(connections, std::max<uint64_t>(raise_descriptor_limit().soft / 4, 1));
@@ -189,7 +190,8 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
     std::optional<LivePage> page;
     if (!places.page.empty()) {
       page.emplace(*reactor, network, places.page, service, options.tokens, options.controller.log);
-      // Who has it may do what the controller's user may: it is printed here, and not logged.
+      // A user who has this address may do what the controller's user may. It is therefore printed
+      // here, and not logged.
       print_line(cat("page: http://", page->address(),
                      "/?token=", to_text(read_token_file(token_file({})))));
     }
@@ -206,7 +208,7 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
   return status;
 }
 
-// Of chance that no other process has too.
+// Returns a random seed, which no other process has.
 uint64_t new_seed() {
   uint64_t seed = 0;
   fill_random(std::as_writable_bytes(std::span(&seed, 1)));
@@ -305,7 +307,7 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   });
 }
 
-// Which libraries programs may call.
+// Libraries that programs may call.
 struct Trust {
   std::vector<std::filesystem::path> folders;
   bool all = false;

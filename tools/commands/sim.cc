@@ -45,13 +45,13 @@ struct SimCommand {
   bool values = false, measured = false, json = false;
 };
 
-// "seed:7"
+// Parses "seed:7".
 uint64_t parse_faults(const std::string& text) {
   GW_REQUIRE(text.starts_with("seed:"), "--faults: expected seed:N, got \"", text, "\"");
   return static_cast<uint64_t>(number_in(text.substr(5), "--faults", 0, INT64_MAX));
 }
 
-// By program: what was given for it, and the usual for those behind.
+// Returns the shares of the first programs, as given; the programs behind them get the default.
 std::vector<Share> shares_of(const SimCommand& command) {
   const size_t given = std::max(command.weights.size(), command.priorities.size());
   GW_REQUIRE(given <= command.files.size(), "--weights, --priorities: expected at most one for ",
@@ -136,7 +136,7 @@ std::string study_json(const SimCommand& command, const StudyReport& report) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Lines behind the first are set in.
+// Indents all lines but the first.
 std::string set_in(const std::string& text) {
   std::string result;
   for (const char c : text.substr(0, text.find_last_not_of('\n') + 1))
@@ -194,7 +194,7 @@ void print_study(const SimCommand& command, const StudyReport& report) {
                  command.faults.empty() ? "" : " and faults ", command.faults));
 }
 
-// The program and its plan, and what its devices did.
+// Writes a page of the program, its plan and the timeline of its devices.
 void write_html(StudyReport& report, const std::string& file) {
   if (report.trace.empty() || !report.programs[0].installed) return;
   const LoweredProgram lowered = lower_as_it_runs(std::move(report.graph));
@@ -212,7 +212,7 @@ int simulate(const SimCommand& command) {
     print_study(command, report);
     if (!command.html.empty()) print_line(cat("page         open ", command.html, " in a browser"));
   }
-  // Faults begin with the runs: they are no reason why a program could not be installed.
+  // Faults begin with the runs, so they never excuse a program that could not be installed.
   const bool failed = std::ranges::any_of(report.programs, [&](const ProgramReport& program) {
     return !program.error.empty() && (command.faults.empty() || !program.installed);
   });

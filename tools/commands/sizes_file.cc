@@ -18,7 +18,8 @@ using programs::SizeKind;
 using programs::SizeName;
 using programs::SizeValue;
 
-// The parser's events. It hears of a key right behind it, so its line is that of the text so far.
+// Takes the parser's events. A key's event comes right behind the key, so the count of lines so far
+// gives the key's line.
 class SizesReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   SizesReader(std::string file, const int& line) : file_(std::move(file)), line_(line) {}

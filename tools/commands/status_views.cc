@@ -9,7 +9,7 @@
 namespace gangway::tool {
 namespace {
 
-// Not a number where the program has not said it.
+// Not a number if the program has not reported it.
 double reported(const ProgramStatus& program, const char* name) {
   const auto found = std::ranges::find(program.reported, name, &ReportedNumber::name);
   return found == program.reported.end() ? std::numeric_limits<double>::quiet_NaN() : found->value;
@@ -25,7 +25,7 @@ std::string number_text(const char* format, double value) {
   return text;
 }
 
-// "-" where it was not said.
+// "-" if the program has not reported it.
 std::string number_cell(const ProgramStatus& program, const char* name, const char* format) {
   return has_reported(program, name) ? number_text(format, reported(program, name)) : "-";
 }
@@ -49,7 +49,7 @@ std::string state_of(const HostStatus& host) {
   return parts.empty() ? "ok" : joined(parts, ", ");
 }
 
-// Other owners' programs are known by their owners alone.
+// A user sees only the owners of other owners' programs, not their names.
 std::string name_of(const ProgramStatus& program) {
   return program.name.empty() ? cat("one of ", program.owner) : program.name;
 }

@@ -1,5 +1,5 @@
-// `gangway stop NAME`: ends a program of a running cluster, of one's own or, for who runs the
-// controller, of anybody.
+// `gangway stop NAME`: ends a program of a running cluster, the user's own or, for the operator,
+// anybody's.
 #include "client/client.h"
 #include "tools/commands/command.h"
 #include "tools/io/number.h"

@@ -23,7 +23,7 @@ bool is_ignored(int number) {
   return action.sa_handler == SIG_IGN;
 }
 
-// As the signal ends a process that does nothing about it: a shell shows 128 + its number.
+// Ends the process by the signal, so that a shell shows 128 + its number.
 void end_by(int number) {
   ::signal(number, SIG_DFL);
   sigset_t one;
@@ -69,12 +69,12 @@ void StopSignals::take_signals() {
     while (read(signals_fd_, &signal, sizeof(signal)) == sizeof(signal)) {
       const auto number = static_cast<int>(signal.ssi_signo);
       ++taken;
-      // One terminal that goes sends SIGHUP several times, and a system that ends a session sends
-      // it beside SIGTERM.
+      // A terminal that goes away sends SIGHUP several times, and a system that ends a session
+      // sends it beside SIGTERM.
       if (number != SIGHUP && ++by_hand > 1) end_by(number);
     }
     if (taken > 0 && !is_asked_) {
-      // Behind a line that is still open on a terminal.
+      // A terminal may still have an open line, so the notice begins a new one.
       std::fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) == 1 ? "\n" : "", notice_.c_str());
       is_asked_ = true;
     }

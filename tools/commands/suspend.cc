@@ -1,5 +1,5 @@
-// `gangway suspend NAME` and `gangway resume NAME`: a program leaves its devices' memory to others
-// for a while; one's own or, for who runs the controller, anybody's.
+// `gangway suspend NAME` and `gangway resume NAME`: a program gives its devices' memory to others
+// for a while. The program is the user's own or, for the operator, anybody's.
 #include "client/client.h"
 #include "runtime/base/units.h"
 #include "tools/commands/command.h"

@@ -8,7 +8,7 @@
 namespace gangway::tool {
 namespace {
 
-// The token is told this once: what the controller keeps is its hash.
+// The token is printed only now: the controller keeps its hash.
 int add(const std::string& owner, const std::string& out) {
   const AccessToken token = AccessToken::random();
   if (!out.empty()) create_token_file(out, token);

@@ -1,6 +1,6 @@
-// `gangway top`: who runs on a cluster's devices, again and again.
+// `gangway top`: the programs on a cluster's devices, again and again.
 //
-// On a terminal it draws on the alternate screen, which is left when the command ends, also by a
+// On a terminal it draws on the alternate screen, and leaves it when the command ends, also by a
 // signal. Elsewhere it prints one snapshot after another.
 #include <poll.h>
 #include <signal.h>
@@ -30,18 +30,18 @@ struct TopCommand {
 constexpr char kEnter[] = "\033[?1049h\033[?25l";  // The alternate screen, no cursor.
 constexpr char kLeave[] = "\033[?25h\033[?1049l";
 
-// Ends the process as the signal would have, once the screen is as it was.
+// Restores the screen, and then ends the process as the signal would have.
 void leave_and_end(int number) {
   const ssize_t written = write(STDOUT_FILENO, kLeave, sizeof(kLeave) - 1);
-  static_cast<void>(written);  // Nothing could be done about it here.
+  static_cast<void>(written);  // An error could not be handled here.
   signal(number, SIG_DFL);
   raise(number);
 }
 
-// A new size only ends the wait for the next view.
+// A new size of the terminal only ends the wait for the next view.
 void look_again(int) {}
 
-// The alternate screen, while it lives. It owns the handlers of these signals.
+// Shows the alternate screen while it lives. It owns the handlers of these signals.
 class Screen {
  public:
   Screen() {
@@ -53,14 +53,14 @@ class Screen {
     print_controls(kEnter);
   }
   ~Screen() {
-    // A terminal that is gone needs it no more.
+    // The write fails if the terminal is gone, and then does not matter.
     [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, kLeave, sizeof(kLeave) - 1);
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) signal(number, SIG_DFL);
   }
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // What does not fit below is left out.
+  // Draws the lines that fit, and leaves out those below.
   static void draw(const std::vector<std::string>& lines, const TerminalSize& size) {
     std::string text = "\033[H";
     const size_t count = std::min(lines.size(), size.rows == 0 ? lines.size() : size.rows);
@@ -90,7 +90,7 @@ std::vector<std::string> view(const ClusterStatus& status, const TopCommand& com
 }
 
 void wait_for_the_next(const TopCommand& command) {
-  // A signal ends it early, after which the view is drawn anew.
+  // A signal ends the wait early, and the view is then drawn anew.
   poll(nullptr, 0, static_cast<int>(std::lround(command.interval_s * 1000)));
 }
 

@@ -1,5 +1,5 @@
-// `gangway train NAME`: trains one of the models that come with Gangway, with its own sizes or
-// others, on text.
+// `gangway train NAME`: trains one of the models that come with Gangway on text, with its own sizes
+// or others.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,7 +22,7 @@
 namespace gangway::tool {
 namespace {
 
-// The shape that Gangway's speed is reported on; its mixture of experts with `experts` > 0.
+// The shape on which Gangway's speed is reported, with `experts` > 0 as a mixture of experts.
 programs::TrainOptions reference_options(int64_t experts) {
   programs::TrainOptions options = programs::quickstart_options();
   options.out = experts > 0 ? "out/reference-moe" : "out/reference";
@@ -42,7 +42,7 @@ programs::TrainOptions options_of(const std::string& name) {
 
 constexpr int64_t kBatchMax = int64_t{1} << 30;
 
-// What the command line changed; the rest is the model's own.
+// Values that the command line changed; others are the model's own.
 struct Given {
   std::string name, text, cluster, program, device, out, dtype, mesh, sizes_file, resume_from;
   std::vector<programs::SaidSize> sizes;
@@ -58,7 +58,7 @@ struct Given {
   bool resume = false, replace = false, remat = false;
 };
 
-// A file says sizes first, so that flags win.
+// A file's sizes come first, so that flags win.
 std::vector<programs::SaidSize> said_sizes(const Given& given) {
   std::vector<programs::SaidSize> said;
   if (!given.sizes_file.empty()) said = read_sizes(given.sizes_file);
@@ -68,7 +68,7 @@ std::vector<programs::SaidSize> said_sizes(const Given& given) {
 
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
-// All but the sample, which was shown as text.
+// All fields but the sample, which was shown as text.
 JsonObject fields_of(const programs::TrainReport& report, const std::string& page) {
   if (report.is_stopped) {
     return {{"stopped", true},
@@ -94,8 +94,8 @@ JsonObject fields_of(const programs::TrainReport& report, const std::string& pag
           {"seconds", rounded(report.seconds, 10)}};
 }
 
-// Without --out a training goes to a folder of its own, and one that goes on to the only one that
-// there is.
+// Without --out a training goes to a new folder. With --resume or --replace it goes to the only
+// folder that has checkpoints.
 void choose_folder(programs::TrainOptions& options, const Given& given) {
   options.resume = given.resume;
   options.replace = given.replace;
@@ -138,7 +138,7 @@ programs::TrainOptions options_of(const Given& given) {
   set(options.heldout_every, given.heldout_every, given.heldout_every >= 0);
   set(options.checkpoint_every, given.checkpoint_every, given.checkpoint_every >= 0);
   set_sizes(config, said_sizes(given));
-  // A sample is at most as long as a sequence; one that was not asked for is cut.
+  // A sample is at most as long as a sequence; the default one is cut to that.
   set(options.sample_bytes, std::min(options.sample_bytes, config.model.seq), true);
   set(options.sample_bytes, given.sample_bytes, given.sample_bytes >= 0);
   set(config.seed, static_cast<uint64_t>(given.seed), given.seed >= 0);
@@ -151,14 +151,14 @@ programs::TrainOptions options_of(const Given& given) {
   return options;
 }
 
-// Of a cluster elsewhere nobody knows here.
+// Number of hosts of a local cluster; 1 for another one, whose hosts are unknown here.
 int64_t hosts_of(const Given& given) {
   const std::string cluster =
       given.cluster.empty() ? programs::TrainOptions().cluster : given.cluster;
   return cluster.starts_with("local:") ? parse_local(cluster).executors : 1;
 }
 
-// Where the pictures are; empty where they could not be written, which loses nothing else.
+// Returns the path of the page; empty if it could not be written, which loses nothing else.
 std::string write_pictures(const Given& given, const std::filesystem::path& out,
                            const programs::TrainReport& report, std::vector<CurvePoint> points) {
   std::string page = (out / "page.html").string();
@@ -178,7 +178,7 @@ std::string write_pictures(const Given& given, const std::filesystem::path& out,
   return page;
 }
 
-// The first Ctrl-C, SIGTERM or SIGHUP ends a training with a checkpoint, and with 0.
+// The first Ctrl-C, SIGTERM or SIGHUP ends a training with a checkpoint and status 0.
 int train(const Given& given, const CommonOptions& common) {
   programs::TrainOptions options = options_of(given);
   const StopSignals signals(
@@ -193,7 +193,7 @@ int train(const Given& given, const CommonOptions& common) {
   try {
     const programs::TrainReport report = programs::train(options);
     out = report.out;
-    // A training that had nothing left to do keeps the page that shows how it went.
+    // A training that had nothing left to do keeps its old page, which shows how it went.
     const std::string page =
         report.trained > 0 ? write_pictures(given, out, report, std::move(points)) : "";
     print_line(to_json(fields_of(report, page)));
@@ -211,7 +211,8 @@ int train(const Given& given, const CommonOptions& common) {
   return 0;
 }
 
-// A flag for each size: --layers, --top-k; of what is there or not --gated and --no-gated.
+// Adds a flag for each size: --layers, --top-k; for a size that is true or false --gated and
+// --no-gated.
 void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
   for (const programs::SizeName& size : programs::size_names()) {
     const std::string name(size.name), help(size.help);
@@ -242,7 +243,7 @@ void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
   }
 }
 
-// Where it trains, and what it gets there.
+// Options of the cluster on which it trains, and of its part of the cluster.
 void add_cluster(CLI::App& command, const std::shared_ptr<Given>& given) {
   command.add_option("--connect", given->cluster,
                      "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");

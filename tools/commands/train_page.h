@@ -15,14 +15,14 @@ namespace gangway::tool {
 
 struct TrainingPictures {
   std::string name;
-  std::filesystem::path program;  // As Program::save() wrote it.
+  std::filesystem::path program;  // File that Program::save() wrote.
   std::filesystem::path trace;    // In Chrome's format.
-  double last_step_at_s = 0;      // On its clock: the timeline ends there.
-  int64_t hosts = 1;              // The program's devices lie on so many, in equal parts.
+  double last_step_at_s = 0;      // End of the timeline, on the trace's clock.
+  int64_t hosts = 1;              // Number of hosts that have the devices, in equal parts.
   std::vector<CurvePoint> points;
 };
 
-// Errors: of the program's file, and of the page's.
+// Errors: those of reading the program's file, and of writing the page.
 void write_training_page(const std::filesystem::path& page, const TrainingPictures& pictures);
 
 }  // namespace gangway::tool

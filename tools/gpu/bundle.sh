@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Packs what tests and measures a GPU into one tar, for a machine that has a card but nothing to
-# build with: programs and libraries of Debian, stripped; NVIDIA's are linked where it is unpacked.
+# Packs the programs that test and measure a GPU into one tar, for a machine that has a card but no
+# compiler: stripped programs and Debian's libraries. NVIDIA's libraries are linked where the tar is
+# unpacked.
 #   tools/gpu/bundle.sh [build folder] [tar]     default: build gangway-gpu.tar.gz
-# There: tar xf gangway-gpu.tar.gz && gangway-gpu/run.sh
+# On that machine: tar xf gangway-gpu.tar.gz && gangway-gpu/run.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -32,13 +33,13 @@ for program in "${programs[@]}"; do
 done
 strip -o "$root/lib/gangway/${module##*/}" "$module"
 
-# All that they need but the C library, which must fit the machine's own, and NVIDIA's.
+# All libraries that they need but the C library, which must fit the machine's own, and NVIDIA's.
 ldd "$root"/bin/* | awk '$3 ~ "^/" { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv)\.so' | while read -r library; do
   strip -o "$root/lib/${library##*/}" "$library"
 done
 
-# The newest C library that one of them asks for.
+# The newest C library that one of the files needs.
 objdump -T "$root"/bin/* "$root"/lib/*.so* "$root"/lib/gangway/* | grep -o 'GLIBC_[0-9.]*' |
   sort -uV | tail -n 1 | cut -d _ -f 2 >"$root/glibc"
 

@@ -39,7 +39,7 @@ SHARED, SHARED_BLOCK = 228 << 10, 1 << 10  # Bytes of a multiprocessor; what a b
 BUSY = 0.8  # The share of issue slots that long arithmetic fills. Assumed.
 INSTRUCTIONS = MULTIPROCESSORS * 4 * 32 * CLOCK * BUSY  # Of threads, a second.
 SPECIAL = MULTIPROCESSORS * 16 * CLOCK * BUSY
-# Of a load: from memory, from the first cache and shared memory. Assumed.
+# Latencies of a load: from memory, from the first cache and shared memory. Assumed.
 LATENCY, CACHED = 0.6e-6, 0.03e-6
 CALL = 1.0e-6  # From one kernel of a graph to the next. Assumed.
 COMMONEST = 0.04  # The share of a text that its commonest token is. Assumed.
@@ -147,8 +147,8 @@ def passes_of(name, kernel, call):
     return [Pass(loop, written / sum(loop.stores))]
 
 
-# apply_*: the loop holds every op and is none of the innermost; these were counted along the path
-# of an addition.
+# apply_*: the loop holds every op and is none of the innermost. The instructions were counted along
+# the path of an addition.
 APPLY_INSTRUCTIONS = 36
 
 
@@ -210,7 +210,7 @@ def around(name, kernel):
     return max(kernel.instructions - sum(loop.instructions for loop in kernel.loops), 0) / 2
 
 
-# Calls over many tensors: arguments of each tensor, and of them all, which come last.
+# Calls over many tensors: number of arguments of each tensor, and of all together, which come last.
 MANY = {"adamw": (7, 4), "squares": (1, 1), "join_squares": (1, 1)}
 
 
@@ -355,7 +355,7 @@ def main():
         made = pathlib.Path(made)
         folders = [packages_folder()]
         own = {}
-        # Attention and products are a library's here, but for experts.
+        # Attention and products run a library's kernels here, except for experts.
         sources = [path for path in machine_code.own_sources() if path.parent.name != "tiled"]
         for kernels in machine_code.read_sources(sources, made, folders).values():
             own.update(kernels)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tests Gangway on this machine's GPU, then measures it, in less than ten minutes; all that comes
-# out is one raw log with commit, card, tests run and skipped, and a table at its end. Part of a
-# bundle (bundle.sh).
+# Tests Gangway on this machine's GPU, then measures it, in less than ten minutes. All output is one
+# raw log with commit, card, tests run and skipped, and a table at its end. Part of a bundle
+# (bundle.sh).
 #   gangway-gpu/run.sh [--only STEP]... [--log FILE] [--list]     default log: gangway-gpu.log
-# Exits with 1 where there is no GPU or too old a C library, or where something of Gangway's failed.
+# Exits with 1 if there is no GPU, if the C library is too old, or if something of Gangway's failed.
 set -euo pipefail
 
-# Name, seconds at most, what it shows. The shortest proof comes first, so that a broken driver
-# shows in seconds; the seconds add up to less than ten minutes.
+# Name, seconds at most, and what the step shows. The shortest proof comes first, so that a broken
+# driver shows in seconds. The seconds add up to less than ten minutes.
 steps=(
   "proof 20 the driver's table: allocate, launch, event, copy, graph, product, chain, NCCL of one"
   "suites 90 devices, collectives, every op, fused kernels, graphs, hosts, a tiny model"
@@ -63,7 +63,7 @@ PYTHON
     printf '%s:' "$folder"
   done
 }
-# For our programs alone: others, as PyTorch, come with their own.
+# Only for our programs: others, such as PyTorch, come with libraries of their own.
 ours=(env "LD_LIBRARY_PATH=$PWD/lib:$(library_folders)${LD_LIBRARY_PATH:-}"
   "GANGWAY_TOOL=$PWD/bin/gangway")
 
@@ -79,8 +79,9 @@ finish() {
   exit "$1"
 }
 
-# tests FILE...: how many of gw_gpu_test's tests ran, were skipped and failed, as it printed them
-# one by one: what a time-out left is counted too. Of one file, also which test never ended.
+# tests FILE...: prints how many of gw_gpu_test's tests ran, were skipped and failed. It counts the
+# lines of single tests, so that tests before a time-out count too. For one file it also prints
+# which test never ended.
 tests() {
   { cat "$@" 2>/dev/null || true; } | awk -v one="$#" '
     /^\[ RUN      \] / { running = $4 }
@@ -96,7 +97,7 @@ tests() {
 
 failed=() cut=() absent=()
 wanted() { [ ${#only[@]} -eq 0 ] || printf '%s\n' "${only[@]}" | grep -qx -- "$1"; }
-# step NAME COMMAND...: within its seconds; what it prints is kept. False: not run, or failed.
+# step NAME COMMAND...: runs it within its seconds and keeps its output. False: not run, or failed.
 step() {
   local name=$1 start=$SECONDS seconds left status=0
   shift
@@ -114,19 +115,19 @@ step() {
   echo "=== $name took $((SECONDS - start)) s of $seconds, exit $status"
   case $status:$name in
     0:*) ;;
-    # Slow by nature: what it had seen by then is in the log.
+    # It is slow by nature, and the log has its findings so far.
     124:*check) cut+=("$name") ;;
     *) failed+=("$name (exit $status)") ;;
   esac
   return "$status"
 }
-# The same of another's program: what fails there is said, and fails nothing here.
+# The same for another's program: the log names its failures, which fail nothing here.
 peer() {
   local before=("${failed[@]}")
   if ! step "$@" && wanted "$1"; then absent+=("$1"); fi
   failed=("${before[@]}")
 }
-# What a line "result: NAME VALUE" said; nothing where there was none.
+# Prints the VALUE of a line "result: NAME VALUE"; nothing if there is none.
 number() {
   { cat "$work"/*.out 2>/dev/null || true; } |
     awk -v name="$1" '$1 == "result:" && $2 == name { value = $3 } END { print value }'
@@ -135,7 +136,7 @@ number() {
 echo "=== commit $(cat commit)"
 echo "=== date $(date -u +%FT%TZ)"
 echo "=== machine $(uname -sr), $(nproc) cores"
-# Without it no program of the bundle starts.
+# No program of the bundle starts without it.
 glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }') || glibc=
 needed=$(cat glibc)
 if [ "$(printf '%s\n' "$needed" "${glibc:-0}" | sort -V | head -n 1)" != "$needed" ]; then
@@ -163,7 +164,7 @@ for package in packages.distributions():
         print(name, package.version)
 PYTHON
 
-# Dense bf16 operations a second of cards that are known; else what products reach in this run.
+# Dense bf16 operations a second of known cards; of others the speed of products in this run.
 peak_tflops() {
   case $card in
     *H100*PCIe*) echo 756 ;;
@@ -192,7 +193,7 @@ first='*CardDriver.*:CardKernels.*'
 step proof "${test[@]}" --gtest_filter="$first" || true
 step suites "${test[@]}" --gtest_filter="-$first:*Gpt2*" || true
 
-# Of libraries' kernels we check nothing, where the tool can leave them out.
+# The kernels of libraries are not checked, if the tool can leave them out.
 sanitizer=$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin command -v compute-sanitizer) || sanitizer=
 leave_out=(--kernel-regex-exclude 'kns=cublas|cutlass|gemm|gemv|xmma|splitK|cudnn|nccl')
 help=
@@ -207,7 +208,7 @@ for tool in memcheck racecheck initcheck; do
   fi
   kernels='CardKernels.*:*CardOps.EqualTheReference/*f32'
   [ "$tool" != memcheck ] || kernels=$kernels:'*CardOps.EqualTheReference/*bf16'
-  # `env` last: the sanitizer has libraries of its own.
+  # `env` comes last, since the sanitizer has libraries of its own.
   step "$tool" "$sanitizer" --tool "$tool" "${leave_out[@]}" --target-processes all \
     --error-exitcode 9 --print-limit 20 "${test[@]}" \
     --gtest_filter="$kernels" || true
@@ -215,7 +216,7 @@ done
 step equality "${test[@]}" --gtest_filter='*Gpt2*' || true
 
 # --- Measurements, PyTorch's beside ours.
-# Line by line: a time-out would lose what it has not yet written.
+# Prints line by line, so that a time-out loses no finished line.
 step parts stdbuf -oL "${ours[@]}" bin/gpu_bench --benchmark_min_time=0.2 || true
 if grep -qs "ERROR OCCURRED" "$work/parts.out"; then failed+=("parts (see ERROR OCCURRED)"); fi
 programs=("${ours[@]}" bin/gpu_programs)

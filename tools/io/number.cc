@@ -18,13 +18,14 @@ std::string got(const std::string& text) {
   return cat("got \"", printable(cut(text, kShownBytesMax)), "\"");
 }
 
-// "0100", which whoever converts it may take for an octal number.
+// Whether the text is like "0100", which a user may mean as an octal number.
 bool has_leading_zero(const std::string& text) {
   const size_t first = text.starts_with('-') ? 1 : 0;
   return text.size() > first + 1 && text[first] == '0';
 }
 
-// The whole text as a number of this type; nothing where it is none, or more than the type holds.
+// Converts the whole text to a number of this type; empty if it is no number, or the type can't
+// hold it.
 template <class Number>
 std::optional<Number> parse(const std::string& text) {
   if (std::is_integral_v<Number> && has_leading_zero(text)) return std::nullopt;
@@ -59,7 +60,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
                             [low, high](int64_t value) { return value >= low && value <= high; });
 }
 
-// nan is in no range: it compares as false.
+// nan is outside of every range, since its comparisons are false.
 CLI::Validator real_number(double low, double high) {
   return validator<double>("a number", cat(shown(low), " to ", shown(high)),
                            [low, high](double value) { return value >= low && value <= high; });

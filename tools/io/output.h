@@ -1,11 +1,11 @@
-// How commands print: to standard output, and through these functions alone.
+// The only functions by which commands print to standard output.
 //
-// What is printed is on its way when the call returns: a disk that is full, or a pipe that nobody
-// reads any more, is an error of the command and not a text that is lost with status 0. Control
-// characters are spelt out (runtime/base/printable.h): texts come from files and from other users.
+// The text is written when the call returns. A disk that is full, or a pipe whose reader has gone,
+// is therefore an error of the command, instead of lost text and status 0. Control characters are
+// spelt out (runtime/base/printable.h), since texts come from files and from other users.
 //
 // Threads: one at a time.
-// Errors: of a write, as durable_file.h has them, named "standard output".
+// Errors: those of a write, as in durable_file.h, named "standard output".
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@
 
 namespace gangway::tool {
 
-// The text as it is; its lines stay lines.
+// Prints the text as it is, with its line ends.
 void print(std::string_view text);
-// Each is one line, whatever is in it.
+// Prints each text as one line, whatever it contains.
 void print_lines(const std::vector<std::string>& lines);
 void print_line(std::string_view line);
 
-// For a terminal: what is in it is obeyed.
+// Prints control sequences, which the terminal obeys.
 void print_controls(std::string_view text);
 
-// As printf() has it, for numbers.
+// Formats numbers like printf().
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
 }  // namespace gangway::tool

@@ -17,7 +17,7 @@ std::string spaces_beside(const std::string& printable_text, size_t width) {
   return std::string(width - std::min(width, width_of(printable_text)), ' ');
 }
 
-// Which columns are shown, and how wide.
+// Chooses the columns that are shown, and their widths.
 class Layout {
  public:
   Layout(const Table& table, size_t width) : table_(table), widths_(table.columns.size()) {
@@ -56,7 +56,7 @@ class Layout {
   size_t least(size_t i) const {
     return std::max(table_.columns[i].least, width_of(table_.columns[i].title));
   }
-  // The widest text by one.
+  // Shortens the widest text column by one.
   bool shorten() {
     size_t* widest = nullptr;
     for (const size_t i : shown_) {
@@ -73,7 +73,7 @@ class Layout {
     shown_.erase(last);
     return true;
   }
-  // What columns that were left out leave free goes back to texts.
+  // Gives the room of columns that were left out back to texts.
   void widen(size_t width) {
     for (const size_t i : shown_) {
       if (table_.columns[i].is_number) continue;

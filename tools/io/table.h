@@ -1,8 +1,8 @@
 // Tables for people, which fit the width of a terminal.
 //
-// Where a table is too wide, texts are shortened first, the longest column first, down to the least
-// that its column says, with an ellipsis. Then whole columns are left out, the highest `drop`
-// first; those of 0 stay, and lines are cut at the end if even they do not fit.
+// If a table is too wide, texts are shortened first, the longest column first, down to the column's
+// `least`, with an ellipsis. After that whole columns are left out, the highest `drop` first.
+// Columns with a `drop` of 0 stay, and lines are cut at the end if even these columns do not fit.
 // Control characters, which a terminal would obey, are spelt out: texts come from other users.
 //
 // Threads: pure, but for terminal_size().
@@ -17,7 +17,7 @@ namespace gangway::tool {
 
 struct Column {
   std::string title;
-  bool is_number = false;  // To the right, and never shortened.
+  bool is_number = false;  // Aligned to the right, and never shortened.
   int drop = 0;
   size_t least = 8;
 };
@@ -27,20 +27,21 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // A cell for each column.
 };
 
-// A line each, without ends; `width` 0: as wide as need be.
+// Returns the lines, without line ends; `width` 0: as wide as need be.
 std::vector<std::string> lines_of(const Table& table, size_t width);
 
-// How many columns the text takes on a terminal at most; it is printable() already.
+// Returns the number of columns that the text takes on a terminal at most; the text is printable()
+// already.
 size_t width_of(std::string_view printable_text);
-// With spaces behind it, up to `width` columns.
+// Adds spaces at the end, up to `width` columns.
 std::string padded(const std::string& printable_text, size_t width);
-// Shortened, with an ellipsis, where it is wider.
+// Shortens the text, with an ellipsis, if it is wider.
 std::string shortened(const std::string& printable_text, size_t width);
 
 struct TerminalSize {
   size_t columns = 0, rows = 0;  // 0: no terminal.
 };
-// Of standard output.
+// Returns the size of standard output's terminal.
 TerminalSize terminal_size();
 
 }  // namespace gangway::tool

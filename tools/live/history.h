@@ -1,8 +1,9 @@
-// History: what each program of a cluster has said of itself, and had of its devices, over time.
+// History: the numbers that each program of a cluster has reported, and its part of the devices,
+// over time.
 //
 // Bounds: kProgramsMax programs, of which those that ended first are forgotten first, and
-// kPointsMax points of each: where there are more, every second one is left out, so that a program
-// of days has points as far apart as its whole length asks for.
+// kPointsMax points of each. If a program has more, every second point is left out, so that the
+// points of a program of days are spread over its whole life.
 //
 // Threads: one. Cost: O(programs) a sample.
 #pragma once
@@ -21,13 +22,14 @@ class History {
  public:
   static constexpr size_t kProgramsMax = 64, kPointsMax = 512;
 
-  // `time_ms`: since 1970; rises. Who has no devices and has said nothing is left out.
+  // `time_ms`: since 1970; ascending. Leaves out programs that have no devices and have reported
+  // nothing.
   void add(const ClusterStatus& status, int64_t time_ms);
 
-  // {"sample": its number, "since_ms": when the first was taken, "programs": [{"id", "program",
-  //   "owner", "ended", "points": [[sample, time_ms, step, loss, tokens_per_s, share], ...]}]}: the
-  // points of samples behind `after`, and all programs. What a program has not said is null.
-  // "share" is its part of the time of all devices of the cluster.
+  // {"sample": its number, "since_ms": time of the first sample, "programs": [{"id", "program",
+  //   "owner", "ended", "points": [[sample, time_ms, step, loss, tokens_per_s, share], ...]}]}: all
+  // programs, with the points of samples behind `after`. Numbers that a program has not reported
+  // are null. "share" is its part of the time of all devices of the cluster.
   std::string to_json(uint64_t after) const;
 
  private:
@@ -40,7 +42,7 @@ class History {
     uint64_t id = 0;
     std::string program, owner;
     bool has_ended = false;
-    uint64_t stride = 1;  // Of samples, of which one becomes a point.
+    uint64_t stride = 1;  // Every so many samples one becomes a point.
     std::vector<Point> points = {};
   };
   Line& line_of(const ProgramStatus& program);

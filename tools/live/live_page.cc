@@ -18,9 +18,9 @@ namespace gangway::tool {
 namespace {
 
 constexpr int64_t kBetweenSamplesNs = 1'000'000'000;
-constexpr size_t kHeldMax = size_t{1} << 15;  // Lines that say who holds a device.
+constexpr size_t kHeldMax = size_t{1} << 15;  // Limit on the pairs of a device and its holder.
 
-// Whose slices lie on which device.
+// Pairs of a device and the program whose slice lies on it.
 std::vector<JsonObject> held_rows(const Controller& controller, const HostTable& hosts) {
   std::vector<JsonObject> rows;
   for (const auto& [session, devices] : controller.devices_of_programs()) {
@@ -109,7 +109,7 @@ std::shared_ptr<const std::string> LivePage::graph(const GraphWanted& wanted) {
                                                      .placed = shown.placed});
     return std::make_shared<const std::string>(document_of(page_fields(lowered)));
   });
-  graphs_.remove_if(is_it);  // Another may have asked meanwhile.
+  graphs_.remove_if(is_it);  // Another request may have added it meanwhile.
   graphs_.push_front({shown.plan, text});
   if (graphs_.size() > kGraphsMax) graphs_.pop_back();
   return text;

@@ -1,9 +1,9 @@
-// LivePage: what the page of a running controller shows, from the controller itself, with the same
-// functions as `gangway ps`, `gangway top` and `gangway graph`.
+// LivePage: serves the page of a running controller. Its data come from the controller itself, by
+// the same functions as those of `gangway ps`, `gangway top` and `gangway graph`.
 //
-// Threads: the reactor's thread; destroying it suspends briefly. Graphs and timelines become text
-// on a thread of their own. Bounds: the texts of kGraphsMax graphs are kept; history.h has those of
-// the curves.
+// Threads: the reactor's thread; destroying it suspends briefly. A thread of its own prints graphs
+// and timelines.
+// Bounds: the texts of kGraphsMax graphs are kept; history.h bounds the curves.
 // Errors: as PageServer.
 #pragma once
 
@@ -44,9 +44,9 @@ class LivePage {
   Reactor& reactor_;
   Controller& controller_;
   History history_;
-  std::list<ShownText> graphs_;  // The last asked for first.
+  std::list<ShownText> graphs_;  // The one that was asked for last comes first.
   Background background_;
-  WaitQueue next_sample_;  // Nobody wakes it early.
+  WaitQueue next_sample_;  // Nothing wakes it early.
   FiberGroup fibers_;
   std::unique_ptr<PageServer> server_;
 };

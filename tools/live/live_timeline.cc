@@ -8,7 +8,7 @@
 namespace gangway::tool {
 namespace {
 
-// Before it some device's events are not known any more, so that it would look idle.
+// Returns the time before which events of some device are lost, so that the device would look idle.
 int64_t all_known_from_ns(const ShownTimeline& timeline) {
   int64_t from = std::numeric_limits<int64_t>::min();
   for (const HostTimeline& host : timeline.hosts) {
@@ -39,7 +39,8 @@ std::string live_timeline(ShownTimeline timeline) {
     for (TraceThread& row : host.trace.threads) {
       std::erase_if(row.events, [&](const TraceEvent& event) { return event.begin_ns < from_ns; });
     }
-    host.trace.pid = static_cast<int64_t>(traces.size());  // Theirs may be of several machines.
+    // Process ids of several machines may be equal.
+    host.trace.pid = static_cast<int64_t>(traces.size());
     traces.push_back(std::move(host.trace));
   }
   TimelineOptions options{.spans_max = kLiveSpansMax, .plan = timeline.on_hosts.value};

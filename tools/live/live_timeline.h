@@ -1,5 +1,5 @@
-// What the devices of a running executable did last, as JSON: the field "timeline" of the page's
-// document (docs/page_document.md).
+// The newest work of the devices of a running executable, as JSON: the field "timeline" of the
+// page's document (docs/page_document.md).
 //
 // Threads: pure. Cost: some microseconds an event.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace gangway::tool {
 
-// Most spans that it has.
+// Limit on the spans of a timeline.
 inline constexpr size_t kLiveSpansMax = 8'000;
 
-// The events that each device is asked for.
+// Returns the number of events that each device is asked for.
 uint32_t live_events_per_row(const Plan& plan);
 
-// From where on everything that the devices did is known.
+// The timeline begins where the events of all devices are known.
 std::string live_timeline(ShownTimeline timeline);
 
 }  // namespace gangway::tool

@@ -16,7 +16,7 @@ HttpAnswer json_answer(std::string body) {
   return json_answer(std::make_shared<const std::string>(std::move(body)));
 }
 
-// 0 where it is left out.
+// Returns 0 if the query does not have the number.
 uint64_t number_in(const std::string& query, const char* name) {
   const std::string text = query_value(query, name);
   if (text.empty()) return 0;

@@ -1,7 +1,7 @@
-# Writes OUT, the C++ source with the page's text before and behind the document, from the
-# files in SOURCES (a folder).
+# Writes OUT, the C++ source with the page's text before and behind the document, from the files in
+# SOURCES (a folder).
 #   cmake -DSOURCES=... -DOUT=... -P assemble.cmake
-# The modules become one script, each behind those that it imports: lines that import are left out,
+# The modules become one script, each behind those that it imports. Lines that import are left out,
 # and so is the word export. An import is one line, and top-level names are unique across modules.
 set(modules
   units
@@ -63,7 +63,7 @@ if(script MATCHES "</[sS]|<!--" OR style MATCHES "</")
   message(FATAL_ERROR "assemble: a source ends its own element: expected no </ in it")
 endif()
 
-# What Content-Security-Policy names: the SHA-256 in base64.
+# The hash that Content-Security-Policy names: SHA-256 in base64.
 function(hash_of text result)
   string(SHA256 hex "${text}")
   set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

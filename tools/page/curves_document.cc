@@ -16,7 +16,8 @@ float height(const CurvePoint& point) {
 
 bool is_lower(const CurvePoint& a, const CurvePoint& b) { return height(a) < height(b); }
 
-// A float's shortest text is shorter than that of the double that it is.
+// Returns a number with few digits: a float's shortest text is shorter than that of the same
+// double.
 nlohmann::json shortest(float value) {
   if (!std::isfinite(value)) return nullptr;
   char text[32];

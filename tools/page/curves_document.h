@@ -19,12 +19,12 @@ struct CurvePoint {
 
 inline constexpr size_t kCurvePointsMax = 16'384;
 
-// At most `most`, and at least 2, of the points, in their order, the first and the last among them:
-// of parts of equally many steps, those with the least and the greatest loss, so that no peak is
-// lost. What is not finite counts as the greatest.
+// Returns at most `most`, and at least 2, of the points, in their order, with the first and the
+// last. The others are those with the least and the greatest loss of equally long parts, so that no
+// peak is lost. A loss that is not finite counts as the greatest.
 std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, size_t most);
 
-// Of one training, with at most kCurvePointsMax points.
+// Returns the document of one training, with at most kCurvePointsMax points.
 std::string curves_document(const std::string& name, const std::vector<CurvePoint>& points);
 
 }  // namespace gangway::tool

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of one function of the user's, or a body in it, and what became of it.
+// Describes one function of the user's, or a body in it, after compilation.
 class FunctionLayout {
  public:
   FunctionLayout(const ExplainedProgram& explained, const CompileRecord& record,
@@ -37,7 +37,7 @@ class FunctionLayout {
     }
   }
 
-  // By value of the user's function; null: it is gone.
+  // One entry for each value of the user's function; null: the value is gone.
   Json values() const {
     Json all = Json::array();
     for (const ValueId value : kept_.values) all.push_back(value == kNone ? Json() : of(value));
@@ -81,7 +81,8 @@ class FunctionLayout {
   const SimplifiedValues& kept_;
   const Function& now_;
   const FunctionShardings& placed_;
-  std::map<ValueId, std::vector<NodeId>> readers_;  // By first result now: nodes before.
+  // Nodes before simplification, by their first result after it.
+  std::map<ValueId, std::vector<NodeId>> readers_;
   std::map<ValueId, std::vector<const ConversionRecord*>> moves_;
 };
 

@@ -1,8 +1,9 @@
 // How the values of a program lie on devices and travel between them, and why, as JSON: the field
 // "layout" of the page's document (docs/page_document.md).
 //
-// Threads: pure. Cost: linear in the program; reasons, which are linear in a function each, are
-// left out of functions that have more than kReasonsMax values.
+// Threads: pure.
+// Cost: linear in the program. Each reason takes time linear in its function, so functions with
+// more than kReasonsMax values have none.
 #pragma once
 
 #include <cstddef>

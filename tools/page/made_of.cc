@@ -17,7 +17,7 @@ Json place_of(std::string_view op, const Function& f, NodeId id) {
   return {{"op", op}, {"line", line_of(f, id)}, {"scopes", scopes_of(f, id)}};
 }
 
-// Of ops that stand for others at the place of these.
+// Returns the ops that this op replaces, at the place of these ops.
 std::vector<Op> replaced_by(Op op) {
   if (op == Op::packed_attention) return {Op::attention};
   if (op == Op::packed_attention_grad) return {Op::attention_grad};
@@ -25,7 +25,7 @@ std::vector<Op> replaced_by(Op op) {
   return {};
 }
 
-// One op of a line in a scope is listed once, as it is one place.
+// Lists an op that a scope has several times in one line once, since it is one place.
 Json made_of(const Function& f, NodeId id) {
   const Node& node = f.nodes[id];
   Json all = Json::array();

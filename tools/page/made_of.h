@@ -1,5 +1,5 @@
-// Which ops of the user's program an op of a device was made of, where the compiler has joined
-// some.
+// Tells from which ops of the user's program the compiler has made an op of a device, if it has
+// joined some.
 //
 // Threads: pure functions.
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace gangway::tool {
 
-// Adds "op", "line" and "scopes" of a node to an object, and "made_of" where it was made of others:
-// a list of objects of these three.
+// Adds "op", "line" and "scopes" of a node to an object. If the node was made of other ops, also
+// adds "made_of": a list of objects with these three fields.
 void add_place(nlohmann::ordered_json& json, const Function& function, NodeId node);
 
 }  // namespace gangway::tool

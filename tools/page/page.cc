@@ -9,11 +9,11 @@
 namespace gangway::tool {
 namespace {
 
-// Until the page has asked for what runs.
+// Document until the page has requested the running programs.
 constexpr char kNothingYet[] = R"({"live":true,"program":{"name":"no program","slices":[],
 "nodes":[],"functions":[],"bodies":[]}})";
 
-// What the page says of the policy that its browser is to keep.
+// The policy that the page gives to its browser, and its position in the page.
 struct Policy {
   size_t at = 0;
   std::string text;
@@ -33,7 +33,7 @@ std::string served(const Policy& policy) { return policy.text + "; connect-src '
 
 std::string page_html(const std::string& document) {
   std::string page = kPageBeforeDocument;
-  // In JSON `<` is only found in strings; there it may be written so, and ends no element.
+  // JSON has `<` only in strings, where it may be escaped, so that it ends no element of the page.
   for (const char c : document) {
     if (c == '<') {
       page += "\\u003c";

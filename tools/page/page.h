@@ -1,7 +1,7 @@
-// What Gangway knows of a program as one page of HTML, which a browser opens without a network. Its
-// sources lie in src/.
+// Shows a program as one page of HTML, which a browser opens without a network. The page's sources
+// lie in src/.
 //
-// The page reads one JSON object, the document, whose fields docs/page_document.md says.
+// The page reads one JSON object, the document. docs/page_document.md describes its fields.
 //
 // Threads: pure.
 #pragma once
@@ -15,21 +15,21 @@ namespace gangway::tool {
 // Writes the page of a document. Throws kInvalid when the file can't be written.
 void write_page(const std::string& document, const std::string& file);
 
-// The page of a document, as JSON. Whatever names it holds, they are text on the page.
+// Returns the page of a document, which is JSON. Names in it are only text on the page.
 std::string page_html(const std::string& document);
 
-// The document with these fields: a name, which needs no escapes, and JSON.
+// Returns the document with these fields: a name, which needs no escapes, and JSON.
 std::string document_of(const std::vector<std::pair<std::string, std::string>>& fields);
 
-// The document of a program alone, from its JSON.
+// Returns the document of a program alone, from its JSON.
 std::string program_document(const std::string& program_json);
 
-// The page as a server gives it: it asks that server alone for what it shows. The policy is the one
-// that it names itself, for a header.
+// Returns the page for a server: it requests its data from that server alone. The policy is the one
+// that the page itself names, for a header.
 std::string served_page_html();
 std::string served_page_policy();
 
-// The page around the document, which the build writes (assemble.cmake).
+// The page before and behind the document. The build writes both (assemble.cmake).
 extern const char* const kPageBeforeDocument;
 extern const char* const kPageBehindDocument;
 

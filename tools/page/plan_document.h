@@ -1,4 +1,4 @@
-// What each device does in a run, in its order, as JSON: the field "plan" of the page's document
+// The work of each device in a run, in order, as JSON: the field "plan" of the page's document
 // (docs/page_document.md).
 //
 // Threads: pure. Cost: linear in the nodes of the plan and of its functions.
@@ -13,10 +13,10 @@
 
 namespace gangway::tool {
 
-// What lies in the arena while a function runs, the function itself last.
+// Returns the parts that lie in the arena while a function runs, the function itself last.
 using ArenaOf = std::function<std::vector<PlannedPart>(const LocalFunction&)>;
 
-// `arena_of` is called once for each function of the plan; what it gives lives until the next call.
+// `arena_of` is called once for each function of the plan; its result lives until the next call.
 std::string plan_document(const Plan& plan, const ArenaOf& arena_of);
 
 }  // namespace gangway::tool

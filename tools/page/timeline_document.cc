@@ -26,7 +26,7 @@ struct Span {
   double begin_us = 0, length_us = 0;
   std::string name;
   int64_t run = 0, node = 0;
-  std::optional<uint32_t> step;  // Of a kernel or a collective.
+  std::optional<uint32_t> step;  // Empty unless it is a kernel or a collective.
 };
 
 struct Row {
@@ -35,10 +35,10 @@ struct Row {
 };
 
 struct Trace {
-  std::map<int64_t, std::pair<std::string, int64_t>> processes;  // Name and place.
+  std::map<int64_t, std::pair<std::string, int64_t>> processes;  // Name and position.
   std::map<RowId, Row> rows;
   std::vector<Span> spans;
-  std::map<int64_t, uint64_t> plan_of;  // By run, where it is known.
+  std::map<int64_t, uint64_t> plan_of;  // Keyed by run, if known.
 };
 
 Trace read(const std::string& chrome_json) {
@@ -73,12 +73,12 @@ Trace read(const std::string& chrome_json) {
   return trace;
 }
 
-// Where the steps of a plan's calls stand in the user's source.
+// Finds the places of the steps of a plan's calls in the user's source.
 class Places {
  public:
   explicit Places(const Plan& plan) : plan_(plan) {}
 
-  // What a span is of; kNone: nothing that fits.
+  // Returns the place of a span; kNone: no step of the plan fits it.
   uint32_t of(const Span& span) {
     const uint32_t function = function_of(span.node);
     if (function == kNone) return kNone;
@@ -105,12 +105,12 @@ class Places {
   }
 
   const Plan& plan_;
-  std::map<uint32_t, StepMap> steps_;  // By function.
+  std::map<uint32_t, StepMap> steps_;  // Keyed by function.
   std::map<std::pair<const Function*, NodeId>, size_t> numbers_;
   Json all_ = Json::array();
 };
 
-// Spans of calls and of what hosts do carry other names than those of ops.
+// Spans of calls and of hosts' work have other names than ops have.
 bool is_of_op(const Span& span, const std::set<std::string>& ops) {
   return ops.contains(span.name);
 }
@@ -135,7 +135,7 @@ const char* kind_of(const std::string& process, const std::string& name,
   return process == "controller" ? "controller" : "host";
 }
 
-// Those with spans, in the viewer's order.
+// Returns the rows that have spans, in the viewer's order.
 std::vector<RowId> rows_of(const Trace& trace) {
   std::set<RowId> with;
   for (const Span& span : trace.spans) with.insert(span.row);
@@ -148,7 +148,7 @@ std::vector<RowId> rows_of(const Trace& trace) {
   return rows;
 }
 
-// Runs that are not of the plan.
+// Returns the runs that are not the plan's.
 std::set<int64_t> other_runs(const Trace& trace, const std::optional<uint64_t>& plan,
                              const std::set<std::string>& ops, Places& places) {
   std::set<int64_t> others;

@@ -386,7 +386,7 @@ class Partitioner {
   std::vector<bool> is_weight_;  // Indexed by ValueId.
   Pass pass_ = Pass::kForward;   // Pass of the node that is visited.
   uint32_t loc_ = kNone;         // Location of that node, for which parameters are converted.
-  NodeId reader_ = kNone;        // That node; kNone: a result is converted.
+  NodeId reader_ = kNone;        // Reader of the converted value; kNone: a result of the function.
   std::vector<std::vector<Made>> made_;  // Indexed by ValueId; the producer's own first.
   // Indexed by ValueId: the shardings that its first readers want.
   std::vector<std::vector<Sharding>> wanted_;

@@ -5,9 +5,9 @@
 // (ir/op_table/rows/dropless_experts.h). A group's rows lie by expert as they come; so a device
 // with one group would copy each of them to where it is.
 //
-// That it would is found from how it is computed which row is whose: a row's expert is the number
-// of ends of experts that it lies behind, so it never falls from one row to the next. Experts of
-// rows that come otherwise are sorted as before.
+// The pass recognises this from the expression that computes each row's expert: it is the number of
+// ends of experts that the row lies behind, so it never falls from one row to the next. Rows whose
+// experts are computed otherwise are sorted as before.
 //
 // Invariants
 //  - Values are the same: rows of no expert lie behind the others, are not sent, and come back as

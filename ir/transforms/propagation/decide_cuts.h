@@ -9,10 +9,11 @@
 //   aggressive      where they disagree and nothing else moves, the first such node takes the
 //                   factor that costs least; then basic again
 //
-// What a node takes is never taken back: a later priority finds it decided. A cost is counted in
-// conversions, of equals in those of stored tensors (what a parameter's annotation reached: weights
-// stay where they are, activations move), and only then in bytes: so a larger batch or more devices
-// seldom change who wins, and annotations of different priorities never leave it to them.
+// A node keeps the factor that it has taken: a later priority finds it decided. A cost is counted
+// first in conversions, then, between equals, in conversions of stored tensors (values that a
+// parameter's annotation reached: weights stay where they are, activations move), and only then in
+// bytes. A larger batch or more devices therefore seldom change which factor is taken, and
+// annotations of different priorities never leave the choice to bytes.
 //
 // The states of an optimizer decide where its gradient lies, never the other way round: one
 // gradient moves instead of three states.

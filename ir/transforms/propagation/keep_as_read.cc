@@ -15,7 +15,7 @@ namespace {
 struct Residual {
   ValueId kept = kNone;
   std::vector<NodeId> ties;
-  std::vector<ValueId> values = {};  // That the ties give.
+  std::vector<ValueId> values = {};  // Results of the ties.
 };
 
 class Keeper {

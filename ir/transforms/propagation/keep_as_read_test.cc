@@ -29,7 +29,7 @@ struct Layers {
   bool stored_in_parts = false;  // Weights are cut over "data" too (ZeRO-3).
   bool squared = false;          // Products are with squares of weights.
   bool mixed = false;            // A product follows on rows that positions can't cut.
-  int times = 1;                 // That a layer does all this.
+  int times = 1;                 // Number of times that a layer does all this.
 };
 
 Value weight(const Layers& of, const Value& stored) { return of.squared ? square(stored) : stored; }

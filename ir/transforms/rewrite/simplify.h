@@ -10,7 +10,7 @@
 
 namespace gangway {
 
-// What simplification made of a function or a body, for explanations of it.
+// The values of a function or a body after simplification, for explanations of it.
 struct SimplifiedValues {
   const Function* now = nullptr;  // The body, as the simplified function has it; null: itself.
   // Indexed by value before: the value that replaced it; kNone: it was removed.

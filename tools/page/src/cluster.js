@@ -1,5 +1,6 @@
-// The panel of a running cluster: who holds which device, its programs, their curves and shares. It
-// shows what /api/cluster and /api/history say (docs/page_document.md), a page of rows at a time.
+// The panel of a running cluster: the holder of each device, the programs, their curves and shares.
+// It shows the answers of /api/cluster and /api/history (docs/page_document.md), a page of rows at
+// a time.
 import { ClusterState } from './cluster_state.js';
 import { cellsOf, hostText, inIslands, nameOf, pageAt, stepsOfSamples } from './cluster_text.js';
 import { CurveCharts } from './curves.js';
@@ -8,7 +9,7 @@ import { kColours, madeOf, svgOf } from './series.js';
 
 const kHostRows = 6;
 const kProgramRows = 8;
-const kDevicesDrawn = 256; // Of one host.
+const kDevicesDrawn = 256; // Limit on one host's devices.
 const kSide = 14; // Pixels of a device's square, with the gap behind it.
 
 export class Cluster extends ClusterState {
@@ -58,7 +59,7 @@ export class Cluster extends ClusterState {
     return part;
   }
 
-  // A square for each device, in the colours of who holds it.
+  // A square for each device, in the colour of the program that holds it.
   devicesPicture(count, held) {
     const perRow = 32;
     const [width, height] = [Math.min(count, perRow) * kSide, Math.ceil(count / perRow) * kSide];
@@ -113,7 +114,7 @@ export class Cluster extends ClusterState {
     return row;
   }
 
-  // So many of them, and buttons for the others.
+  // Draws `rows` of them at most, and buttons for the others.
   pageOf(name, all, rows, part) {
     const { at, last, some } = pageAt(all, rows, this.pages[name]);
     if (last > 0) {

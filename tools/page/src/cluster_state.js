@@ -1,4 +1,4 @@
-// The state of a running cluster that the controller reported last, and the curves of its programs.
+// The newest state of a running cluster that the controller reported, and its programs' curves.
 import { counted, nameOf } from './cluster_text.js';
 import { shown } from './model.js';
 
@@ -35,7 +35,7 @@ export class ClusterState {
     }
   }
 
-  // Points behind those that are known; programs that the controller has forgotten go.
+  // Adds the points that are new. Removes programs that the controller has forgotten.
   addHistory(history) {
     const known = new Set(history.programs.map((program) => program.id));
     for (const id of this.curves.keys()) if (!known.has(id)) this.curves.delete(id);

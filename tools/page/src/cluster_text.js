@@ -16,7 +16,7 @@ export function hostText(host) {
     + `${bytesText(host.memory_bytes)} used${stateOf(host)}`;
 }
 
-// Programs of other owners have none that may be seen.
+// A user may not see the names of other owners' programs.
 export function nameOf({ id, program, owner }) {
   if (program) return program;
   return owner ? `one of ${owner}` : `program ${id}`;
@@ -30,7 +30,7 @@ function stateOf(host) {
   return state.length > 0 ? `, ${state.join(', ')}` : '';
 }
 
-// The cells of a program's row behind its name.
+// Returns the cells of a program's row behind its name.
 export function cellsOf(program) {
   const runs = `${program.runs_done} done, ${program.runs_in_flight} in flight, `
     + `${program.runs_waiting} waiting`;
@@ -41,7 +41,7 @@ export function cellsOf(program) {
     bytesText(program.memory_bytes), program.devices, runs, state || 'runs'];
 }
 
-// {at, last, some}: the page of that number, or the last one, and its rows.
+// Returns {at, last, some}: the page of that number, or the last one, and its rows.
 export function pageAt(all, rows, wanted) {
   const last = Math.max(0, Math.ceil(all.length / rows) - 1);
   const at = Math.min(wanted, last);

@@ -1,15 +1,15 @@
-// Finds the longest way through a program, for which all of it waits.
+// Finds the longest way through a program, which all of the program waits for.
 
-// The node of the program that a box is in, or is.
+// Returns the node of the program that has the box in it, or is the box.
 export function nodeAround(box) {
   let at = box;
   while (at.owner) at = at.owner;
   return at;
 }
 
-// The boxes on the longest way through the program, and through the functions of those.
+// Returns the boxes on the longest way through the program, and through these nodes' functions.
 export function criticalBoxes(model, times) {
-  const levels = new Map(); // Owner to its boxes, in an order in which they may run.
+  const levels = new Map(); // The boxes of each owner, in an order in which they may run.
   for (const box of model.boxes) {
     if (box.kind === 'scope' || box.kind === 'slice' || box.kind === 'program') continue;
     if (!levels.has(box.owner)) levels.set(box.owner, []);
@@ -29,7 +29,7 @@ export function criticalBoxes(model, times) {
 }
 
 function longestWay(boxes, owner, times) {
-  const end = new Map(); // When it has run, at the earliest.
+  const end = new Map(); // The earliest time at which a box has run.
   const before = new Map();
   let last = null;
   for (const box of boxes) {
@@ -46,7 +46,7 @@ function longestWay(boxes, owner, times) {
   return way;
 }
 
-// A node of the program has what its parameters read, too.
+// A node of the program also reads the values of its parameters.
 function incomingOf(box, owner) {
   const links = [...box.incoming];
   if (owner === null) {

@@ -1,9 +1,9 @@
-// The losses and speeds of trainings by step, and the step that somebody looks at (null: none yet).
+// The losses and speeds of trainings by step, and the step that the user looks at (null: none yet).
 // It finds the step that a key or the pointer means, and the text of a step.
 import { shown } from './model.js';
 import { numberText } from './units.js';
 
-const kPage = 0.1; // Of all steps, for Page Up and Page Down.
+const kPage = 0.1; // Part of all steps that Page Up and Page Down pass.
 
 export class CurveSteps {
   constructor() {
@@ -25,7 +25,7 @@ export class CurveSteps {
     return { title, unit, lines, colours: this.curves.map(({ colour }, i) => colour ?? i) };
   }
 
-  // The step whose place toX(step) is nearest to x.
+  // Returns the step whose place toX(step) is nearest to x.
   nearestTo(x, toX) {
     let [low, high] = [0, this.steps.length - 1];
     while (low < high) {
@@ -37,7 +37,7 @@ export class CurveSteps {
     return x - toX(before) < toX(this.steps[low]) - x ? before : this.steps[low];
   }
 
-  // The step to which a key goes; undefined: none.
+  // Returns the step to which a key goes; undefined: none.
   stepOfKey(key) {
     if (this.steps.length === 0) return undefined;
     const last = this.steps.length - 1;
@@ -49,7 +49,7 @@ export class CurveSteps {
     return to === undefined ? undefined : this.steps[Math.min(last, Math.max(0, to))];
   }
 
-  // The text of the step; null where no training has that step, or has it no longer.
+  // Returns the text of the step; null if no training has that step, or has it no longer.
   textOfStep() {
     const parts = this.curves.map(({ name }, i) => {
       const point = this.bySteps[i].get(this.step);

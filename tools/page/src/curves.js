@@ -1,5 +1,5 @@
-// Losses and speeds of trainings over their steps, and what they were at the step that the pointer
-// or the arrows are at: for the panel "Curves" of a page with trainings, and for that of a cluster.
+// Losses and speeds of trainings over their steps, and their values at the step that the pointer or
+// the arrows are at: for the panel "Curves" of a page with trainings, and for that of a cluster.
 import { CurveSteps } from './curve_steps.js';
 import { whenResized } from './resized.js';
 import { drawSeries, madeOf, svgOf } from './series.js';
@@ -7,13 +7,13 @@ import { drawSeries, madeOf, svgOf } from './series.js';
 const kCurvesTab = 'Curves';
 
 export class CurveCharts extends CurveSteps {
-  // redraw(): when the room for them is another.
+  // redraw(): called when their room has changed.
   constructor(redraw) {
     super();
     this.redraw = redraw;
   }
 
-  // others: charts of series.js that stand beside.
+  // others: charts of series.js that are shown beside these.
   draw(room, others = []) {
     const charts = madeOf('div', 'curves');
     charts.tabIndex = 0;
@@ -26,10 +26,10 @@ export class CurveCharts extends CurveSteps {
     room.append(this.said, charts);
     const all = [this.chartOf('Loss', '', 'loss'),
       this.chartOf('Speed', 'tokens/s', 'tokens_per_s'), ...others];
-    charts.append(...all.map(() => madeOf('div', ''))); // All of them, so that each has its width.
+    charts.append(...all.map(() => madeOf('div', ''))); // All at once, so that each has its width.
     const pictures = all.map((chart, i) => (
       drawSeries(charts.children[i], chart).querySelector('svg.chart')));
-    this.pictures = pictures.slice(0, 2).filter((svg) => svg); // None where there is no number.
+    this.pictures = pictures.slice(0, 2).filter((svg) => svg); // Without numbers: none.
     this.markers = this.pictures.map((svg) => {
       const marker = svgOf('path', { class: 'marker' });
       svg.append(marker);
@@ -65,7 +65,7 @@ export class CurveCharts extends CurveSteps {
     this.say();
   }
 
-  // A line of what is known of the step, and where it is in the pictures.
+  // Writes a line about the step, and marks its place in the pictures.
   say() {
     const text = this.textOfStep();
     this.said.textContent = text ?? 'Point at a step, or go to one with the arrows.';

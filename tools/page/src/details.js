@@ -1,5 +1,5 @@
-// What is known of the selected box: every field of its JSON, and where its values come from and
-// go. Only as text.
+// Shows the selected box: every field of its JSON, and where its values come from and go. All of it
+// is text.
 import { carriedText, cut, detailsOf, pathOf } from './details_text.js';
 import { shown } from './model.js';
 

@@ -5,7 +5,7 @@ import { bytesText } from './units.js';
 const kLongest = 2000; // Letters of one value.
 const kInTree = new Set(['nodes', 'parameters', 'functions', 'bodies', 'slices', 'body', 'id']);
 
-// Returns [name, text] of each field of its JSON that the tree does not show, and of how it lies.
+// Returns [name, text] of each field of its JSON that the tree does not show, and of its layout.
 export function detailsOf(box, overlay) {
   const rows = [];
   for (const [name, value] of Object.entries(box.data)) {
@@ -18,7 +18,7 @@ export function detailsOf(box, overlay) {
   return rows;
 }
 
-// What a value is, and what it becomes on its way.
+// Describes a value, and its conversions on the way.
 export function carriedText(bytes, moves) {
   const kinds = [...new Set(moves.flatMap((move) => move.collectives))];
   return [bytesText(bytes), ...kinds].join(' ');
@@ -29,7 +29,7 @@ function isEmpty(value) {
     || (typeof value === 'object' && Object.keys(value).length === 0);
 }
 
-// Results and types line by line; anything else as JSON says it.
+// Prints results and types line by line, and anything else as JSON.
 function textOf(name, value) {
   if (name === 'results' && value.every((result) => result.type)) {
     return cut(value.map((result) => {

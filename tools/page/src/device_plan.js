@@ -1,5 +1,5 @@
-// One device's plan beside the graph: what it does in a run, in its order, and what of its arena is
-// in use at each step. A step and the boxes of its line select each other.
+// One device's plan beside the graph: its steps in a run, in order, and the bytes of its arena in
+// use at each step. A step and the boxes of its line select each other.
 import { arenaBytesOf, devicesOf, firstStepOf, stepsOf, summaryOf } from './device_steps.js';
 import { shown } from './model.js';
 
@@ -59,7 +59,7 @@ export class DevicePlan {
     return text;
   }
 
-  // What is in use at each step, as high as the arena.
+  // Draws the bytes in use at each step, as high as the arena.
   chart() {
     const canvas = document.createElement('canvas');
     canvas.width = 600;
@@ -131,10 +131,10 @@ export class DevicePlan {
     if (box) this.view.show(box);
   }
 
-  // Of the step at which it stands.
+  // Returns the box of the step that is selected.
   box() { return this.places.first(this.steps[this.at].keys); }
 
-  // To the first step of a box that somebody selected.
+  // Goes to the first step of a box that the user selected.
   follow(box) {
     if (!this.list?.isConnected || this.box() === box) return;
     const at = firstStepOf(this.steps, box);

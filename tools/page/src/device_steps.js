@@ -3,7 +3,7 @@ import { shown } from './model.js';
 import { keysOf, nodeKey, opKeys } from './places.js';
 import { bytesText } from './units.js';
 
-// Every device that some slice lies on.
+// Returns every device that some slice lies on.
 export function devicesOf(plan) {
   const found = new Map();
   plan.slices.forEach((slice, s) => {
@@ -16,7 +16,7 @@ export function devicesOf(plan) {
   return [...found.values()];
 }
 
-// In the order in which the device does them; a call's own steps behind it.
+// Returns the steps in the order in which the device does them, a call's own steps behind it.
 export function stepsOf(plan, device) {
   const steps = [];
   for (const node of plan.nodes) {
@@ -56,7 +56,7 @@ export function summaryOf(steps) {
     + `${bytesText(most.arena)} of it in use${most.arena > 0 ? `, at ${most.text}` : ''}`;
 }
 
-// The number of the first step of a box, else of what was made of it; -1: it has none.
+// Returns the number of the first step of a box, else of the first op made of it; -1: none.
 export function firstStepOf(steps, box) {
   const [key] = keysOf(box);
   if (key === undefined) return -1;

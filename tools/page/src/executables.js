@@ -2,20 +2,20 @@
 import { nameOf } from './cluster_text.js';
 import { shown } from './model.js';
 
-// The executable of that program with that plan, or its last one of that name, or its last one.
+// Returns the program's executable with that plan, else its last one of that name, else its last.
 export function executableOf(executables, { id, plan, name }) {
   const all = executables.filter((one) => one.id === id);
   return all.find((one) => one.plan === plan) ?? all.findLast((one) => one.name === name)
     ?? all.at(-1);
 }
 
-// The executable that is chosen, or the first of all where nothing is chosen; null where the program
-// that is chosen has ended.
+// Returns the executable that is chosen, or the first of all if nothing is chosen; null if the
+// chosen program has ended.
 export function nextShown(executables, chosen) {
   return executableOf(executables, chosen ?? {}) ?? (chosen ? null : executables[0]);
 }
 
-// {options, at}: [value, text] of each choice, and the value of what is drawn.
+// Returns {options, at}: [value, text] of each choice, and the value of the executable drawn.
 export function choicesOf(executables, programs, drawn) {
   const options = executables.slice(0, 100).map(({ id, plan, name }) => {
     const program = nameOf(programs.get(id) ?? { id });

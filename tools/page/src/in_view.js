@@ -1,12 +1,12 @@
 // Chooses the boxes that are drawn, and the kinds of the lines between them.
 
 const kSmallest = 3; // Pixels: lower boxes are not drawn.
-const kWide = [0, 1 << 20, 64 << 20]; // From so many bytes a line is as wide as wide0, wide1, ...
+const kWide = [0, 1 << 20, 64 << 20]; // Bytes from which a line is as wide as wide0, wide1, ...
 const kLineKinds = 2 * 2 * kWide.length;
 
-// Boxes that lie in the window, with their places, as far as `most` elements reach: each box takes
-// `each` of them, and the lines of an open group one of each kind. Breadth first, so that what is
-// left out lies deepest.
+// Returns the boxes in the window, with their places, as far as `most` elements reach. Each box
+// takes `each` of them, and the lines of an open group one of each kind. The search is breadth
+// first, so that the deepest boxes are left out.
 export function boxesIn(area, root, scale, { each, most }) {
   const places = new Map([[root, { x: root.x, y: root.y }]]);
   let elements = each;

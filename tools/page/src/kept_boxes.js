@@ -10,8 +10,8 @@ export function openNow(model, selected) {
   };
 }
 
-// Opens those boxes of another graph, and returns the one that was selected; undefined where the
-// graph has none, or none that can be seen.
+// Opens those boxes of another graph. Returns the box that was selected; undefined if the graph has
+// none, or none that is visible.
 export function openAsBefore(model, { expanded, selected }) {
   const keys = keysOfBoxes(model);
   for (const box of model.boxes) model.setExpanded(box, expanded.has(keys.get(box)));
@@ -19,7 +19,8 @@ export function openAsBefore(model, { expanded, selected }) {
   return found && model.isVisible(found) ? found : undefined;
 }
 
-// A key is a box's name behind those of the boxes that it lies in: the same in the next graph.
+// A key is a box's name behind those of the boxes that it lies in. It is the same in the next
+// graph.
 function keysOfBoxes(model) {
   const keys = new Map([[model.root, '']]);
   for (const box of model.boxes) { // A box comes behind the one that it lies in.

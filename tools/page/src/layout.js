@@ -1,15 +1,15 @@
-// Where boxes lie: those of a group in layers from left to right along its links, a long layer in
+// Places the boxes: those of a group in layers from left to right along its links, a long layer in
 // several columns. Places are relative to the group, so that opening one lays out only the groups
 // around it.
 
-export const kHeader = 26; // Of an open group: its name's line.
+export const kHeader = 26; // Height of an open group's name.
 const kRow = 26;
 const kGap = 10;
 const kLayerGap = 44;
 const kPadding = 12;
-const kColumn = 40; // Boxes below each other at most.
+const kColumn = 40; // Limit on the boxes in a column.
 
-// Lays out the groups that changed below `root`. measure(text): its width.
+// Lays out the groups that changed below `root`. measure(text) returns the width of a text.
 export function layOut(root, measure) {
   const stack = [[root, false]];
   while (stack.length > 0) {
@@ -80,7 +80,7 @@ function layersOf(group) {
     (layers[at] ??= []).push(box);
   }
   for (const layer of layers) {
-    // Beside the middle of what they read; in their first order where that is the same.
+    // A box lies beside the middle of those that it reads; equal ones stay in their first order.
     for (const box of layer) {
       const froms = before.get(box);
       const sum = froms.reduce((total, from) => total + middle.get(from), 0);
@@ -92,8 +92,8 @@ function layersOf(group) {
   return layers;
 }
 
-// Depth first, the reverse of the order in which boxes are left: topological where there is no
-// cycle.
+// Returns the reverse of the order in which a depth-first walk leaves boxes, which is topological
+// if there is no cycle.
 function orderOf(boxes, behind) {
   const left = [];
   const seen = new Set();
@@ -116,7 +116,7 @@ function orderOf(boxes, behind) {
   return left.reverse();
 }
 
-// Relative to the root.
+// Returns the place relative to the root.
 export function placeOf(box) {
   let [x, y] = [box.x, box.y];
   for (let at = box.parent; at; at = at.parent) {

@@ -1,13 +1,13 @@
-// The page of a running controller: asks it again and again, fills the panel "Cluster", and shows
-// the graph of the program that is chosen.
+// The page of a running controller: requests its state again and again, fills the panel "Cluster",
+// and shows the graph of the program that is chosen.
 //
-// The script makes everything on the page from the document, once. For another document the body
-// becomes what it was before, with the new document in it, and the script runs again; Live, which
-// holds the token and what the cluster said, stays: the first one is window.gangwayLive.
+// The script creates everything on the page from the document, once. For another document the body
+// becomes what it was before, with the new document in it, and the script runs again. The first
+// Live stays, as window.gangwayLive: it holds the token and the state of the cluster.
 //
-// The token came in the address, from where it is removed, so that it is neither in the history nor
-// seen over a shoulder. It is kept in memory alone: a page that is loaded anew needs the address
-// that the controller printed.
+// The token came in the address. The script removes it there, so that it is neither in the history
+// nor seen over a shoulder, and keeps it in memory alone. A page that is loaded anew therefore
+// needs the address that the controller printed.
 import { Cluster } from './cluster.js';
 import { choicesOf, executableOf, nextShown } from './executables.js';
 import { openAsBefore, openNow } from './kept_boxes.js';
@@ -17,10 +17,10 @@ import { madeOf } from './series.js';
 
 const kPollMs = 1000;
 const kHiddenPollMs = 15000;
-const kPatienceMs = 20000; // For an answer.
+const kPatienceMs = 20000; // Limit on the wait for an answer.
 const bodyAtFirst = window.gangwayLive ? null : document.body.cloneNode(true);
 
-// The last thing that the script does.
+// The script calls it last.
 export function attachLive(gangway, { live }) {
   if (!live && !window.gangwayLive) return;
   window.gangwayLive ??= new Live();
@@ -35,9 +35,9 @@ class Live {
     this.sample = 0;
     this.executables = [];
     this.chosen = null; // {id, plan, name}
-    this.drawn = null; // The same, of the graph that is shown, and how it is asked for.
-    this.kept = null; // Of the picture, until the next one is there.
-    this.timeline = null; // Of the graph that is shown.
+    this.drawn = null; // The same for the graph that is shown, and its request.
+    this.kept = null; // State of the picture, until the next picture exists.
+    this.timeline = null; // Timeline of the graph that is shown.
     this.lostSince = null;
     this.failures = 0;
     this.polls = 0;
@@ -48,7 +48,7 @@ class Live {
     this.again(0);
   }
 
-  // To what the script has just made.
+  // Attaches to the objects that the script has just created.
   attach(gangway) {
     this.gangway = gangway;
     this.chooser = madeOf('select', '');
@@ -119,7 +119,7 @@ class Live {
 
   async readHistory() {
     let history = JSON.parse(await this.ask(`/api/history?after=${this.sample}`));
-    if (this.since && history.since_ms !== this.since) { // Another controller is there now.
+    if (this.since && history.since_ms !== this.since) { // Another controller answers now.
       this.cluster.forget();
       this.chosen = null;
       this.drawn = null;
@@ -135,7 +135,8 @@ class Live {
     this.again(0);
   }
 
-  // Shows the graph of what is chosen, or of the first program that has one. What has ended stays.
+  // Shows the graph of the chosen program, or of the first that has one. The graph of an ended
+  // program stays.
   async follow() {
     const next = nextShown(this.executables, this.chosen);
     if (!next || next.plan === this.drawn?.plan) return;
@@ -147,7 +148,7 @@ class Live {
     try {
       text = await this.ask(`/api/graph?${wanted}`);
     } catch (error) {
-      if (error.status === 400) return; // It has gone since; the next answer does not name it.
+      if (error.status === 400) return; // The program has ended; later answers do not name it.
       throw error;
     }
     this.kept = keptOf(this.gangway, this.drawn?.id === next.id);
@@ -172,7 +173,7 @@ class Live {
   fillChooser() {
     const { options, at } = choicesOf(this.executables, this.cluster.programs, this.drawn);
     const now = JSON.stringify([options, at]);
-    if (this.chooser.dataset.now === now) return; // It may be open.
+    if (this.chooser.dataset.now === now) return; // Its list may be open.
     this.chooser.dataset.now = now;
     this.chooser.replaceChildren(...options.map(([value, text]) => {
       const option = madeOf('option', '', text);
@@ -189,7 +190,7 @@ class Live {
     if (this.notice.textContent !== text) this.notice.textContent = text;
   }
 
-  // Keeps where it was scrolled to, and which part has the focus.
+  // Keeps the panel's scroll position, and the element that has the focus.
   redraw() {
     const { panels } = this.gangway;
     const key = document.activeElement?.dataset.key;
@@ -202,7 +203,7 @@ class Live {
   }
 }
 
-// Of a graph of the same program also where one looks.
+// Returns the page's state; for a graph of the same program also the boxes and the part in view.
 function keptOf({ model, view, panels }, isSameProgram) {
   const kept = { panel: panels.open, focus: document.activeElement?.id };
   if (!isSameProgram) return kept;
@@ -214,7 +215,7 @@ function startAgain(text) {
   const body = bodyAtFirst.cloneNode(true);
   const [data, script] = body.querySelectorAll('script');
   data.textContent = text;
-  const next = document.createElement('script'); // A copy of one that ran would not run.
+  const next = document.createElement('script'); // A copy of a script that ran would not run.
   next.type = 'module';
   next.textContent = script.textContent;
   script.remove();

@@ -1,5 +1,5 @@
-// The timeline of a program that runs: what its devices did last comes again and again while its
-// panel is open, until somebody looks at a part of it or holds it.
+// The timeline of a running program. While its panel is open, the newest work of the devices is
+// requested again and again, until the user looks at a part of it or holds it.
 import { shown } from './model.js';
 import { madeOf } from './series.js';
 import { Timeline } from './timeline.js';
@@ -7,7 +7,7 @@ import { Timeline } from './timeline.js';
 const kBetweenMs = 2000;
 
 export class LiveTimeline {
-  // fetchText(): the next one, as JSON.
+  // fetchText() returns the next timeline, as JSON.
   constructor({ panels, view, places, overlays }, fetchText) {
     Object.assign(this, { panels, overlays, fetchText });
     this.isHeld = false;
@@ -44,14 +44,14 @@ export class LiveTimeline {
     this.notice.textContent = shown(this.why || waiting);
   }
 
-  // Throws what the page cannot go on with.
+  // Throws errors after which the page cannot go on.
   async poll() {
     const isDue = this.panels.open === 'Timeline' && !this.isHeld && performance.now() >= this.next;
     if (!isDue) return;
     try {
       const timeline = JSON.parse(await this.fetchText());
       this.next = performance.now() + kBetweenMs;
-      if (this.isHeld) return; // Meanwhile.
+      if (this.isHeld) return; // The user has held it meanwhile.
       this.why = '';
       if (timeline.spans.length > 0 || timeline.silent) {
         this.taken += 1;

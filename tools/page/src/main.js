@@ -1,4 +1,4 @@
-// Puts the page together. window.gangway is for tests and for the browser's console.
+// Assembles the page. window.gangway is for tests and for the browser's console.
 import { addCurvesPanel } from './curves.js';
 import { Details } from './details.js';
 import { DevicePlan } from './device_plan.js';
@@ -14,8 +14,8 @@ import { listenToTheme } from './theme.js';
 import { Timeline } from './timeline.js';
 import { View } from './view.js';
 
-// In a function: a browser keeps what a script has at its top, and a served page's runs again and
-// again.
+// It is a function, since a browser keeps a script's top-level names, and a served page's script
+// runs again and again.
 function start() {
   const byId = (id) => document.getElementById(id);
   const shownDocument = JSON.parse(byId('document').textContent);

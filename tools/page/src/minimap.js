@@ -1,4 +1,4 @@
-// All of the picture, small, in its corner: the open groups and where the window is. A click or a
+// A small picture of the whole graph in its corner: the open groups and the window. A click or a
 // drag moves the window there.
 const kLargest = 180; // Pixels, in either direction.
 const kMinimapBoxes = 2000;
@@ -7,8 +7,8 @@ export class Minimap {
   constructor(view, canvas) {
     this.view = view;
     this.canvas = canvas;
-    this.layer = document.createElement('canvas'); // The boxes alone.
-    this.layerOf = ''; // What it was drawn for.
+    this.layer = document.createElement('canvas'); // Only the boxes.
+    this.layerOf = ''; // The state for which it was drawn.
     view.whenDrawn.push(() => this.draw());
     const move = (event) => {
       if (event.buttons !== 1) return;
@@ -18,7 +18,7 @@ export class Minimap {
     canvas.addEventListener('pointermove', move);
   }
 
-  // To the middle of the window.
+  // Moves the point to the middle of the window.
   moveTo(x, y) {
     const { view } = this;
     const { width, height } = view.svg.getBoundingClientRect();
@@ -48,7 +48,8 @@ export class Minimap {
       (bottom - top) * this.scale);
   }
 
-  // Breadth first: what is left out lies deepest, or is hardly larger than a dot.
+  // The walk is breadth first: boxes that are left out lie deepest, or are hardly larger than a
+  // dot.
   drawBoxes(style) {
     const boxes = [[this.view.model.root, 0, 0]];
     const colours = {};

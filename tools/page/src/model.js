@@ -1,11 +1,11 @@
 // The program's JSON as a tree of boxes: program, slices, scopes, nodes, and below a node that
-// calls a function the function's scopes, parameters and ops. A function or body that several
-// nodes name is drawn below the first of them; the others say whose it is.
+// calls a function the function's scopes, parameters and ops. A function or body that several nodes
+// name is drawn below the first of them, and the others refer to it.
 
-const kCut = 200; // Letters of a name that are looked at: names may be of any length.
+const kCut = 200; // Limit on the letters shown of a name, which may be of any length.
 
-// What a person can tell apart: control characters, and those that turn the direction of text, are
-// shown as pictures of themselves.
+// Returns a text in which a person can tell all letters apart: pictures stand for control
+// characters, and for those that turn the direction of text.
 export function shown(text) {
   return String(text).slice(0, kCut)
     .replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
@@ -13,14 +13,14 @@ export function shown(text) {
 }
 
 export class Model {
-  // `layout` and `plan` are fields of the document; undefined: not known.
+  // `layout` and `plan` are fields of the document; undefined: the document does not have them.
   constructor(program, layout, plan) {
     this.program = program;
     this.layout = layout;
     this.plan = plan;
     this.boxes = [];
-    // {from, to, update, bytes, moves}: between boxes, as exact as the JSON says; the bytes of the
-    // whole value, and those moves of the layout that are done for the reader.
+    // {from, to, update, bytes, moves}: between boxes, as exact as the JSON says. `bytes` is the
+    // size of the whole value, and `moves` has the layout's conversions for the reader.
     this.links = [];
     this.drawnFunctions = new Map();
     this.drawnBodies = new Map();
@@ -39,7 +39,7 @@ export class Model {
   add(parent, kind, label, data) {
     const box = {
       id: this.boxes.length, kind, label: shown(label), parent, data, children: [],
-      owner: null, laid: null, // Whose function it is in, null: the program's; its first value's layout.
+      owner: null, laid: null, // Node of its function, null: the program's; its first layout.
       depth: parent ? parent.depth + 1 : 0, expanded: false, dirty: true, sides: [],
       groups: null, incoming: [], outgoing: [], x: 0, y: 0, width: 0, height: 0,
     };
@@ -48,7 +48,7 @@ export class Model {
     return box;
   }
 
-  // The group below `parent` with these names, outermost first.
+  // Returns the group below `parent` with these names, outermost first.
   scope(parent, names) {
     let at = parent;
     for (const name of names) {
@@ -85,7 +85,7 @@ export class Model {
     return ends;
   }
 
-  // Returns the box that makes each of the function's values. laid: the layout of each.
+  // Returns the box of each of the function's values. laid: the layout of each value.
   addFunction(parent, made, laid) {
     const values = [];
     const bytes = [];
@@ -150,8 +150,8 @@ export class Model {
     to.incoming.push(link);
   }
 
-  // Each link as one of two boxes side by side in the innermost group that holds both; those of the
-  // same two boxes are one, with a count.
+  // Turns each link into one between two boxes side by side in the innermost group that holds both.
+  // Links of the same two boxes are one, with a count.
   groupLinks() {
     const found = new Map();
     for (const link of this.links) {
@@ -191,7 +191,7 @@ export class Model {
     }
   }
 
-  // Opens what `box` lies in.
+  // Opens the groups that `box` lies in.
   reveal(box) {
     for (let at = box.parent; at; at = at.parent) this.setExpanded(at, true);
   }

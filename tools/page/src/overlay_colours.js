@@ -1,18 +1,18 @@
-// The colours of overlays: of where boxes run, of what they cost, or of what everything waits for.
-// A closed group has the colour of what is in it.
+// The colours of overlays: by where boxes run, by their cost, or by what the program waits for. A
+// closed group has the colour of its boxes.
 import { criticalBoxes, nodeAround } from './critical_path.js';
 import { shown } from './model.js';
 import { bytesText, secondsText } from './units.js';
 
-const kHeats = 5; // Of overlays.css, the lowest first.
+const kHeats = 5; // Number of colours in overlays.css, the lowest first.
 const kSets = 8;
 const kLegend = 24;
 
-// What the boxes below a box weigh, itself included where it has no box of its own function below.
-// own(box): its own weight, for one run of the function that it is in.
+// Returns the weight of each box: own(box), its own weight for one run of the function that it is
+// in, or if that is undefined the sum over the boxes below it.
 function weigh(model, own) {
   const weights = new Map();
-  // Children have larger numbers than what they are in.
+  // Children have larger numbers than their parents.
   for (const box of model.boxes.toReversed()) {
     let weight = own(box);
     if (weight === undefined) {
@@ -24,7 +24,7 @@ function weigh(model, own) {
   return weights;
 }
 
-// Seconds of one device by the rates of the layout, each doing its part of the whole: a roofline.
+// Returns the seconds that one device takes by the rates of the layout, for its part: a roofline.
 function secondsOf(model, box) {
   const { rates } = model.layout;
   const cost = box.kind === 'op' ? box.data.cost
@@ -53,14 +53,14 @@ function bytesOf(model) {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
   return weigh(model, (box) => {
     if (box.kind === 'op') return sum(box.data.results.map((result) => result.bytes));
-    if (box.kind === 'parameter') return 0; // It is the bytes of who gives it.
+    if (box.kind === 'parameter') return 0; // Its bytes are those of the box that gives it.
     if (box.kind !== 'node') return undefined;
     if (box.data.kind !== 'call') return sum(box.data.bytes);
     return box.children.length > 0 ? undefined : sum(box.data.bytes);
   });
 }
 
-// By box the name of a set; a group whose boxes are of several has none.
+// Returns the name of each box's set; a group whose boxes are of several sets has none.
 function setsOf(model, nameOf) {
   const names = new Map();
   for (const box of model.boxes.toReversed()) {
@@ -82,11 +82,11 @@ function devicesOfSlice(plan, slice) {
   return names.length > 2 ? `${names[0]} to ${names.at(-1)} (${names.length})` : names.join(', ');
 }
 
-// {classOf(box), legend: [{kind, text}], textOf(box)}
+// Returns {classOf(box), legend: [{kind, text}], textOf(box)}.
 function heat(weights, text, title) {
   const leaves = [...weights].filter(([box]) => box.kind !== 'program' && box.kind !== 'slice');
   const most = leaves.reduce((a, [, weight]) => Math.max(a, weight), 0);
-  // Each colour is of five times what the one below it is of.
+  // Each colour stands for weights five times those of the colour below it.
   const heatOf = (weight) => (weight <= 0 || most <= 0 ? 0
     : Math.max(0, kHeats - 1 - Math.floor(Math.log(most / weight) / Math.log(5))));
   const legend = [];
@@ -112,7 +112,7 @@ function sets(names, title) {
   };
 }
 
-// Of an op, parameter or group in a function; undefined: none.
+// Returns the outermost scope of an op, parameter or group in a function; undefined: none.
 export function outermostScope(box) {
   let scope;
   for (let at = box; at && at.kind !== 'node'; at = at.parent) {
@@ -121,7 +121,7 @@ export function outermostScope(box) {
   return scope;
 }
 
-// By outermost scope, the class of its colour.
+// Returns the class of the colour of each outermost scope.
 export function scopeKinds(model) {
   const names = new Set();
   for (const box of model.boxes) {
@@ -141,8 +141,8 @@ function scopesOfBoxes(model) {
   return names;
 }
 
-// Time of all devices in the timeline: `weights` by box, and by group `made`, that part of it which
-// is of no box in it, since the compiler made the op.
+// Adds up the time of all devices in the timeline: `weights` for each box, and `made` for each
+// group, the part of its time that no box in it has, since the compiler made the op.
 function measuredTimes(model, timeline, places) {
   const own = new Map();
   const made = new Map();
@@ -181,7 +181,8 @@ export function measured(model, timeline, places) {
   };
 }
 
-// By name, how each is made; those for which the document says too little are left out.
+// Returns a function for each overlay's name that creates it. Overlays for which the document lacks
+// data are left out.
 export function makers(model, timeline, places) {
   const { program, plan, layout } = model;
   const all = new Map();

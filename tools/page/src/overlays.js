@@ -1,4 +1,4 @@
-// The choice of an overlay, which colours the boxes, and its legend.
+// The control that chooses an overlay, which colours the boxes, and its legend.
 import { kMeasured, makers, measured } from './overlay_colours.js';
 
 export class Overlays {
@@ -17,7 +17,7 @@ export class Overlays {
     this.choice.append(option);
   }
 
-  // Of a program that runs another one comes again and again.
+  // Called again and again for a running program.
   setTimeline(timeline) {
     if (!this.makers.has(kMeasured)) this.offer(kMeasured);
     this.makers.set(kMeasured, measured(this.view.model, timeline, this.places));

@@ -1,4 +1,4 @@
-// The panels below the graph, a tab each: one is open at a time, or none.
+// The panels below the graph, each with a tab. At most one is open at a time.
 
 export class Panels {
   constructor(tabs, room) {
@@ -27,7 +27,7 @@ export class Panels {
     this.refresh(name);
   }
 
-  // Draws it again if it is open: what it shows has changed.
+  // Draws the panel again, after a change, if it is open.
   refresh(name) {
     if (name === null || this.open !== name) return;
     this.room.setAttribute('aria-label', name);

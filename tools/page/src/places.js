@@ -1,32 +1,31 @@
-// Finds the boxes of what stands at a place of the user's source: {op, line, scopes, made_of}.
+// Finds the boxes of a place in the user's source: {op, line, scopes, made_of}.
 //
-// An op of a device is one of the program, or the compiler made it: of ops that made_of names, or
-// of others that nobody knows any more. So a place is of the boxes of its own op; else of those
-// that it was made of; else of the scope, the loop or the call that it lies in. Ops of one kind
-// that one line makes in one scope can't be told apart: the time that is measured of them is
-// divided equally among them.
+// An op of a device is one of the program, or the compiler made it: from ops that made_of names, or
+// from unknown ones. The boxes of a place are those of its own op; otherwise those that it was made
+// of; otherwise the scope, the loop or the call that it lies in. Ops of one kind that one line
+// makes in one scope can't be told apart: their measured time is divided equally among them.
 export class Places {
   constructor(model) {
     this.model = model;
-    this.boxes = null; // By key, a set; made when it is first asked.
+    this.boxes = null; // A set of boxes for each key; created at the first request.
   }
 
-  // The first box that a place is of; undefined: there is none.
+  // Returns the first box of a place; undefined: there is none.
   boxOf(place) { return this.first(opKeys(place)); }
 
-  // All of them.
+  // Returns all boxes of a place.
   boxesOf(place) {
     const of = (keys) => [...new Set(keys.flatMap((key) => this.at(key)))];
     return keysByNearness(place).map(of).find((boxes) => boxes.length > 0) ?? [];
   }
 
-  // Whether it is the box of an op of the place, and not of what that lies in.
+  // Whether it is the box of an op of the place, and not of a scope, loop or call around the op.
   isOwn(box, place) {
     const [own, made] = keysByNearness(place);
     return keysOf(box).some((key) => own.includes(key) || made.includes(key));
   }
 
-  // The first box of the first key that has one.
+  // Returns the first box of the first key that has a box.
   first(keys) { return keys.flatMap((key) => this.at(key).slice(0, 1))[0]; }
 
   at(key) {
@@ -47,7 +46,7 @@ export class Places {
   }
 }
 
-// Under which a box is found.
+// Returns the keys under which a box is found.
 export function keysOf(box) {
   if (box.kind === 'node') return [nodeKey(box.data.name)];
   if (box.kind === 'op') return ownKeys(box.data);
@@ -55,7 +54,7 @@ export function keysOf(box) {
   return scopes === undefined ? [] : [scopeKey(scopes)];
 }
 
-// The nearest first.
+// Returns the keys of a place, the nearest first.
 export function opKeys(place) { return keysByNearness(place).flat(); }
 
 const kCall = 'call';
@@ -72,12 +71,13 @@ function ownKeys({ op, line, scopes }) {
   return line === '' ? [] : [`op ${op} ${JSON.stringify([line, scopes])}`];
 }
 
-// Whose function has ops of that line in those scopes.
+// Key of boxes whose function has ops of that line in those scopes.
 function aroundKey({ line, scopes }) { return `around ${JSON.stringify([line, scopes])}`; }
 
 function scopeKey(scopes) { return `scope ${JSON.stringify(scopes)}`; }
 
-// Of a group in a function; undefined for all others: states of a program are in groups too.
+// Returns the scopes of a group in a function; undefined for all others, such as the groups of a
+// program's states.
 function scopesOf(box) {
   const names = [];
   let at = box;

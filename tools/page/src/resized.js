@@ -1,5 +1,5 @@
-// Calls `act` when the size of an element changes, until it leaves the page: the browser keeps an
-// observer, and all that its function knows, as long as it observes.
+// Calls `act` when the size of an element changes, until the element leaves the page. Then it stops
+// the observer, since a browser keeps one, and all that its function refers to, while it observes.
 
 export function whenResized(element, act) {
   const observer = new ResizeObserver(() => {

@@ -1,4 +1,4 @@
-// Boxes by a part of their name, op, type or line, in any case: the first kFound are listed.
+// Finds boxes by a part of their name, op, type or line, in any case. The first kFound are listed.
 const kFound = 50;
 
 export class Search {
@@ -65,7 +65,7 @@ export class Search {
   }
 }
 
-// texts: of boxes, as textOfBox() says them.
+// texts: textOfBox() of each box.
 export function boxesWith(words, boxes, texts) {
   const wanted = words.trim().toLowerCase();
   const found = [];

@@ -1,16 +1,16 @@
-// Lines over steps or over time, as one SVG with axes, and a legend below it.
+// Draws lines over steps or over time, as one SVG with axes, and a legend below it.
 //
 // drawSeries(room, {title, unit, xName, lines: [{name, points: [[x, y], ...]}], stacked, colours})
 // appends to the element and returns the figure, whose svg.chart has `scales`: {toX, toY, top,
-// bottom}. x rises along a line; y of null or no number leaves a gap. xName is what x counts
-// ('step', the default), or 'time': milliseconds since 1970. Stacked areas hold a line's last value
-// until its next point, and are empty before its first and behind its last. `colours`, where given,
-// says by line which colour it has, so that a name keeps its own from chart to chart.
+// bottom}. x rises along a line; a y that is null or no number leaves a gap. xName names what x
+// counts ('step', the default), or is 'time': milliseconds since 1970. Stacked areas hold a line's
+// last value until its next point, and are empty before its first and behind its last. `colours`,
+// if given, has the colour of each line, so that a name keeps its colour from chart to chart.
 import { shown } from './model.js';
 import { bandPath, linePath, scalesOf, sound, stackedOf, ticksOf } from './series_points.js';
 import { numberText, timeText } from './units.js';
 
-export const kColours = 8; // Of series.css.
+export const kColours = 8; // Number of colours in series.css.
 const kLines = 24;
 
 export function drawSeries(room, chart) {
@@ -66,7 +66,7 @@ function pictureOf(width, chart, lines, bands) {
       'text-anchor': isLast ? 'end' : 'middle' }, isTime ? timeText(tick) : numberText(tick)));
   }
   lines.forEach((line, i) => {
-    const few = line.points.length === 1 ? ' few' : ''; // It is seen too.
+    const few = line.points.length === 1 ? ' few' : ''; // A single point must be visible too.
     const kind = `line colour${line.colour} dash${line.dash}${few}`;
     const d = bands ? bandPath(bands[i], toX, toY) : linePath(line.points, toX, toY);
     svg.append(svgOf('path', { class: bands ? `${kind} area` : kind, d }));

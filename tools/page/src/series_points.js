@@ -1,5 +1,5 @@
-// Where the points of a chart lie: which of many are drawn, the scales of both axes, and the
-// outlines of lines and of stacked areas.
+// Computes a chart: which of many points are drawn, the scales of both axes, and the outlines of
+// lines and of stacked areas.
 
 const kPointsDrawn = 900;
 const kHeight = 190;
@@ -8,8 +8,8 @@ const kRight = 12;
 const kTop = 10;
 const kBottom = 24;
 
-// About kPointsDrawn of them at most: of equally many points the lowest, the highest and a gap, so
-// that no peak is lost. What is said again is left out.
+// Returns about kPointsDrawn points at most: of equally many points the lowest, the highest and a
+// gap, so that no peak is lost. A repeated point is left out.
 export function sound(points) {
   const good = points.filter(([x]) => Number.isFinite(x))
     .map(([x, y]) => [x, Number.isFinite(y) ? y : null])
@@ -31,7 +31,8 @@ export function sound(points) {
   return kept;
 }
 
-// By line, the bands between it and those below it: {x, low, high}, at the points of all.
+// Returns the band between each line and those below it, {x, low, high}, at the points of all
+// lines.
 export function stackedOf(lines) {
   const all = [...new Set(lines.flatMap((line) => line.points.map(([x]) => x)))];
   const xs = sound(all.sort((a, b) => a - b).map((x) => [x, 0])).map(([x]) => x);
@@ -58,7 +59,7 @@ function rangeOf(values) {
     : [low, high];
 }
 
-// Round numbers within the range, about so many, and at least so far from each other.
+// Returns about `count` round numbers in the range, at least `least` apart.
 export function ticksOf([low, high], count, least = 0) {
   const rough = Math.max(least, (high - low) / count);
   const ten = 10 ** Math.floor(Math.log10(rough));
@@ -70,8 +71,8 @@ export function ticksOf([low, high], count, least = 0) {
   return ticks;
 }
 
-// The scales of a picture of that width. bands: of stacked areas, else null. xs and ys are the
-// ranges of what it shows, the rest is in pixels.
+// Returns the scales of a picture of that width. bands: those of stacked areas, else null. xs and
+// ys are the ranges of the numbers shown; the rest is in pixels.
 export function scalesOf(width, lines, bands) {
   const all = bands ? [0, ...bands.flat().map(({ high }) => high)]
     : lines.flatMap((line) => line.points.map(([, y]) => y).filter((y) => y !== null));

@@ -1,7 +1,7 @@
-// Light or dark: what the system says, until the button is pressed. What is drawn in colours of its
-// own is drawn again.
-// One for all the times that the script runs: the browser keeps each that somebody listens to, and
-// so the page that listens.
+// Light or dark: the system's choice, until the button is pressed. Parts that use colours of their
+// own are then drawn again.
+// The query is the same one each time that the script runs. The browser keeps every query that has
+// a listener, and with it the listener's page.
 const darkSystem = (window.gangwayDarkSystem ??= matchMedia('(prefers-color-scheme: dark)'));
 
 export function listenToTheme(button, drawAgain) {

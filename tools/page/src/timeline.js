@@ -1,5 +1,6 @@
-// The panel "Timeline": what devices did in the last runs, a row each. Spans have the colours of the
-// overlay, or those of their scopes; a span and its box select each other. What is empty is idle.
+// The panel "Timeline": the work of devices in the last runs, a row each. Spans have the colours of
+// the overlay, or those of their scopes; a span and its box select each other. Empty parts are
+// idle.
 import { outermostScope, scopeKinds } from './overlay_colours.js';
 import { whenResized } from './resized.js';
 import { firstEndingAfter, rowText, rowsOf, spanAt, spanText, wholeText } from './timeline_rows.js';
@@ -15,7 +16,7 @@ export class Timeline {
     panels.add('Timeline', (room) => this.draw(room));
   }
 
-  // Shows another one from its begin to its end.
+  // Shows another timeline from its begin to its end.
   update(timeline) {
     this.read(timeline);
     if (!this.canvas?.isConnected) return;
@@ -82,7 +83,7 @@ export class Timeline {
     pen.lineWidth = 1;
     const scale = canvas.width / (this.to - this.from);
     this.rows.forEach((row, i) => {
-      let painted = -1; // Up to which pixel ops are.
+      let painted = -1; // The pixel up to which ops are painted.
       for (let at = firstEndingAfter(row.spans, this.from); at < row.spans.length; ++at) {
         const span = row.spans[at];
         if (span.begin > this.to) break;
@@ -109,7 +110,7 @@ export class Timeline {
     }
   }
 
-  // A custom property's name.
+  // Returns the name of a custom property.
   kindOf(span, isOp) {
     const box = this.boxes[span.place];
     if (box && this.view.overlay) return this.view.overlay.classOf(box) || 'button';
@@ -132,7 +133,7 @@ export class Timeline {
     if (box) this.view.show(box);
   }
 
-  // To the first span of a box that somebody selected.
+  // Goes to the first span of a box that the user selected.
   follow(box) {
     if (this.selected !== null && this.boxes[this.selected.place] === box) return this.paint();
     const row = this.rows.find(({ kind }) => kind === 'device');

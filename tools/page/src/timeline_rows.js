@@ -1,17 +1,17 @@
-// The spans of a timeline, a row for each device, host or program, and what is said of them.
+// The spans of a timeline, a row for each device, host or program, and the texts about them.
 import { shown } from './model.js';
 import { secondsText } from './units.js';
 
 const kRowsShown = 200;
 
-// {rows, end}: rows with their spans and the part of the time in which they are busy, and when the
-// last span ends.
+// Returns {rows, end}: rows with their spans and the part of the time in which they are busy, and
+// the end of the last span.
 export function rowsOf(timeline) {
   const rows = timeline.rows.slice(0, kRowsShown).map((row) => ({ ...row, spans: [], busy: 0 }));
   for (const [row, begin, length, name, run, place] of timeline.spans) {
     const spans = rows[row]?.spans;
     const end = begin + length;
-    // reach: until when it and those before it go on.
+    // reach: the latest end of this span and those before it.
     const reach = Math.max(end, spans?.at(-1)?.reach ?? 0);
     spans?.push({ row, begin, end, reach, name, run, place });
   }
@@ -25,7 +25,7 @@ export function rowText(row) {
   return shown(isBusy ? `${row.name}: ${(100 * row.busy).toFixed(1)} % busy` : row.name);
 }
 
-// Says how long the whole timeline is, and how much is left out of it.
+// Tells how long the whole timeline is, and how much is left out of it.
 export function wholeText(timeline, { rows, end }) {
   const { left_out: leftOut } = timeline;
   const rowsLeft = timeline.rows.length - rows.length;
@@ -44,7 +44,7 @@ export function spanText(timeline, rows, span) {
     + `run ${span.run}${where}`);
 }
 
-// The innermost span of a row at that time; null: none.
+// Returns the innermost span of a row at that time; null: none.
 export function spanAt({ spans }, time) {
   let found = null;
   for (let at = firstEndingAfter(spans, time); at < spans.length; ++at) {
@@ -54,7 +54,7 @@ export function spanAt({ spans }, time) {
   return found;
 }
 
-// Spans are in the order of their beginnings, what lies in another behind it.
+// Spans are in the order of their beginnings. A span that lies in another one comes behind it.
 export function firstEndingAfter(spans, time) {
   let [low, high] = [0, spans.length];
   while (low < high) {
@@ -65,7 +65,7 @@ export function firstEndingAfter(spans, time) {
   return low;
 }
 
-// The time in which at least one of its ops runs.
+// Returns the time in which at least one of the row's ops runs.
 function busyOf(spans) {
   let [busy, end] = [0, 0];
   for (const span of spans) {

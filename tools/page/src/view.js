@@ -1,4 +1,4 @@
-// Draws what of the boxes is in view, at most kElements elements at once: what is larger first.
+// Draws the boxes that are in view, larger ones first, with at most kElements elements at once.
 // Pans and zooms. Elements are kept from one drawing to the next.
 import { carriedText } from './details_text.js';
 import { boxesIn, lineKindOf, meets } from './in_view.js';
@@ -6,12 +6,12 @@ import { kHeader, layOut, placeOf } from './layout.js';
 import { whenResized } from './resized.js';
 
 const kElements = 2400;
-const kElementsOfAll = 2900; // Of the whole page, with what panels and details have.
-const kElementsOfLinks = 50; // Of the selected box.
+const kElementsOfAll = 2900; // Limit for the whole page, with panels and details.
+const kElementsOfLinks = 50; // Limit for the links of the selected box.
 const kFont = '12px monospace';
 const kSmallestText = 7; // A smaller one cannot be read.
 const kSelectedLinks = 200;
-const kCarried = 40; // Links of the selected box that say what they carry.
+const kCarried = 40; // Limit on the selected box's links that show their bytes.
 
 export class View {
   constructor(model, svg) {
@@ -21,12 +21,12 @@ export class View {
     svg.append(this.scene);
     this.canvas = document.createElement('canvas').getContext('2d');
     this.canvas.font = kFont;
-    this.letter = this.canvas.measureText('m').width; // All of ASCII are as wide.
+    this.letter = this.canvas.measureText('m').width; // All letters of ASCII are as wide.
     this.dots = this.canvas.measureText('\u2026').width;
     this.widths = new Map();
-    this.drawn = new Map(); // Box to its elements.
-    this.spare = []; // Elements of boxes that have left the view, for those that enter it.
-    this.lines = new Map(); // By group and kind.
+    this.drawn = new Map(); // The elements of each box.
+    this.spare = []; // Elements of boxes that have left the view, for boxes that enter it.
+    this.lines = new Map(); // Keyed by group and kind.
     this.selected = model.root;
     this.whenSelected = [];
     this.whenDrawn = [];
@@ -56,7 +56,7 @@ export class View {
     return width;
   }
 
-  // As much of the text as fits.
+  // Returns as much of the text as fits.
   fitted(text, width) {
     if (this.measure(text) <= width) return text;
     if (isAscii(text)) {
@@ -71,7 +71,7 @@ export class View {
     return `${text.slice(0, low)}\u2026`;
   }
 
-  // What is open has changed.
+  // Called when boxes were opened or closed.
   update() {
     this.layOut();
     this.draw();
@@ -116,7 +116,7 @@ export class View {
     for (const done of this.whenDrawn) done();
   }
 
-  // What stays where it is costs the browser nothing.
+  // Elements that stay where they are cost the browser nothing.
   putInOrder(order) {
     const { scene } = this;
     const wanted = new Set(order);
@@ -138,7 +138,7 @@ export class View {
     return boxesIn(this.window, this.model.root, this.scale, { each, most });
   }
 
-  // A group's box, then its links, then what is in it.
+  // Draws a group's box, then its links, then the boxes in it.
   collect(box, place, places, order) {
     const stack = [[box, place]];
     while (stack.length > 0) {
@@ -204,8 +204,8 @@ export class View {
     }
   }
 
-  // Those of the selected box, as exact as what is open allows, with what they carry where that has
-  // room.
+  // Returns the links of the selected box, as exact as the open groups allow, with the bytes that
+  // they carry if there is room.
   linksOfSelected(places) {
     const { incoming, outgoing } = this.selected;
     const found = new Map();
@@ -269,7 +269,7 @@ export class View {
     this.model.setExpanded(box, !box.expanded);
     if (!this.model.isVisible(this.selected)) this.select(this.visible(this.selected));
     this.layOut();
-    const after = placeOf(box); // It stays where it is on the screen.
+    const after = placeOf(box); // The box stays where it is on the screen.
     this.moveTo(this.x + (before.x - after.x) * this.scale,
       this.y + (before.y - after.y) * this.scale);
   }
@@ -292,7 +292,7 @@ export class View {
     this.zoom(factor, width / 2, height / 2);
   }
 
-  // All of it, no larger than it is; from its upper left.
+  // Shows the whole graph, no larger than it is, from its upper left.
   fit() {
     const { width, height } = this.svg.getBoundingClientRect();
     const root = this.model.root;
@@ -301,7 +301,7 @@ export class View {
     this.moveTo(10, 10);
   }
 
-  // Opens what it lies in and brings it to the middle, readable.
+  // Opens the groups around the box and brings it to the middle, readable.
   show(box) {
     this.model.reveal(box);
     this.selected = box;
@@ -348,7 +348,7 @@ function isAscii(text) {
   return /^[ -~]*$/.test(text);
 }
 
-// Only what is new: the browser does not compare.
+// Sets only attributes that differ, since the browser does not compare.
 function set(element, name, value) {
   const known = (element.known ??= {});
   if (known[name] === value) return;
@@ -362,7 +362,7 @@ function curve(from, fromPlace, to, toPlace) {
   const x1 = fromPlace.x + from.width;
   const x2 = toPlace.x;
   const bend = Math.max(16, Math.abs(x2 - x1) / 3);
-  const low = x2 < x1 ? 2 * Math.max(from.height, to.height, 20) : 0; // Back: below both.
+  const low = x2 < x1 ? 2 * Math.max(from.height, to.height, 20) : 0; // A link back runs lower.
   return `M${x1} ${y1}C${x1 + bend} ${y1 + low} ${x2 - bend} ${y2 + low} ${x2} ${y2}`
     + `m-5 -3l5 3l-5 3`;
 }
