@@ -57,7 +57,7 @@ void Run::cancel() const {
   {
     const std::lock_guard lock(impl_->client->notify.mutex);
     impl_->outcome->cancelled = true;
-    now = impl_->id;
+    now = impl_->outcome->run;
   }
   impl_->client->post(
       [id = now, name = impl_->executable->program.name](internal::Session& session) {
@@ -87,7 +87,7 @@ std::shared_ptr<RunImpl> internal::run(const std::shared_ptr<ExecutableImpl>& im
   const bool is_only_one = internal::take_place(executable);
   const std::lock_guard enqueueing(executable.enqueueing);
   const std::shared_ptr<RunImpl> run = internal::new_run(impl);
-  run->id = internal::send_one(
+  internal::send_one(
       executable, *run->outcome, run->outputs, std::move(bound),
       {.time_limit_ms = options.time_limit_ms, .position = executable.position++}, is_only_one,
       [outcome = run->outcome](RunDoneFrame done) { internal::end(*outcome, std::move(done)); });
@@ -179,12 +179,7 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
       executable->plan = client->session().compile(bytes, ids, options);
     });
   });
-  executable->states = internal::states_of(program);
-  executable->updated = internal::updated_states(*executable);
-  {
-    const std::lock_guard lock(impl_->client->notify.mutex);
-    internal::begin_chain(*executable);
-  }
+  internal::begin_first_chain(*executable);
   if (may_overflow(program)) internal::hold_runs(executable, options);
   const std::vector<std::string> ignored = impl_->note_states(executable->plan, program);
   if (!ignored.empty()) {

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -231,7 +230,6 @@ class RunImpl {
  public:
   std::shared_ptr<ClientImpl> client;
   std::shared_ptr<ExecutableImpl> executable;
-  RunId id;  // Guarded by the client's notify.mutex where the run may have to be run again.
   std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
   std::vector<std::shared_ptr<ArrayImpl>> outputs;
 };
@@ -286,7 +284,6 @@ class ExecutableImpl {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
   std::shared_ptr<const UpdatedStates> updated;  // States that its runs update; null: none.
-  std::set<std::string> states;                  // States that its program names.
   // Notes that `run` is enqueued now. Returns the run that must commit before it does. A run that
   // is sent again stays in its chain.
   RunId next_in_chain(RunId run, Outcome& outcome);

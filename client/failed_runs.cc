@@ -41,6 +41,9 @@ Names states_of(const Program& program) {
   return names;
 }
 
+namespace {
+
+// Null: the program updates none, and its runs do not depend on one another.
 std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& executable) {
   UpdatedStates updated{.program = executable.program.name,
                         .names = {},
@@ -51,6 +54,14 @@ std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& execut
   }
   if (updated.names.empty()) return nullptr;
   return std::make_shared<const UpdatedStates>(std::move(updated));
+}
+
+}  // namespace
+
+void begin_first_chain(ExecutableImpl& executable) {
+  executable.updated = updated_states(executable);
+  const std::lock_guard lock(executable.client->notify.mutex);
+  begin_chain(executable);
 }
 
 void begin_chain(ExecutableImpl& executable) {
@@ -86,7 +97,8 @@ void note_told(Chain& chain) {
 }
 
 void tell_of_failed_runs(const ExecutableImpl& executable) {
-  tell_of_failed_runs(*executable.slices[0], executable.states);
+  if (*executable.client->untold_chains == 0) return;
+  tell_of_failed_runs(*executable.slices[0], states_of(executable.program));
 }
 
 void tell_of_failed_runs(SliceImpl& slice, const Names& states) {

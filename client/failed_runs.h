@@ -35,9 +35,10 @@ struct UpdatedStates {
   std::set<std::string> names;
   std::shared_ptr<std::atomic<int64_t>> untold_chains;  // The client's counter.
 };
-// Null if the program updates none: its runs do not depend on one another.
-std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& executable);
 
+// Before the executable's first run: finds the states that its runs update
+// (ExecutableImpl::updated), and begins their first chain. Takes the mutex.
+void begin_first_chain(ExecutableImpl& executable);
 // Begins a new chain for the executable, which calls on its slice look at. The mutex is held.
 void begin_chain(ExecutableImpl& executable);
 // Notes that a run of the chain has failed. Runs may end in another order than that of the chain: a

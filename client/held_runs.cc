@@ -16,11 +16,6 @@ CompileOptions unwatched(CompileOptions options) {
   return options;
 }
 
-bool updates_states(const Program& program) {
-  return std::ranges::any_of(program.nodes,
-                             [](const ProgramNode& node) { return !node.updates.empty(); });
-}
-
 Error cancelled(const std::string& program) {
   return {ErrorKind::kCancelled, cat("run of \"", program, "\": cancelled"), {.program = program}};
 }
@@ -53,7 +48,7 @@ HeldRuns::HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, CompileOpt
       options_(unwatched(std::move(options))),
       name_(executable->program.name),
       states_(states_of(executable->program)),
-      commits_(updates_states(executable->program)),
+      commits_(executable->updated != nullptr),
       program_(executable->program) {}
 
 std::shared_ptr<RunImpl> HeldRuns::run(const std::shared_ptr<ExecutableImpl>& executable,
@@ -64,7 +59,6 @@ std::shared_ptr<RunImpl> HeldRuns::run(const std::shared_ptr<ExecutableImpl>& ex
   const auto held = std::make_shared<Held>();
   held->arguments = arguments;
   held->time_limit_ms = options.time_limit_ms;
-  held->run = run;
   held->outcome = run->outcome;
   held->outputs.assign(run->outputs.begin(), run->outputs.end());
   while (true) {
@@ -142,18 +136,15 @@ void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, Bound bound
     // Otherwise it was given up.
     if (runs == nullptr || !runs->note_end(number, done)) end(*outcome, std::move(done));
   };
-  const RunId id = send_one(executable, *held->outcome, outputs, std::move(bound),
-                            {.time_limit_ms = held->time_limit_ms, .position = held->position},
-                            is_only_one, end_of);
-  const std::shared_ptr<RunImpl> run = held->run.lock();
-  bool is_cancelled = false;
+  send_one(executable, *held->outcome, outputs, std::move(bound),
+           {.time_limit_ms = held->time_limit_ms, .position = held->position}, is_only_one, end_of);
+  RunId id;
   {
     const std::lock_guard lock(notify_.mutex);
-    if (run != nullptr) run->id = id;
-    is_cancelled = held->outcome->cancelled;
+    if (!held->outcome->cancelled) return;
+    id = held->outcome->run;
   }
-  // The user, who knew only the name that it had before, cancelled it.
-  if (!is_cancelled) return;
+  // The user who cancelled it may have known only the name that it had before.
   executable.client->post(
       [id, why = cancelled(name_)](Session& session) { session.cancel(id, why); });
 }

@@ -72,7 +72,6 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
     std::vector<Argument> arguments;
     int64_t time_limit_ms = 0;
     uint64_t position = 0;
-    std::weak_ptr<RunImpl> run;
     std::shared_ptr<Outcome> outcome;
     std::vector<std::weak_ptr<ArrayImpl>> outputs;
     uint64_t number = 0;  // Number of its last sending.

@@ -237,12 +237,7 @@ std::shared_ptr<ExecutableImpl> ClientImpl::held_executable(const std::string& n
     executable->plan = std::move(held.plan);
     executable->runs_in_flight_max = held.runs_in_flight_max;
     executable->position = held.position;
-    executable->states = states_of(executable->program);
-    executable->updated = updated_states(*executable);
-    {
-      const std::lock_guard chains(notify.mutex);
-      begin_chain(*executable);
-    }
+    begin_first_chain(*executable);
     known = executable;
     return executable;
   }

@@ -195,15 +195,13 @@ RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<Placed
 
 }  // namespace
 
-RunId send_one(ExecutableImpl& executable, Outcome& outcome,
-               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
-               const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end) {
+void send_one(ExecutableImpl& executable, Outcome& outcome,
+              const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
+              const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end) {
   name_run(executable, outcome, outputs, facts, bound.frame);
-  const RunId run = bound.frame.run;
   executable.client->send_run(std::move(bound.frame),
                               when_done(executable, std::move(bound.copies), std::move(end)),
                               is_only_one);
-  return run;
 }
 
 void end(Outcome& outcome, RunDoneFrame done) {

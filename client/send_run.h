@@ -51,9 +51,9 @@ struct RunFacts {
 // Gives the run and its results new names and a place in the chain, and sends it. The run's end
 // calls `end` with the client's notify.mutex held, and gives the run's place back. The caller holds
 // `enqueueing` of the executable. `is_only_one`: what take_place() returned.
-RunId send_one(ExecutableImpl& executable, Outcome& outcome,
-               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
-               const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end);
+void send_one(ExecutableImpl& executable, Outcome& outcome,
+              const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
+              const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end);
 // Sets the outcome from the run's end.
 void end(Outcome& outcome, RunDoneFrame done);
 

@@ -364,8 +364,7 @@ std::string frame_record(std::string_view head, std::string_view bytes) {
   return cat(header.dump(), "\n", rest);
 }
 
-std::string print_record(const ProgramRecord& program) {
-  require_record(program);
+std::string print_unchecked(const ProgramRecord& program) {
   RecordJson slices = RecordJson::array(), executables = RecordJson::array();
   for (const ProgramRecord::Slice& slice : program.slices) slices.push_back(json_of(slice));
   std::string bytes;
@@ -385,7 +384,12 @@ std::string print_record(const ProgramRecord& program) {
       {"released_states", program.released_states},
       {"is_checkpointed", program.is_checkpointed},
       {"repetition", json_of(program.repetition)}};
-  std::string text = frame_record(head.dump() + "\n", bytes);
+  return frame_record(head.dump() + "\n", bytes);
+}
+
+std::string print_record(const ProgramRecord& program) {
+  require_record(program);
+  std::string text = print_unchecked(program);
   GW_ASSERT(text.size() <= ProgramRecord::kBytesMax, "a record of ", text.size(), " bytes");
   return text;
 }

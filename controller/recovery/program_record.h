@@ -97,6 +97,8 @@ void require_executable_name(const std::string& name);
 void require_record(const ProgramRecord& program);
 std::string print_record(const ProgramRecord& program);
 ProgramRecord parse_record(std::string_view text, const std::string& file);
+// The text that print_record() would print if there were no bounds.
+std::string print_unchecked(const ProgramRecord& program);
 // The text of a file with this head and these executables, which are not checked.
 std::string frame_record(std::string_view head, std::string_view bytes);
 

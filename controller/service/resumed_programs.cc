@@ -189,11 +189,12 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
         std::get<SliceId>(controller_.once(id, {.number = ++calls}, [&](const StopToken& stop) {
           return allocate(program, slice, id, graphs, refusals, stop);
         })));
+    // Before others may read it, and before the program waits for devices of its other slices.
+    if (slice == program.kept_slice) controller_.note_resuming(id, slices.back());
     for (const std::string& reader : program.slices[slice].readers)
       controller_.shared_states(id).allow_read(id, slices.back(), reader);
   }
   const SliceId kept = slices.at(program.kept_slice);
-  controller_.note_resuming(id, kept);
   std::vector<PlanId> plans;
   for (size_t i = 0; i < program.executables.size(); ++i) {
     const ProgramRecord::Executable& executable = program.executables[i];

@@ -74,6 +74,7 @@ void TextStore::require_wanted(const TextRequest& request) const {
 
 TextPtr TextStore::read(const TextRequest& request) {
   require_wanted(request);
+  if (before_reading_) before_reading_(request.path);
   TextFiles files(path_to_read(request.path, request.readable.get()));
   const uint64_t bytes = std::min(files.bytes(), request.bytes_max);
   if (const TextPtr here = find(files, bytes, request)) return share(here, request);

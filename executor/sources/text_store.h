@@ -19,11 +19,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/store/host_budget.h"
@@ -58,9 +60,14 @@ class TextStore {
  public:
   static constexpr size_t kBlockBytes = size_t{4} << 20;
 
+  // Called with the path of each text on the thread that is to read it. A test makes a text wait.
+  using BeforeReading = std::function<void(const std::string& path)>;
+
   // The budget outlives stop().
-  TextStore(Reactor& reactor, std::string name, HostBudget& budget)
+  TextStore(Reactor& reactor, std::string name, HostBudget& budget,
+            BeforeReading before_reading = {})
       : budget_(budget),
+        before_reading_(std::move(before_reading)),
         freeing_(reactor, name + "/freed", 1),
         background_(reactor, std::move(name), kReading) {}
 
@@ -91,6 +98,7 @@ class TextStore {
   void require_wanted(const TextRequest& request) const;
 
   HostBudget& budget_;
+  const BeforeReading before_reading_;
   std::atomic<bool> stopping_{false};
   mutable std::mutex mutex_;
   std::vector<Known> texts_;  // Guarded by mutex_.

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <optional>
+#include <vector>
 
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/trusted_files.h"
@@ -15,6 +18,17 @@ namespace gangway {
 namespace {
 
 using testing::HasSubstr;
+
+// A text whose loads wait until the test lets them read.
+struct LateText {
+  std::latch has_begun{1}, may_read{1};
+  std::atomic<int> loads = 0;  // Number of those that have begun.
+
+  void wait() {
+    if (++loads == 1) has_begun.count_down();
+    may_read.wait();
+  }
+};
 
 class TextStoreTest : public testing::Test {
  protected:
@@ -38,6 +52,13 @@ class TextStoreTest : public testing::Test {
   std::string refusal_of(const std::string& path,
                          const std::shared_ptr<const TrustedFiles>& readable = nullptr) {
     return error_of([&] { load(path, readable).await(); }).message();
+  }
+
+  // The text at `path` is a late one. It outlives its loads.
+  void hold_up(const std::string& path, LateText& late) {
+    store_.emplace(*reactor_, "texts", budget_, [&late, path](const std::string& other) {
+      if (other == path) late.wait();
+    });
   }
 
   const TempDir folder_;
@@ -99,6 +120,39 @@ TEST_F(TextStoreTest, OwnersWhoLoadTheSameTextAtOnceShareIt) {
   const TextPtr of_bob = second.take();
   EXPECT_EQ(of_ann, of_bob);
   EXPECT_EQ(budget_.in_use(), 4000);
+}
+
+// Ann's half of the budget has room for the text once.
+TEST_F(TextStoreTest, PlansOfOneOwnerThatWantATextAtOnceLoadItOneAfterAnotherAndShareIt) {
+  const std::string path = write("text", std::string(40'000, 'x'));
+  LateText late;
+  hold_up(path, late);
+  Future<TextPtr> first = load_of("ann", path), second = load_of("ann", path);
+  late.has_begun.wait();
+  const Result<TextPtr> bobs = result_of([&] { return load_of("bob", write("bobs", "b")).take(); });
+  EXPECT_EQ(late.loads, 1) << "there is a thread for the second one";
+  late.may_read.count_down();
+  const TextPtr of_first = first.take();
+  EXPECT_EQ(second.take(), of_first);
+  EXPECT_EQ(late.loads, 2);
+  EXPECT_TRUE(bobs.ok());
+  EXPECT_EQ(budget_.in_use(), 40'001);
+  EXPECT_EQ(load_of("ann", write("more", std::string(10'000, 'y'))).take()->bytes.size(), 10'000u);
+}
+
+// Ann wants it more often than there are threads.
+TEST_F(TextStoreTest, AnOwnerWhoseTextDoesNotComeHoldsUpNoOtherOwner) {
+  const std::string path = write("text", "comes late");
+  LateText late;
+  hold_up(path, late);
+  std::vector<Future<TextPtr>> anns;
+  for (int i = 0; i < 8; ++i) anns.push_back(load_of("ann", path));
+  late.has_begun.wait();
+  const Result<TextPtr> bobs = result_of([&] { return load_of("bob", write("bobs", "b")).take(); });
+  for (const Future<TextPtr>& one : anns) EXPECT_FALSE(one.ready());
+  late.may_read.count_down();
+  EXPECT_TRUE(bobs.ok());
+  for (Future<TextPtr>& one : anns) EXPECT_EQ(one.take()->bytes, "comes late");
 }
 
 TEST_F(TextStoreTest, ATextThatHasChangedSinceIsNotTheOneThatIsHere) {

@@ -276,6 +276,42 @@ TEST_F(ResumedTest, NobodyReadsItsStatesBeforeTheyAreThoseOfItsCheckpoint) {
   });
 }
 
+// The slice that has its states is there before the devices of the other one are.
+TEST_F(ResumedTest, NobodyReadsItsStatesWhileItWaitsForDevicesOfAnotherSlice) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    {
+      const Client client = cluster.connect("trainer");
+      const Slice slice = client.allocate({.devices = 2});
+      const Slice other = client.allocate({.devices = 4});
+      ProgramBuilder b("counting", Mesh{{{"data", 2}}});
+      const Value w = b.state("w", zeros(f32()));
+      b.update(w, timed(w + 1.0, 500));
+      const Executable step = slice.compile(b.build());
+      slice.allow_read("*");
+      slice.keep_checkpoints({.every = 10});
+      step.repeat(1'000'000, {});
+      client.detach();
+    }
+    cluster.pass(30ms);
+    cluster.kill_controller();
+    cluster.end_executor(1);
+    start(cluster);
+    EXPECT_THAT(cluster.controller().programs().at(0).waits_for, HasSubstr("4 devices, for "));
+    const Client reader = cluster.connect("reader");
+    const Error early = error_of([&] { reader.open_states("trainer"); });
+    EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(early.what(), HasSubstr("is brought back behind a restart of its controller"));
+    cluster.start_executor(1);
+    wait_for_steps(cluster, 1);
+    EXPECT_EQ(reader.open_states("trainer").states().size(), 1u);
+    reader.close();
+    cluster.attach("visitor", "trainer").close();
+  });
+}
+
 TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedForAndOneThatIsLostLaterToo) {
   for (uint64_t round = 0; round < 12; ++round) {
     Rng rng(gangway::tests::test_seed() + round, 0x4057);
