@@ -378,6 +378,7 @@ void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program>
   record.ready = false;
   record.is_moving = true;
   record.refused_by.reset();
+  record.short_of.reset();
   record.runs = 1;
   std::optional<Error> failed;
   try {
@@ -563,6 +564,7 @@ void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
                   cat("compile: program \"", record.plan->name, "\": ", short_of->over_quota),
                   {.program = record.plan->name}, kQuotaHint);
     }
+    record.short_of = short_of->at.host;
     throw does_not_fit(record, hosts_, *short_of, own_arenas());
   }
   const auto holding = [&](std::vector<Reservation>& held) {

@@ -58,6 +58,7 @@ struct PlanRecord {
   // A host that could not install it, though another one might: the host lacks a file (kInvalid),
   // has another one, or has no memory left for it (kOverloaded).
   std::optional<HostId> refused_by;
+  std::optional<HostId> short_of;  // A host whose devices had too little memory for it.
   std::shared_ptr<Holding> memory;
   std::shared_ptr<OverlaidHolding> overlaid;     // Null: its temporaries are in `memory`.
   std::shared_ptr<Holding> initialisers;         // Memory that they work in, until it is committed.

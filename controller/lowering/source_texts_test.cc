@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
@@ -45,7 +46,7 @@ class SourceTextsTest : public testing::Test {
     for (int h = 0; h < 4; ++h) {
       executor_[h].read_text = read_whole;
       hosts_.push_back(controller_.add_host(
-          {.name = cat("host-", h), .devices = 2, .memory_bytes = 1 << 20}, executor_[h]));
+          {.name = cat("host-", h), .devices = 2, .memory_bytes = kMemory}, executor_[h]));
     }
   }
   PlanId compile() {
@@ -57,6 +58,28 @@ class SourceTextsTest : public testing::Test {
     return now.ready && !now.broken &&
            std::ranges::find(now.hosts, hosts_[static_cast<size_t>(host)]) != now.hosts.end();
   }
+  // The first one of hosts 2 and 3 that is asked has no room, once. `meanwhile` is told the other.
+  void refuse_once(int& first, const std::function<void(int other)>& meanwhile) {
+    for (const int host : {2, 3}) {
+      executor_[host].refuses = [&first, host, meanwhile]() -> std::optional<Error> {
+        if (first >= 0) return std::nullopt;
+        first = host;
+        meanwhile(5 - host);
+        return kNoRoom;
+      };
+    }
+  }
+  // The program loses a host, and comes back on the one that is named here by then.
+  void expect_back_on(const int& host) {
+    const PlanId plan = compile();
+    controller_.keep_checkpoints(session_, slice_, {.every = 10});
+    controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "its connection ended"));
+    for (int i = 0; i < 1000 && times_told("the program goes on on") == 0; ++i) pass_ms(1);
+    ASSERT_GE(host, 0);
+    EXPECT_TRUE(lies_on(plan, host));
+    EXPECT_EQ(times_told("the program goes on on"), 1);
+    EXPECT_EQ(times_told("can't be brought back"), 0);
+  }
   void pass_ms(int64_t ms) {
     WaitQueue().wait_until_ns("for the program", reactor_->clock().now_ns() + ms * 1'000'000);
   }
@@ -67,6 +90,8 @@ class SourceTextsTest : public testing::Test {
       return warning != nullptr && warning->text.find(text) != std::string::npos;
     });
   }
+
+  static constexpr int64_t kMemory = 1 << 20;  // Of each device.
 
   const TempDir folder_;
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
@@ -158,11 +183,60 @@ TEST_F(SourceTextsTest, AProgramWhoseTextHasRoomNowhereWaitsForSome) {
     EXPECT_LE(tried, 30) << "pauses grow";
     EXPECT_EQ(times_told("the program that lost a host waits for room: text \"books\""), 1);
     EXPECT_LE(times_told("is tried on other hosts"), 3);
+    for (const ProgramCounts& program : controller_.programs())
+      EXPECT_EQ(program.waits_for, "") << "it waits for memory";
     is_full = false;
     pass_ms(20'000);
     EXPECT_TRUE(controller_.plan(session_, plan).ready);
     EXPECT_FALSE(controller_.plan(session_, plan).broken);
     EXPECT_EQ(times_told("the program goes on on"), 1);
+  });
+}
+
+// Whichever host is asked first has no room for the text that once.
+TEST_F(SourceTextsTest, AProgramThatIsTooLargeForTheOtherHostGoesBackToOneThatHadNoRoom) {
+  reactor_->run([&] {
+    int first = -1;
+    refuse_once(first, [this](int other) { executor_[other].need_bytes = 2 * kMemory; });
+    expect_back_on(first);
+  });
+}
+
+TEST_F(SourceTextsTest, AProgramThatFindsTheOtherHostFullGoesBackToOneThatHadNoRoom) {
+  reactor_->run([&] {
+    int first = -1;
+    refuse_once(first, [this](int other) {
+      executor_[other].need_bytes = kMemory / 2;
+      const HostId host = hosts_[static_cast<size_t>(other)];
+      const std::vector<Reservation> held{{{host, 0, 2}, kMemory / 2 + 1}};
+      EXPECT_FALSE(controller_.hosts().reserve("another", held));
+    });
+    expect_back_on(first);
+  });
+}
+
+// Its states were placed on the second host as well, which it has left by then.
+TEST_F(SourceTextsTest, AProgramThatLiesNowhereLosesNoStatesWithASecondHost) {
+  reactor_->run([&] {
+    const PlanId plan = compile();
+    controller_.keep_checkpoints(session_, slice_, {.every = 10});
+    ASSERT_TRUE(lies_on(plan, 0) && lies_on(plan, 1));
+    bool is_full = true;
+    for (FakeExecutor& executor : executor_)
+      executor.refuses = [&is_full] { return is_full ? std::optional(kNoRoom) : std::nullopt; };
+    const Error why(ErrorKind::kUnavailable, "its connection ended");
+    controller_.host_lost(hosts_[0], why);
+    pass_ms(5'000);
+    ASSERT_TRUE(controller_.slice(session_, slice_).devices.empty());
+    controller_.host_lost(hosts_[1], why);
+    is_full = false;
+    pass_ms(20'000);
+    EXPECT_EQ(times_told("goes on without its states"), 0);
+    EXPECT_EQ(times_told("the program goes on on"), 1);
+    EXPECT_TRUE(lies_on(plan, 2) && lies_on(plan, 3));
+    const Result<PlanId> again =
+        result_of([&] { return controller_.compile(session_, counting(), {slice_}, {}).id; });
+    EXPECT_TRUE(again.ok()) << again.error().what();
   });
 }
 

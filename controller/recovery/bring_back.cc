@@ -22,6 +22,22 @@ Error cannot(const std::string& why) {
           "allocate a new slice, compile again, and restore state from a checkpoint"};
 }
 
+// Whether this host, which could not install a program, may have room for it later.
+bool lacks_room(const std::pair<const HostId, Error>& refusal) {
+  return refusal.second.kind() == ErrorKind::kOverloaded;
+}
+
+// Whether a part of a state that is named in the slice lay on a host that is lost.
+bool has_lost_states(const SliceRecord& slice, HostTable& hosts) {
+  const auto is_lost = [&](HostId id) {
+    const HostRecord* const host = hosts.find(id);
+    return host == nullptr || host->lost.has_value();
+  };
+  return std::ranges::any_of(slice.placed_states, [&](const auto& state) {
+    return std::ranges::any_of(state.second.layout->holders, is_lost);
+  });
+}
+
 // The index of this slice among those of the plan.
 std::optional<uint32_t> index_of(const PlanRecord& plan, SliceId slice) {
   const auto at = std::ranges::find(plan.slices, slice);
@@ -52,7 +68,8 @@ void Recovery::host_lost(HostId host) {
   for (const auto& [session, program] : programs_) {
     if (uses(*program, host)) {
       hit.push_back(program);
-    } else {
+    } else if (program->phase != Phase::kMoves) {
+      // One that moves has its states placed where they were: try_once() loses them.
       lose_states_on(*program, host, name);
     }
   }
@@ -91,8 +108,14 @@ void Recovery::leaves(const Program& program) {
 
 void Recovery::begin(const ProgramPtr& program) {
   if (const auto why = why_not(*program)) {
-    callbacks_.warn(program->session, cat(program->lost, " was lost: ", cannot(*why).message()));
+    const Error error = cannot(*why);
+    callbacks_.warn(program->session, cat(program->lost, " was lost: ", error.message()));
+    SliceRecord& slice = *tables_.slices.find(program->slice);
     session_closed(program->session);
+    if (!has_lost_states(slice, tables_.hosts)) return;
+    slice.given_up = error;
+    callbacks_.is_back(program->slice);  // Those who wait for its states are refused, too.
+    tables_.checkpoints.slice_is_back(program->slice);
     return;
   }
   program->phase = Phase::kMoves;
@@ -107,6 +130,7 @@ void Recovery::begin(const ProgramPtr& program) {
 
 void Recovery::bring_back(const ProgramPtr& program) {
   while (!program->is_gone) {
+    program->phase = Phase::kMoves;  // Also where it was catching up.
     program->was_hit = false;
     const Result<bool> tried = result_of([&] { return try_once(*program); });
     if (program->is_gone || (tried.ok() && tried.value())) break;
@@ -215,14 +239,17 @@ bool Recovery::install_again(Program& program, PlanId id,
   const Result<void> installed = result_of(
       [&] { tables_.plans.install_again(*plan, graph, callbacks_.holder_name(program.session)); });
   if (installed.ok()) return true;
-  plan = tables_.plans.find(id, program.session);
-  if (plan == nullptr || !plan->refused_by) throw Error(installed.error());
   const Error& why = installed.error();
-  program.refusing.insert_or_assign(*plan->refused_by, why);
-  const bool lacks_room = why.kind() == ErrorKind::kOverloaded;
-  if (!program.refused && !lacks_room) program.refused = why;
+  plan = tables_.plans.find(id, program.session);
+  std::optional<HostId> by = plan == nullptr ? std::nullopt : plan->refused_by;
+  // The program does not fit on this host. A host that had no room for it may have some earlier.
+  if (!by && plan != nullptr && std::ranges::any_of(program.refusing, lacks_room))
+    by = plan->short_of;
+  if (!by) throw Error(why);
+  const bool may_come = lacks_room(*program.refusing.insert_or_assign(*by, why).first);
+  if (!program.refused && !may_come) program.refused = why;
   // While the program waits for room it is tried on the same hosts again and again: warn once.
-  if (!lacks_room || !program.has_said_that_it_lacks_room)
+  if (!may_come || !program.has_said_that_it_lacks_room)
     callbacks_.warn(program.session,
                     cat("the program that lost a host is tried on other hosts: ", why.message()));
   return false;
@@ -339,13 +366,11 @@ void Recovery::move_slices(Program& program, Programs& programs) {
 // Called when the only devices left are on hosts that could not install the program. A host that
 // had no room for it may have some later, and is tried again then.
 void Recovery::throw_if_refused(Program& program) {
-  const auto lacks_room = [](const auto& item) {
-    return item.second.kind() == ErrorKind::kOverloaded;
-  };
   const auto full = std::ranges::find_if(program.refusing, lacks_room);
   if (full != program.refusing.end()) {
     const Error why = full->second;
     std::erase_if(program.refusing, lacks_room);
+    program.waits_for = 0;  // It waits for memory.
     throw Error(why);
   }
   if (program.refused) throw cannot(program.refused->message());

@@ -158,7 +158,7 @@ std::string Checkpoints::escaped(const std::string& text) {
 
 void Checkpoints::try_memory(SessionId session, SliceId slice) {
   const SliceRecord& record = slices_.at(slice, session);
-  if (kept_.contains(slice) || record.placed_states.empty()) return;
+  if (kept_.contains(slice) || record.given_up || record.placed_states.empty()) return;
   const Memory memory(*this, session, worker(record, Use::kRestore), Use::kRestore,
                       lay_out(record).bytes);
 }
@@ -168,12 +168,14 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
   GW_REQUIRE(!options_.folder.empty(), "keep_checkpoints: this controller has no folder for them: ",
              "expected one that was started with --checkpoint-dir or --state-dir");
   SliceRecord& record = slices_.at(slice, session);
+  if (record.given_up) throw Error(*record.given_up);
   GW_REQUIRE(!record.placed_states.empty(), "keep_checkpoints: no program that has states is ",
              "compiled on the slice yet");
   for (const SliceRecord* other : slices_.all_of(session)) {
-    GW_REQUIRE(other == &record || !other->recovery,
+    GW_REQUIRE(other == &record || !other->recovery || other->given_up,
                "keep_checkpoints: those of another slice of this program are kept already");
   }
+  drop_given_up(session);
   const KeptPtr known = kept_of(session);
   GW_REQUIRE(
       known == nullptr || known->options.first == options.first,
@@ -252,6 +254,12 @@ void Checkpoints::slice_gone(SliceId slice) {
   kept->stop.request_stop(Error(ErrorKind::kUnavailable, "checkpoint: its slice has gone"));
   kept->changed.wake_all();
   segment_closed_.wake_all();
+}
+
+// Nothing is written of such a slice any more, and its client may keep checkpoints of another.
+void Checkpoints::drop_given_up(SessionId session) {
+  const KeptPtr kept = kept_of(session);
+  if (kept != nullptr && at(kept->slice).given_up) slice_gone(kept->slice);
 }
 
 void Checkpoints::states_changed(SliceId slice) {
@@ -382,9 +390,12 @@ bool Checkpoints::is_near(const Kept& kept, const SliceRecord& slice) const {
 void Checkpoints::wait_until_near(const KeptPtr& kept, const SliceRecord& slice) {
   struct Far {
     std::map<SessionId, KeptPtr>& far;
-    SessionId session;
-    ~Far() { far.erase(session); }
-  } const leaves{far_, kept->session};
+    const KeptPtr& kept;
+    ~Far() {
+      const auto found = far.find(kept->session);  // The session's next slice may be there by now.
+      if (found != far.end() && found->second == kept) far.erase(found);
+    }
+  } const leaves{far_, kept};
   far_[kept->session] = kept;
   kept->begin_watching();
   while (kept->due && !kept->stop.stop_requested() && !slice.is_moving && !is_near(*kept, slice))

@@ -25,8 +25,9 @@
 // for each slice.
 // Ownership: the constructor's arguments outlive it.
 // Errors: keep() throws kInvalid for options beyond their bounds, without a folder, for a slice
-// without states and for a second slice of a program. restore(): kInvalid for a version without a
-// checkpoint, or whose files have other tensors; kUnavailable when a host is lost.
+// without states and for a second slice of a program, and the error with which a slice was given
+// up. restore(): kInvalid for a version without a checkpoint, or whose files have other tensors;
+// kUnavailable when a host is lost.
 // Cost: the states' bytes in memory of one executor's machine while a checkpoint is written or
 // restored.
 #pragma once
@@ -174,6 +175,7 @@ class Checkpoints {
                   const SegmentDescriptor& from);
   SliceRecord& at(SliceId slice);
   KeptPtr kept_of(SessionId session) const;  // Null if the session keeps no checkpoints.
+  void drop_given_up(SessionId session);
 
   Reactor& reactor_;
   HostTable& hosts_;

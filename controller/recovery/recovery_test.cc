@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tests/support/error_of.h"
 #include "tests/support/recovery/kept_program.h"
 
 namespace gangway::recovery_test {
@@ -133,6 +134,45 @@ TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   EXPECT_EQ(controller_.counts().arrays, 3u);
 }
 
+// A part of the states is lost with the host.
+TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
+  run_to_its_end();
+  const auto copy = [&](uint64_t request, CopyKind kind) {
+    controller_.on_message(
+        session_,
+        CopyFrame{.request = request, .kind = kind, .scope = {slice_.value}, .name = "w"});
+  };
+  copy(7, CopyKind::kPutState);
+  end_copies();
+  const SharedStateTable::Request later{.slice = slice_,
+                                        .version = StateVersion(5),
+                                        .segment = {.bytes = 64},
+                                        .parts = {{"w", 0, 4}}};
+  std::optional<Error> of_reader;
+  reactor_
+      ->spawn("read",
+              [&] { of_reader = controller_.shared_states(session_).read(session_, later).error; })
+      .detach();
+  reactor_->run_ready();
+  lose_host();
+  const auto expect_refused = [](const std::optional<Error>& error) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error->what(), HasSubstr("can't be brought back: its client has written states"));
+  };
+  expect_refused(of_reader);
+  expect_refused(error_of([&] { controller_.shared_states(session_).open(session_, "tester"); }));
+  expect_refused(error_of([&] { compile(counting()); }));
+  expect_refused(error_of([&] { keep(5); }));
+  uint64_t request = 7;
+  for (const CopyKind kind : {CopyKind::kGetState, CopyKind::kPutState}) {
+    copy(++request, kind);
+    const auto* const done = std::get_if<CopyDoneFrame>(&client_.received.back());
+    ASSERT_NE(done, nullptr);
+    expect_refused(done->error);
+  }
+}
+
 // A program on four devices, of two hosts. With a state, its runs change it.
 Program on_two_hosts(bool has_state) {
   ProgramBuilder b(has_state ? "training" : "evaluating", Mesh{{{"data", 4}}});
@@ -188,6 +228,7 @@ class PastRunsTest : public testing::Test {
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   FakeExecutor executors_[3];
+  FakeExecutor later_[2];  // Not added yet.
   FakeClient client_;
   Controller controller_{*reactor_, {.checkpoint_folder = "/nowhere"}};
   std::vector<HostId> hosts_;
@@ -233,6 +274,43 @@ TEST_F(PastRunsTest, ARunThatALostHostFailedAndThatANewCheckpointIsBehindIsTold)
   EXPECT_EQ(client_.ended[2].error->kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(client_.ended[2].error->what(),
               HasSubstr("the states that it read are past: enqueue it again"));
+}
+
+// It was catching up on two hosts, and lies nowhere when the second one of them is lost.
+TEST_F(PastRunsTest, AProgramThatLosesAllItsHostsWhileItCatchesUpLosesNoStates) {
+  const PlanId training = compile(true);
+  reactor_->run([&] { controller_.keep_checkpoints(session_, slice_, {.every = 1'000'000}); });
+  submit(training);
+  finish(1);
+  const auto lose = [&](HostId host) {
+    controller_.host_lost(host, Error(ErrorKind::kUnavailable, "its connection ended"));
+    reactor_->run_ready();
+  };
+  const SliceRecord& slice = controller_.slice(session_, slice_);
+  lose(slice.devices.at(0).host);
+  ASSERT_THAT(slice.devices, SizeIs(4));
+  const HostId first = slice.devices.front().host, second = slice.devices.back().host;
+  ASSERT_NE(first, second);
+  lose(first);
+  ASSERT_THAT(slice.devices, IsEmpty());
+  lose(second);
+  for (FakeExecutor& executor : later_) {
+    hosts_.push_back(
+        controller_.add_host({.name = "host", .devices = 2, .memory_bytes = 1 << 20}, executor));
+  }
+  reactor_->run_ready();
+  ASSERT_THAT(slice.devices, SizeIs(4));
+  finish(3);  // Its second time was cut off.
+  EXPECT_EQ(slice.version->value, 1u);
+  const auto was_told = [&](const std::string& text) {
+    return std::ranges::any_of(client_.received, [&](const Message& message) {
+      const auto* const warning = std::get_if<WarningFrame>(&message);
+      return warning != nullptr && warning->text.find(text) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(was_told("the program goes on on"));
+  EXPECT_FALSE(was_told("goes on without its states"));
+  compile(true);  // Throws where its state is lost.
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct RunRecord {
   std::optional<Error> error;  // The first; a culprit's replaces one that was passed on.
   bool culprit = false;
   bool stopping = false;
+  bool given_up = false;  // With its plan, since a host takes no part in runs of it.
   std::vector<SmallOutput> outputs;
   std::string stuck;   // The last report of a host that it is stuck, and in what; empty: none.
   DeviceRef stuck_at;  // The device of that report.

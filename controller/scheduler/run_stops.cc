@@ -65,8 +65,11 @@ void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
 }
 
 // Called when one of its hosts did not take part in a run: the others may be in the middle of a
-// collective with it, so they can't use the plan any more.
-void RunTable::give_up_plan(PlanRecord& plan, HostId refusing, const Error& why) {
+// collective with it, so they can't use the plan any more. A run of which that host has done its
+// part ends as the others report, and may have committed.
+void RunTable::give_up_plan(const RunRecord& refused, HostId refusing, const Error& why) {
+  if (refused.given_up) return;  // That host had refused another run of it.
+  PlanRecord& plan = *refused.plan;
   const std::string& host = hosts_.at(refusing).info.name;
   const Error broken(ErrorKind::kUnavailable,
                      cat("executable \"", plan.plan->name, "\": it is given up, since host \"",
@@ -74,13 +77,16 @@ void RunTable::give_up_plan(PlanRecord& plan, HostId refusing, const Error& why)
                      {.program = plan.plan->name, .host = host}, "compile the program again");
   std::vector<RunId> hit;
   for (const auto& [id, run] : runs_) {
-    if (run->plan == &plan) hit.push_back(id);
+    if (run->plan != &plan || run->given_up) continue;
+    const bool is_done_there = run->prepared && !run->pending.contains(refusing);
+    if (!is_done_there || id == refused.id) hit.push_back(id);
   }
   plans_.give_up(plan, broken);
   for (RunId id : hit) {
     const auto at = runs_.find(id);
     if (at == runs_.end()) continue;
     RunRecord& run = *at->second;
+    run.given_up = true;
     run.fail(broken, true);
     if (!run.stopping) {
       ask_to_stop(run, broken);

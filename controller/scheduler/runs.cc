@@ -370,7 +370,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
     end(run);
     pump();
   } else if (done.refused && done.error) {
-    give_up_plan(*run.plan, host, *done.error);
+    give_up_plan(run, host, *done.error);
     pump();
   } else if (tells_times) {
     gangs_.pump(clock_.now_ns());

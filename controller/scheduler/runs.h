@@ -9,7 +9,7 @@
 // are done, one is lost, or it is stopped before it was prepared. A run that is asked to stop after
 // that ends as its hosts report: they alone know whether the request came before its commit. Where
 // a host refuses its part of a run the others would wait for it: their part of the plan is given
-// up, with all its runs.
+// up, with all its runs but those of which that host has done its part.
 //
 // A run whose time limit has passed ends for its client in any case. If it still waits for its turn
 // on the devices, it ends at once, since it can't commit any more. If a host does not answer the
@@ -132,7 +132,7 @@ class RunTable {
   void send_late_prepares(const std::vector<GrantRange>& ranges);
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
-  void give_up_plan(PlanRecord& plan, HostId refusing, const Error& why);
+  void give_up_plan(const RunRecord& refused, HostId refusing, const Error& why);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
   std::string text_of(const GangScheduler::Wait& wait) const;
   void set_time_limit(RunRecord& run, int64_t now_ns);

@@ -19,6 +19,11 @@ class RunsTest : public ControllerTest {
     for (int64_t now_ns = from_ns; now_ns < end_ns;) now_ns = controller_.tick(now_ns);
     controller_.tick(end_ns);
   }
+  void refuse(size_t host, RunId run) {
+    const Error why(ErrorKind::kUnavailable, "its program is suspended");
+    controller_.on_message(
+        hosts_[host], RunDoneFrame{.run = run, .error = why, .culprit = true, .refused = true});
+  }
   // A run whose plan's first section is being measured, on devices that another client shares.
   RunId submit_behind_others(int64_t time_limit_ms) {
     const SessionId second = controller_.add_session("other", "ada", other_);
@@ -98,19 +103,16 @@ TEST_F(RunsTest, ARunThatOneHostRefusesIsGivenUpOnTheOthersAtOnceWithItsPlan) {
   const PlanId plan = compile(session_);
   submit(session_, plan);
   submit(session_, plan);
-  controller_.on_message(
-      hosts_[0], RunDoneFrame{.run = RunId(1),
-                              .error = Error(ErrorKind::kUnavailable, "its program is suspended"),
-                              .culprit = true,
-                              .refused = true});
+  refuse(0, RunId(1));
   const std::vector<CancelFrame> cancelled = executor_[1].all<CancelFrame>();
   ASSERT_EQ(cancelled.size(), 2u);
   for (const CancelFrame& frame : cancelled)
     EXPECT_EQ(frame.error.kind(), ErrorKind::kUnavailable) << "the devices wait for no peer then";
   EXPECT_TRUE(client_.ended.empty()) << "host-1 has not ended them";
   const Error given_up(ErrorKind::kCancelled, "run: its plan was given up");
-  finish(1, RunId(1), given_up);
-  for (const size_t host : {0, 1}) finish(host, RunId(2), given_up);
+  refuse(0, RunId(2));
+  EXPECT_EQ(executor_[1].all<CancelFrame>().size(), 2u) << "it has been told";
+  for (uint64_t run = 1; run <= 2; ++run) finish(1, RunId(run), given_up);
   ASSERT_EQ(client_.ended.size(), 2u);
   EXPECT_EQ(client_.ended[0].error->message(), "its program is suspended");
   EXPECT_EQ(client_.ended[0].error->where().host, "host-0");
@@ -348,6 +350,34 @@ TEST_F(RunsTest, RunsInFlightBehindOneThatFailedSayWhyItDid) {
   }
   finish_everywhere(6);
   EXPECT_FALSE(client_.ended.back().error.has_value());
+}
+
+// The run before it has committed on that host, and goes on to its end on the other one.
+TEST_F(RunsTest, ARunThatARefusingHostHasDoneEndsAsTheOtherHostsSay) {
+  const PlanId plan = reactor_->run([&] {
+    slice_ = controller_.allocate(session_, {4}).id;
+    return controller_.compile(session_, counting(Mesh{{{"data", 4}}}), {slice_}, {3}).id;
+  });
+  RunId before;
+  for (int run = 0; run < 2; ++run) {
+    RunFrame frame{.plan = plan, .run = RunId((session_.value << 40) + ++names_), .after = before};
+    frame.outputs = {ArrayId((session_.value << 40) + ++names_)};
+    before = frame.run;
+    controller_.on_message(session_, frame);
+  }
+  finish(0, RunId(1));
+  refuse(0, RunId(2));
+  const std::vector<CancelFrame> cancelled = executor_[1].all<CancelFrame>();
+  ASSERT_EQ(cancelled.size(), 1u);
+  EXPECT_EQ(cancelled[0].run, RunId(2));
+  finish(1, RunId(1));
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_FALSE(client_.ended[0].error.has_value());
+  EXPECT_EQ(controller_.slice(session_, slice_).version->value, 1u);
+  finish(1, RunId(2), Error(ErrorKind::kCancelled, "run: its plan was given up"));
+  ASSERT_EQ(client_.ended.size(), 2u);
+  EXPECT_EQ(client_.ended[1].error->message(), "its program is suspended");
+  EXPECT_EQ(controller_.slice(session_, slice_).version->value, 1u);
 }
 
 TEST_F(RunsTest, AVeryLongTimeLimitIsNone) {

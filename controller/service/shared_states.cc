@@ -33,7 +33,7 @@ void SharedStateTable::allow_read(SessionId session, SliceId slice, const std::s
              cut(owner, kQuotedBytesMax), "\" is no owner: expected \"", kEveryone, "\", or 1 to ",
              kOwnerBytesMax, " letters, digits, '-', '_' and '.'");
   for (const SliceRecord* other : slices_.all_of(session)) {
-    GW_REQUIRE(other == &record || other->readers.empty(),
+    GW_REQUIRE(other == &record || other->readers.empty() || other->given_up,
                "allow_read: others may read the states of another slice of this program already");
   }
   GW_REQUIRE(record.readers.contains(owner) || record.readers.size() < kReadersMax,
@@ -42,18 +42,23 @@ void SharedStateTable::allow_read(SessionId session, SliceId slice, const std::s
 }
 
 // Among the slices that the reader may read: the one that has readers, or else the only one that
-// has states. Null if there is none.
+// has states. A slice that was given up counts where there is no other. Null if there is none.
 SliceRecord* SharedStateTable::shared_slice(SessionId reader, SessionId program,
                                             const std::string& text) {
   std::vector<SliceRecord*> candidates;
+  SliceRecord* given_up = nullptr;
   for (SliceRecord* slice : slices_.all_of(program)) {
     if (!may_read(reader, *slice)) continue;
+    if (slice->given_up) {
+      given_up = slice;
+      continue;
+    }
     if (!slice->readers.empty()) return slice;
     if (!slice->placed_states.empty()) candidates.push_back(slice);
   }
   GW_REQUIRE(candidates.size() <= 1, "program \"", text, "\" has states in ", candidates.size(),
              " slices: say which is meant, by allowing somebody to read it (Slice::allow_read)");
-  return candidates.empty() ? nullptr : candidates[0];
+  return candidates.empty() ? given_up : candidates[0];
 }
 
 SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::string& program) {

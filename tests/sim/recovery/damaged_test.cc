@@ -70,6 +70,7 @@ TEST(RecoveryDamagedTest, NobodyIsShownTheStatesOfAProgramWhoseCheckpointsAreAll
       wait_for_checkpoint(trainer, 2 * Trainer::kEvery);
       for (const int version : {Trainer::kEvery, 2 * Trainer::kEvery})
         flip_last_bit(CheckpointDir(folder_of(trainer)).folder_of(version) / kModelFile);
+      trainer.slice->allow_read("friend");
       const SharedStates states = reader.open_states("trainer");
       const Snapshot waits = states.at(Trainer::kSteps);
       trainer.cluster.kill(1);
@@ -86,6 +87,18 @@ TEST(RecoveryDamagedTest, NobodyIsShownTheStatesOfAProgramWhoseCheckpointsAreAll
       expect_refused([&] { states.latest().wait(); });
       expect_refused([&] { reader.open_states("trainer"); });
       expect_refused([&] { trainer.slice->compile(sim::trained_program()); });
+      expect_refused(
+          [&] { trainer.slice->keep_checkpoints({.every = Trainer::kEvery, .keep = 2}); });
+      // It goes on on another slice, while its client still has this one.
+      const Slice next = trainer.client->allocate({.devices = 4});
+      const Executable step = next.compile(sim::trained_program());
+      expect_refused([&] { trainer.slice->read_state("steps"); });
+      next.allow_read("friend");
+      next.keep_checkpoints({.every = Trainer::kEvery, .keep = 2});
+      step.run({{"x", sim::number(1)}}).wait();
+      const Snapshot latest = reader.open_states("trainer").latest();
+      EXPECT_EQ(latest.version(), 1u);
+      EXPECT_EQ(sim::as_double(latest.read("steps")), 1);
     }
     reader.close();
   });
