@@ -1,4 +1,5 @@
-// What a run asks of the heap: on the reactor's thread, and in a kernel on a device's.
+// Counts the heap blocks that a run allocates on the reactor's thread, and that a kernel allocates
+// on a device's thread.
 #include <gtest/gtest.h>
 
 #include "executor/devices/cpu/kernel.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr PlanId kPlan{1};
 
-// y = the sum of all inputs, each cut over two devices.
+// y = the sum of all inputs. Each is cut over two devices.
 std::shared_ptr<const Plan> sum_of(uint32_t inputs) {
   const Type type = f32({4, 8});
   TestPlan t("sum of arrays", 1, 2);
@@ -30,7 +31,7 @@ std::shared_ptr<const Plan> sum_of(uint32_t inputs) {
   return t.share();
 }
 
-// Of the run after the first, from the request to where its devices go on alone.
+// Heap blocks of the second run, from the request until its devices go on alone.
 int64_t blocks_of_a_run(uint32_t inputs) {
   const auto reactor = Reactor::make_real();
   TestHosts t(*reactor, 1, 2);
@@ -59,7 +60,7 @@ TEST(HeapBlocks, AStepThatIsGivenSixtyArraysAsksTheHeapForNoMoreThanOneThatIsGiv
   EXPECT_EQ(blocks_of_a_run(60), two);
 }
 
-// A part of a tensor, whose rows lie apart in the whole.
+// The kernel draws a part of a tensor. The part's rows lie apart in the whole.
 TEST(HeapBlocks, AKernelThatDrawsAsksTheHeapForNothing) {
   const Function f = parse_function(R"gw(
 local func @f(%0 "key": i32[2]) mesh {data: 2} {

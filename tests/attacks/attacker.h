@@ -39,7 +39,7 @@ class Attacker {
   // Sends the message and returns the reports that it causes: the ends of its run or copy; empty if
   // there are none.
   std::string told_of(const Message& message);
-  // Whether the controller closes the connection because of the message.
+  // True if the controller closes the connection because of the message.
   bool is_closed_for(const Message& message);
 
  private:
@@ -55,7 +55,7 @@ class Attacker {
   std::unique_ptr<FrameStream> frames_;
 };
 
-// "done: ..." with the answer, else the refusal's kind and text.
+// Returns "done: ..." with the answer, else the refusal's kind and text.
 std::string outcome_of(const std::function<std::string()>& call);
 
 // A program of one device: y = w + x, and w becomes y.

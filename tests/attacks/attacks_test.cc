@@ -30,7 +30,7 @@ using testing::Not;
 enum class Says : uint8_t {
   kRefusal,   // Both answers are refusals.
   kOperator,  // Only the controller's user may do it.
-  kOwn        // The caller's own: the method names nothing else.
+  kOwn        // The answer is about the caller's own resources: the method names no others.
 };
 
 struct Row {

@@ -1,12 +1,12 @@
-// Bystander: bob's program on a simulated cluster in modelled virtual time, whose steps are counted
-// with and without what eve, another owner, does meanwhile.
+// Bystander: bob's program on a simulated cluster in modelled virtual time. Tests count its steps
+// with and without attacks of eve, another owner.
 //
 // The model gives frames, kernels, links and compiling their time (sim/sim_process.h). Calls of
-// RPC, disks and background threads take none, so steps are lost there only to what makes bob wait,
-// not to what keeps a processor busy.
+// RPC, disks and background threads take none, so bob loses steps only to work that he waits for,
+// not to work that keeps a processor busy.
 //
 // Threads: the reactor's; steps_of() and pass() suspend.
-// Errors: refusal_of() gives what the call threw; all else is thrown.
+// Errors: refusal_of() returns the error of its call; other functions throw.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline void pass(int64_t ns) {
   WaitQueue().wait_until_ns("for time to pass", Reactor::current().clock().now_ns() + ns);
 }
 
-// The sum of f32[width], after so many nodes and so long a time of its device.
+// The sum of f32[width], after `nodes` nodes and a node of `microseconds` on its device.
 inline Program chain(const std::string& name, int nodes, int64_t width, int64_t microseconds) {
   ProgramBuilder b(name, Mesh{{{"data", 1}}});
   const Value x = b.input("x", f32({width}));
@@ -45,7 +45,7 @@ inline HostTensor filled(int64_t width) {
 
 inline Program bobs_program() { return chain("bobs", 2, 4, 50); }
 
-// How many steps of bob's program end in a fifth of a second.
+// The number of steps of bob's program that end in a fifth of a second.
 inline int steps_of(const Executable& program) {
   const Clock& clock = Reactor::current().clock();
   const int64_t end_ns = clock.now_ns() + 200 * kMs;
@@ -54,7 +54,7 @@ inline int steps_of(const Executable& program) {
   return steps;
 }
 
-// The same while another fiber calls attack() again and again, every tenth of a millisecond.
+// Like steps_of(), while another fiber calls attack() every tenth of a millisecond.
 inline int steps_under(const std::function<void()>& attack, const Executable& program) {
   bool is_over = false;
   Fiber again = Reactor::current().spawn("eve", [&] {
@@ -69,10 +69,10 @@ inline int steps_under(const std::function<void()>& attack, const Executable& pr
   return steps;
 }
 
-// Of `alone` steps without an attack, less than 5 % may be lost under one.
+// An attack may cost less than 5 % of the `alone` steps that end without one.
 inline int fewest_steps(int alone) { return alone * 95 / 100; }
 
-// What a call throws; none: it was done.
+// The error that the call throws, if any.
 inline std::optional<Error> refusal_of(const std::function<void()>& call) {
   try {
     call();

@@ -1,5 +1,5 @@
-// Bob's program loses less than 5 % of its steps to eve, who takes what one owner may: rows of the
-// table in protocol/README.md that owner_bounds_test.cc does not reach.
+// Bob's program loses less than 5 % of its steps to eve, who takes as much as one owner may. The
+// tests are for rows of the table in protocol/README.md that owner_bounds_test.cc does not reach.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr uint64_t kMemoryMax = 512 << 10;  // Of the controller's, where a test reaches that bound.
+constexpr uint64_t kMemoryMax = 512 << 10;  // The controller's memory in tests of that bound.
 
 constexpr size_t kSegmentsMax = Checkpoints::kSegmentsOfOwnerMax;
 
@@ -37,7 +37,7 @@ OwnerBounds little_memory() {
   return bounds;
 }
 
-// w becomes w + x, of f32[width].
+// A program in which w becomes w + x, both f32[width].
 Program adding(const std::string& name, int64_t width) {
   ProgramBuilder b(name, Mesh{{{"data", 1}}});
   const Value w = b.state("w", zeros(f32({width})));
@@ -47,7 +47,7 @@ Program adding(const std::string& name, int64_t width) {
   return b.build();
 }
 
-// Programs of eve's, each with a client of its own, which are closed at the end.
+// Eve's programs, each with a client of its own. The destructor closes the clients.
 struct EvesPrograms {
   EvesPrograms() = default;
   EvesPrograms(const EvesPrograms&) = delete;
@@ -72,9 +72,9 @@ struct EvesPrograms {
 
 class OwnerStepsTest : public testing::Test {
  protected:
-  // What eve does again and again while bob's steps are counted.
+  // Eve does it again and again while bob's steps are counted.
   using Attack = std::function<void()>;
-  // Eve takes all that she is given. What she holds is dropped with the attack that this returns.
+  // Eve takes all that she is given. The attack that this returns holds it.
   using Begin = std::function<Attack(SimCluster& cluster, const Client& eve)>;
 
   static void expect_few_steps_lost(SimClusterOptions options, const Begin& begin) {
@@ -95,7 +95,7 @@ class OwnerStepsTest : public testing::Test {
       bob.close();
     });
   }
-  // Until it is refused.
+  // Calls take() until it is refused.
   static Error refusal_after(const std::function<std::optional<Error>()>& take) {
     for (int i = 0; i < 5000; ++i) {
       if (std::optional<Error> refused = take()) return *std::move(refused);
@@ -104,7 +104,7 @@ class OwnerStepsTest : public testing::Test {
   }
 };
 
-// The log is dropped where it is full, and begins anew with the next run.
+// A full log is dropped, and begins anew with the next run.
 TEST_F(OwnerStepsTest, LogsOfRunsTakeNoMoreOfTheControllersMemoryThanOneOwnerMay) {
   const TempDir folder;
   expect_few_steps_lost(
@@ -151,8 +151,8 @@ TEST_F(OwnerStepsTest, InputsOfRepetitionsTakeNoMoreOfTheControllersMemoryThanOn
       });
 }
 
-// The model gives each compilation its time and has no bound of how many are under way: that owners
-// take turns is tested where there are threads.
+// The model gives each compilation its time and does not bound how many are under way. Tests with
+// threads show that owners take turns.
 TEST_F(OwnerStepsTest, CompilationsAllTheTimeHoldUpNoRunsOfOthers) {
   expect_few_steps_lost({}, [](SimCluster&, const Client& eve) -> Attack {
     const Slice own = eve.allocate({.devices = 1});
@@ -222,7 +222,7 @@ TEST_F(OwnerStepsTest, DevicesAndTheirMemoryAreWhatAnOwnersQuotaSays) {
 }
 
 // Eve has more programs on a host than it has segments for her. Each run of one of them makes a
-// version, whose checkpoint ends with its segment, which another program then gets.
+// version. When its checkpoint is written, another program gets the segment.
 TEST_F(OwnerStepsTest, SegmentsOfCheckpointsAreAsManyAsOneOwnerMayHave) {
   const TempDir folder;
   expect_few_steps_lost(
@@ -233,7 +233,8 @@ TEST_F(OwnerStepsTest, SegmentsOfCheckpointsAreAsManyAsOneOwnerMayHave) {
         const auto segments = [&cluster] {
           return cluster.executors[0]->census().at("segments of checkpoints");
         };
-        // Each asks for one to restore from, gives it back, and waits for one to write from.
+        // Each program asks for a segment to restore from, releases it, and waits for a segment to
+        // write from.
         std::vector<Fiber> asking;
         for (const Slice& slice : programs->slices) {
           asking.push_back(
@@ -258,7 +259,7 @@ TEST_F(OwnerStepsTest, SegmentsOfCheckpointsAreAsManyAsOneOwnerMayHave) {
 }
 
 TEST_F(OwnerStepsTest, CheckpointsTakeNoMoreOfTheDiskThanOneOwnerMay) {
-  // A file's header and its hash come on top, once.
+  // A file's header and hash come on top of the quota, once.
   static constexpr uint64_t kBytesMax = 64 << 10, kHeadersMax = 4 << 10;
   const TempDir folder;
   const fs::path of_eve = folder.path() / Checkpoints::escaped(kEve);

@@ -43,7 +43,7 @@ inline void expect_nodes_of(Browser& browser, const nlohmann::json& program) {
   EXPECT_EQ(seen["parameter"], parameters);
   EXPECT_EQ(seen["node"], program["nodes"].size());
   EXPECT_EQ(seen["slice"], program["slices"].size());
-  // Each by its number, op and types; and each value that is read is one link.
+  // Boxes are compared by number, op and types. Each value that is read is one link.
   const json boxes = browser.evaluate(
       "return gangway.model.boxes.filter((box) => box.kind === 'op')"
       "  .map((box) => [box.data.id, box.label, box.data.results, box.incoming.length]);");

@@ -83,7 +83,7 @@ for (const part of document.querySelectorAll('header, header > :not([hidden]), a
 return wrong;
 )js";
 
-// Text with a contrast below 4.5 to what lies behind it (WCAG's relative luminance).
+// Text with a contrast below 4.5 to its background (WCAG's relative luminance).
 inline constexpr const char* kFaint = R"js(
 const channels = (colour) => {
   const all = colour.match(/[\d.]+/g).map(Number);
@@ -126,8 +126,8 @@ check('placeholder', channels(getComputedStyle(field, '::placeholder').color),
 return looked > 10 ? wrong.slice(0, 10) : ['nothing to look at'];
 )js";
 
-// Goes over a large program in many ways: the time of each until it is drawn, and the elements of
-// the whole document after it.
+// Shows a large program in many ways. Returns the time of each until it is drawn, and the number of
+// elements in the whole document after it.
 inline constexpr const char* kManyLooks = R"js(
 const { model, view, setAll } = window.gangway;
 const result = { ms: [], elements: [] };

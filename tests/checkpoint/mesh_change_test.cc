@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kPiece = 64 << 10;
 constexpr const char* kStates[] = {"params.table", "params.norm", "adamw.m.table"};
 
-// How a model's states are cut.
+// A mesh, and the placements that cut a model's table.
 struct Layout {
   const char* name;
   Mesh mesh;

@@ -23,7 +23,7 @@
 
 namespace gangway {
 
-// Where the devices of a mesh lie.
+// The hosts and devices of a mesh.
 struct Cluster {
   const char* name;
   uint32_t hosts, devices, ranks;  // Devices of each host, ranks on each device.

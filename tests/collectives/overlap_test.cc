@@ -1,5 +1,5 @@
-// Overlap of collectives with later steps, on CPU and modelled devices: what a rank waits for, how
-// much lateness costs, and that no step sees bytes that a collective still uses.
+// Overlap of collectives with later steps, on CPU and modelled devices: tests what a rank waits
+// for, how much a late rank costs, and that no step sees bytes that a collective still uses.
 #include <gtest/gtest.h>
 
 #include "executor/devices/cpu/cpu_function.h"

@@ -1,5 +1,5 @@
-// One call of a local function by the ranks of its mesh, all on one host, which the test advances
-// on a clock that it sets: when each ends, and what it waits for, by modelled costs. Like a
+// One call of a local function by the ranks of its mesh, all on one host. The test advances them on
+// a clock that it sets, and learns when each ends and how long it waits, by modelled costs. Like a
 // device's thread, run() advances a rank again only when it was rung, or at the time at which it
 // asked to be woken.
 //
@@ -53,7 +53,7 @@ class RanksTimer final : public StepTimer {
   int64_t kernel_us = 1;
   std::function<uint32_t(uint32_t rank)> late_step = [](uint32_t) { return kNone; };
   int64_t late_ns = 0;
-  // How long a rank has waited while bytes moved, by rank and by the collective's step.
+  // Time that a rank has waited while bytes moved, by rank and by the collective's step.
   std::map<uint32_t, std::map<uint32_t, int64_t>> exposed;
   int64_t exposed_ns(uint32_t rank) const {
     int64_t sum = 0;

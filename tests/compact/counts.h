@@ -14,7 +14,7 @@ namespace gangway::compact {
 
 struct Counts {
   uint64_t steps = 0;
-  uint64_t bytes = 0;       // Allocated in all.
+  uint64_t bytes = 0;       // Bytes allocated in all.
   uint64_t peak_bytes = 0;  // Most bytes held, beyond those held before.
 };
 

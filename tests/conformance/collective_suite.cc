@@ -56,7 +56,7 @@ bool sum(CollectiveMember& member, std::vector<float>& values, bool poisoned = f
   return all_reduce(member, {&tensor, 1}, Reduction::kSum, poisoned);
 }
 
-// Whether all members have the same bytes.
+// True if all members have the same bytes.
 bool agrees(CollectiveMember& member, const void* data, size_t bytes) {
   const auto* at = static_cast<const unsigned char*>(data);
   uint64_t hash = 0xcbf29ce484222325u;

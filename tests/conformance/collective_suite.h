@@ -42,7 +42,7 @@ struct CollectiveMaker {
   std::function<bool(uint32_t size, int64_t bytes_max, const MemberBody& body)> run;
   CollectiveKinds kinds = CollectiveKinds::all();
   bool in_tree_order = true;           // Sums follow rank_tree.h; else a library's order.
-  bool scatters_as_it_reduces = true;  // With equal bits.
+  bool scatters_as_it_reduces = true;  // A reduce-scatter has the bits of an all-reduce.
   size_t elements_max = 100'003;
   size_t rounds = 300;
   size_t cases = 12;  // Number of cases of each kind.

@@ -1,7 +1,7 @@
 // Groups of collectives for tests: members on several hosts of this process, joined like the
 // devices of a plan.
 //
-// Threads: built on one; each member's collective on any one at a time.
+// Threads: built on one; each member's collective may be used on any, on one at a time.
 // Ownership: the group owns links, memory and collectives.
 #pragma once
 
@@ -45,11 +45,11 @@ class RungMembers {
  private:
   struct OfLink {
     std::vector<Bell> bells;
-    std::vector<std::shared_ptr<bool>> rung;  // By device, like the bells.
+    std::vector<std::shared_ptr<bool>> rung;  // Index: device, as for the bells.
   };
   const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
   std::map<const HostLink*, OfLink> of_link_;
-  std::vector<std::shared_ptr<bool>> is_rung_;  // By rank.
+  std::vector<std::shared_ptr<bool>> is_rung_;  // Index: rank.
 };
 
 // Counts a host's writes to other hosts' memory.
@@ -93,8 +93,8 @@ class GroupHarness {
  public:
   // Device of a host's member `index`: not all devices of a host are members.
   static uint32_t device_of(uint32_t index) { return 2 * index + 1; }
-  // `host_of`: the host of each member, by rank. `make_link`: makes the link of a host of so many
-  // devices.
+  // `host_of`: the host of each member, by rank. `make_link`: creates the link of a host that has
+  // `devices` devices.
   using MakeLink = std::function<std::unique_ptr<HostLink>(uint32_t devices)>;
   struct Options {
     std::vector<uint32_t> host_of;
@@ -126,7 +126,7 @@ class GroupHarness {
   PeerMemory& peer(uint32_t self, uint32_t host, bool counted);
 
   std::vector<Host> hosts_;
-  std::vector<std::unique_ptr<LinkMeter>> meters_;  // By rank.
+  std::vector<std::unique_ptr<LinkMeter>> meters_;  // Index: rank.
   std::vector<std::unique_ptr<Collective>> members_;
 };
 

@@ -29,7 +29,7 @@ Hosts in_blocks(uint32_t size, uint32_t count) {
 
 struct Operation {
   CollectiveCase what;
-  uint32_t poisoned = ~uint32_t{0};  // Nobody.
+  uint32_t poisoned = ~uint32_t{0};  // No member is poisoned.
 };
 
 class Stepped {
@@ -186,8 +186,8 @@ TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
       operations.push_back({CollectiveCase(rng, kMoves[o % 2 == 0 ? 0 : 5], size, 500)});
     Stepped group(in_blocks(size, 1), 1, bytes_of(operations), kinds);
     ASSERT_NO_FATAL_FAILURE(group.run(operations));
-    // A host writes to one host for each distance ahead, and to one for each distance behind, which
-    // gets the count of read messages.
+    // A host writes to one host for each distance ahead, and reports its reads to one host for each
+    // distance behind.
     for (uint32_t host = 0; host < size; ++host)
       EXPECT_LE(group.group().writes(host).hosts.size(),
                 2 * static_cast<size_t>(std::bit_width(size - 1)));
@@ -263,7 +263,7 @@ TEST(GroupMoveBytes, CountEachCopyOfAnotherMembersBytesByTheLinkThatItGoesOver) 
   call = call_of(CollectiveKind::kReduceScatter, tensor);
   call.cut = scatter_cut(f32({n}), 0, 4);
   EXPECT_EQ(counted(one, call), (Counted{4 * 3 * kB / 4, 0}));
-  // Each lane reads half of its neighbour's tensor, and writes half of the neighbour's part.
+  // Each channel reads half of its neighbour's tensor, and writes half of the neighbour's part.
   EXPECT_EQ(counted(two, call), (Counted{4 * kB / 2 + 4 * kB / 8, 2 * kB / 2}));
 
   call = call_of(CollectiveKind::kAllToAll, tensor);

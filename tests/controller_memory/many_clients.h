@@ -24,7 +24,7 @@ class ManyClients {
   void add_client();
   // Removes the client that was added last.
   void remove_client();
-  // Does so many runs of each client, which keeps their results.
+  // Does `runs` runs of each client, which keeps their results.
   void run_all(int runs);
   ControllerCounts counts() const { return controller_.counts(); }
 

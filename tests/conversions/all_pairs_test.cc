@@ -1,5 +1,5 @@
-// Every sharding to every other, with all orders of cuts and all reductions: the steps of a
-// conversion are done to parts that hold their own index, on all devices in lockstep.
+// Converts every sharding to every other, with all orders of cuts and all reductions. The steps of
+// a conversion are applied to parts that hold their own index, on all devices in lockstep.
 //
 // GW_PAIRS: number of pairs that the seed draws for each mesh and tensor; all pairs if there are no
 // more.

@@ -200,7 +200,7 @@ int64_t BruteForce::least_cost(size_t from, size_t to, const ConversionCosts& co
   const uint32_t allowed = moving(from, to);
   std::vector<int64_t> cost(shardings_.size(), kFar);
   cost[from] = 0;
-  // Bellman and Ford: until nothing gets nearer.
+  // Bellman and Ford: repeats until no distance falls.
   for (bool nearer = true; nearer;) {
     nearer = false;
     for (const Edge& edge : edges_) {

@@ -1,6 +1,6 @@
-// The cheapest conversion by trying everything: it applies every op of a conversion, with every
-// meaningful attribute, to every layout of a tensor, and looks up the devices' results among all
-// layouts. Shares no code with the planner.
+// Finds the cheapest conversion by trying everything: it applies every op of a conversion, with
+// every meaningful attribute, to every layout of a tensor, and looks up the devices' results among
+// all layouts. It shares no code with the planner.
 //
 // Threads: one thread.
 // Cost: shardings x ops x shardings of equal parts; for small tensors on meshes of up to 8 devices.
@@ -13,7 +13,7 @@
 
 namespace gangway::tests {
 
-// Every sharding of a tensor of this rank, in one spelling each; all partial axes have one
+// Every sharding of a tensor of this rank, each in one spelling. All partial axes have the same
 // reduction.
 std::vector<Sharding> all_shardings(const Mesh& mesh, int rank);
 
@@ -31,8 +31,8 @@ class BruteForce {
   struct Edge {
     size_t from = 0, to = 0;
     uint32_t axes = 0;   // A bit for each axis that the op names.
-    int64_t bytes = -1;  // By whoever sends most; -1: nobody sends. Or the edge is no op at all:
-    bool is_op = true;   // what is held fits both layouts.
+    int64_t bytes = -1;  // Bytes that the busiest sender sends. -1: no device sends.
+    bool is_op = true;   // False: the same parts fit both layouts, without an op.
     friend auto operator<=>(const Edge&, const Edge&) = default;
   };
 
@@ -46,8 +46,8 @@ class BruteForce {
   const Mesh& mesh_;
   const std::vector<Sharding>& shardings_;
   std::vector<HeldAs> held_;
-  HeldParts parts_;             // What is tried now,
-  std::vector<int64_t> whole_;  // and what it is a layout of.
+  HeldParts parts_;             // The parts that are tried now.
+  std::vector<int64_t> whole_;  // The tensor of the parts.
   std::vector<Edge> edges_;
 };
 

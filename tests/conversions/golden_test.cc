@@ -1,5 +1,5 @@
-// Each kind of step by example: tests/golden/ir/conversions.gw holds, for the conversions below,
-// the local function that converts its parameter.
+// Each kind of step has an example: tests/golden/ir/conversions.gw holds, for the conversions
+// below, the local function that converts its parameter.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -126,7 +126,7 @@ int64_t member_number(const Mesh& mesh, const std::vector<size_t>& axes, int64_t
   return number;
 }
 
-// The devices that differ from `device` along `axes` only, by their number over these.
+// The devices that differ from `device` along `axes` only, in the order of their member numbers.
 std::vector<int64_t> group_of(const Mesh& mesh, const std::vector<size_t>& axes, int64_t device) {
   std::vector<std::pair<int64_t, int64_t>> members;
   for (int64_t other = 0; other < mesh.devices(); ++other) {
@@ -244,7 +244,7 @@ class Exchange {
   void send(int64_t from, int64_t to, int64_t elements) {
     if (from != to) sent_[static_cast<size_t>(from)] += elements;
   }
-  // Elements of these dimensions, but with so many rows.
+  // Elements of a part of these dimensions, if it has `rows` rows.
   static int64_t volume_of_rows(Dims dims, size_t dim, int64_t rows) {
     dims[dim] = std::max(rows, int64_t{0});
     return volume(dims);
@@ -313,8 +313,8 @@ class Exchange {
     return piece_of(sum, dim, parts, own);
   }
 
-  // Each member reduces its share of the elements, as equal as they can be, and gives the result to
-  // all others.
+  // Each member reduces its share of the elements and sends the result to all others. Shares are as
+  // equal as they can be.
   HeldPart reduce(int64_t device) {
     const std::vector<int64_t> group = group_of(mesh_, axes_, device);
     const auto members = static_cast<int64_t>(group.size());
@@ -324,8 +324,8 @@ class Exchange {
     };
     for (int64_t member = 0; member < members; ++member) {
       const int64_t other = group[static_cast<size_t>(member)];
-      send(other, device, share(member_number(mesh_, axes_, device)));  // Its terms,
-      send(other, device, share(member));                               // then its results.
+      send(other, device, share(member_number(mesh_, axes_, device)));  // Its terms.
+      send(other, device, share(member));                               // Its results.
     }
     return total(device);
   }

@@ -161,7 +161,7 @@ TEST(PlanConversion, AxesThatNeedNotMoveStay) {
 }
 
 TEST(PlanConversion, OfTheSameLengthTheOneWithFewerStepsIsTaken) {
-  // Nothing costs anything: one all-to-all, not a gather and a slice.
+  // Nothing costs anything: the plan is one all-to-all, not a gather and a slice.
   const ConversionCosts nothing{.launch_ps = 0, .latency_ps = 0, .link_ps_per_byte = {0, 0}};
   EXPECT_THAT(plan(f32({8, 16}), kMesh, {shard(0), replicate()}, {shard(1), replicate()}, nothing),
               ElementsAre("all_to_all a"));

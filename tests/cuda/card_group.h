@@ -1,7 +1,7 @@
 // CardGroup: members of one collective on cards, each a CUDA device with its thread, or one of
 // several ranks of such a device.
 //
-// Threads: a member's calls from a thread of its own each.
+// Threads: run() calls `body` for each member on a thread of its own.
 // Ownership: the group owns its devices.
 #pragma once
 
@@ -38,7 +38,7 @@ class CardGroup {
   };
 
   struct Group {
-    std::vector<uint32_t> devices;  // By member.
+    std::vector<uint32_t> devices;  // The device of each member.
     std::string name;
   };
   std::vector<std::unique_ptr<Collective>> meet(const Group& group);

@@ -41,7 +41,7 @@ class Rank {
     while (status.kind == StatusKind::kNotReady) status = driver->query(comm);
     return status.ok();
   }
-  // value(i) for each element.
+  // A buffer whose element i is value(i).
   float* filled(int64_t n, const std::function<float(int64_t)>& value) {
     auto* const staging = pinned(n);
     driver->host_access({staging, n * 4, cuda::AccessKind::kWrite}, "fill");
@@ -53,7 +53,7 @@ class Rank {
   float* buffer(int64_t n) {
     return reinterpret_cast<float*>(driver->allocate(at("buffer"), n * 4).take());
   }
-  // Whether element i is value(i).
+  // Answers whether every element i is value(i).
   bool holds(const float* data, int64_t n, const std::function<float(int64_t)>& value) {
     auto* const staging = pinned(n);
     if (!driver->copy(at("look"), staging, data, n * 4).ok()) return false;
@@ -85,7 +85,7 @@ class Rank {
   const Card card_;
 };
 
-// body on each member, on threads of their own: calls may wait for the other members'.
+// Runs `body` for each member on a thread of its own, since a call may wait for another member's.
 void for_each_rank(const CommMaker& maker, const std::function<void(Rank&)>& body) {
   std::vector<Card> cards = maker.make();
   const auto size = static_cast<uint32_t>(cards.size());
@@ -99,13 +99,13 @@ void for_each_rank(const CommMaker& maker, const std::function<void(Rank&)>& bod
   for (const Card& card : cards) EXPECT_EQ(card.report(), "");
 }
 
-// One that all members of a test use; created before they begin.
+// The id that all members of a test use, created before they begin.
 cuda::CommId id_of(const CommMaker& maker, std::vector<Card>& cards) {
   cards = maker.make();
   return cards[0].driver->new_comm_id().take();
 }
 
-// The same, and all members are connected first.
+// Like for_each_rank(), but connects all members first.
 void for_each_connected(const CommMaker& maker, const std::function<void(Rank&)>& body) {
   std::vector<Card> cards;
   const cuda::CommId id = id_of(maker, cards);

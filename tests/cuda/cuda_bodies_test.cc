@@ -1,5 +1,5 @@
-// Collectives inside the bodies of scans and calls, on emulated cards: what each device gets is
-// what the reference interpreter gives, whoever else runs and wherever sections end, and no two
+// Collectives inside the bodies of scans and calls, on emulated cards: each device gets the results
+// of the reference interpreter, whatever other devices do and wherever sections end, and no two
 // operations race.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ class CudaBodies : public ::testing::TestWithParam<Case> {
   }
 };
 
-// Runs 2 and 3 have the buffers of earlier ones, so graphs are captured and replayed.
+// Runs 2 and 3 use the buffers of earlier runs, so graphs are captured and replayed.
 TEST_P(CudaBodies, EachDeviceGetsWhatTheReferenceGives) {
   const auto f = function();
   for_each_seed([&](uint64_t seed) {
@@ -160,7 +160,7 @@ TEST(CudaBodiesDiagnosis, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
   }
 }
 
-// Of one card, and of a card each.
+// Odd seeds have both devices on two cards, even seeds on one.
 TEST(CudaRowsThatMustFit, FailTheRunWhereTheyDoNot) {
   const auto f = rows_that_must_fit();
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {

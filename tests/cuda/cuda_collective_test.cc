@@ -17,7 +17,7 @@ bool run(uint32_t size, uint32_t cards, int64_t bytes_max, const MemberBody& bod
          uint32_t ranks_per_device = 1) {
   bool good = true;
   const uint64_t first = gangway::tests::test_seed();
-  const uint64_t seeds = size > 4 ? kSeeds / 8 : size > 2 ? kSeeds / 2 : kSeeds;  // They take long.
+  const uint64_t seeds = size > 4 ? kSeeds / 8 : size > 2 ? kSeeds / 2 : kSeeds;  // Many take long.
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE(seed);
     const auto machine = emulated::make_machine(seed, cards);

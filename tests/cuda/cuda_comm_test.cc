@@ -1,5 +1,5 @@
-// Communicators of hosts with a card for each device: created once for each group, and again after
-// a failure; what fails, and what goes on.
+// Communicators of hosts with a card for each device: they are created once for each group, and
+// again after a failure. A failure fails only the runs that need the collective.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr uint64_t kSeeds = 25;
 
 class CudaCommTest : public testing::TestWithParam<uint64_t> {};
 
-// Of runs 1 to 4 exactly one fails, and says where; the others train.
+// Exactly one of runs 1 to 4 fails and says where; the others train.
 void expect_one_failure(EmulatedHosts& t, const std::string& what) {
   t->install(kPlan, training_step(static_cast<uint32_t>(t->hosts.size()), 2 / t->hosts.size()));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
@@ -97,7 +97,7 @@ TEST_P(CudaCommTest, ACardThatIsLostInsideACollectiveEndsEveryRunOnAllHosts) {
       EXPECT_TRUE(done.error || !failed) << run;
       failed = failed || done.error;
       if (!done.error) continue;
-      // Behind the gate its states go with it.
+      // If the card is lost behind the gate, the states on it are lost too.
       EXPECT_THAT(done.error->kind(), testing::AnyOf(ErrorKind::kUnavailable, ErrorKind::kLost));
       EXPECT_THAT(done.error->what(), HasSubstr(op));
       EXPECT_THAT(done.error->what(), HasSubstr("host-"));
@@ -135,7 +135,7 @@ TEST_P(CudaCommTest, AHostThatGoesInTheMiddleLeavesNobodyWaitingForItsCard) {
   EXPECT_EQ(t.reports(), "");
 }
 
-// Of one all-reduce between the devices, of `elements` f32: what their hosts count for it.
+// Bytes that the hosts count for one all-reduce of `elements` f32 between the devices.
 LinkBytes counted(EmulatedHosts& t, uint32_t devices, int64_t elements) {
   const auto hosts = static_cast<uint32_t>(t->hosts.size());
   auto plan = std::make_shared<Plan>(*TestPlan::all_reduce(hosts, devices, elements));
@@ -164,7 +164,8 @@ LinkBytes counted(EmulatedHosts& t, uint32_t devices, int64_t elements) {
 
 TEST(CudaLinkBytes, AnAllReduceOfACardEachCountsWhatARingWouldSendOverEachClassOfLink) {
   EmulatedHosts t(1, 2, 2, 2);
-  // Two links of the ring stay in their host, two go to the other island: 2 B 3 / 4 each.
+  // Two links of the ring stay inside a host and two go to the other island. Each link carries
+  // 2 * 3 / 4 of the 400 bytes.
   EXPECT_EQ(counted(t, 2, 100), (LinkBytes{2 * 600, 0, 2 * 600}));
 }
 
@@ -188,7 +189,8 @@ TEST(CudaGroups, OfWhichSomeShareACardAreRefusedAtInstallWithTheUsersLine) {
 
 constexpr int64_t kMembers = 4, kRows = 6, kBound = 7;
 
-// One call in which each of four members sends rows of its f32[6, 2], as its sizes say.
+// One call in which each of four members sends rows of its f32[6, 2]. Its sizes say how many go to
+// each member.
 std::shared_ptr<const Plan> ragged_plan(uint32_t hosts, uint32_t devices) {
   TestPlan t("meeting", hosts, devices);
   PlanSlice& slice = t.plan().slices[0];
@@ -214,7 +216,7 @@ std::shared_ptr<const Plan> ragged_plan(uint32_t hosts, uint32_t devices) {
   return t.share();
 }
 
-// What member `to` gets: 100 * sender + row, in both columns; one row too many for member 3.
+// The rows that member `to` gets: 100 * sender + row, in both columns, then zeros up to the bound.
 std::vector<float> rows_for(const std::vector<int32_t>& sizes, int64_t to) {
   std::vector<float> rows;
   for (int64_t from = 0; from < kMembers; ++from) {
@@ -242,7 +244,7 @@ TEST_P(CudaCommTest, RaggedRowsGoBetweenDevicesOfAnyCardsAndHosts) {
   struct Place {
     uint32_t hosts, devices, cards;  // Cards of each host.
   };
-  // One card; a card each, on one host and on two; two ranks on each card.
+  // All members on one card; a card for each, on one host and on two; two ranks on each card.
   for (const Place place : {Place{1, 4, 1}, {1, 4, 4}, {2, 2, 2}, {1, 2, 2}, {2, 1, 1}}) {
     SCOPED_TRACE(cat(place.hosts, " hosts, ", place.devices, " devices, ", place.cards, " cards"));
     EmulatedHosts t(GetParam(), place.hosts, place.devices, place.cards);

@@ -1,4 +1,4 @@
-// Hosts whose devices are emulated cards: training steps, transfers, and what goes wrong on a card.
+// Hosts whose devices are emulated cards: training steps, transfers, and failures of a card.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ TEST_P(CudaHostTest, AChainThatAlternatesBetweenTwoHostsGoesOnRunAfterRun) {
   EXPECT_EQ(t.reports(), "");
 }
 
-// All that the hosts have of plan 1; what lies in host memory then.
+// Moves all that the hosts have of plan 1 to host memory, or back. Returns the bytes of host memory
+// that its states then take.
 int64_t move(EmulatedHosts& t, bool to_host) {
   int64_t bytes = 0;
   for (auto& host : t->hosts)
@@ -150,7 +151,8 @@ TEST_P(CudaHostTest, ACopyToTheClientThatFailsIsReportedAndHarmsNothingElse) {
   EXPECT_EQ(t.reports(), "");
 }
 
-// exp(x * x) overflows. Which memory is missing differs: of the parameters' flags, of the values'.
+// exp(x * x) overflows. The allocation that fails is that of the parameters' flags, then that of
+// the values' flags.
 TEST_P(CudaHostTest, AReplayThatFailsLeavesTheOpUnnamedSaysWhyAndTheCardGoesOn) {
   for (uint32_t skip = 0; skip < 2; ++skip) {
     EmulatedHosts t(GetParam(), 1, 1);
@@ -175,7 +177,7 @@ TEST_P(CudaHostTest, ALaunchThatFailsInTheReplayIsToldAndNamesNoOtherOp) {
   EmulatedHosts t(GetParam(), 1, 1);
   t->install(kPlan, training_step(1, 1));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 30.0f));
-  t.machine->inject({cuda::StatusKind::kLaunch, "check_finite", 2});  // Two are the step's.
+  t.machine->inject({cuda::StatusKind::kLaunch, "check_finite", 2});  // The step itself has two.
   t->start(step_request(kPlan, 1, 0.25f));
   const Done failed = t->wait(RunId(1));
   ASSERT_TRUE(failed.error);
@@ -184,7 +186,7 @@ TEST_P(CudaHostTest, ALaunchThatFailsInTheReplayIsToldAndNamesNoOtherOp) {
   EXPECT_EQ(t.reports(), "");
 }
 
-// z = exp(x) + k: an inline argument for the first node, and one that only the second reads.
+// z = x + exp(x) + k: both nodes read the inline argument x, and only the second one reads k.
 std::shared_ptr<const Plan> two_nodes() {
   TestPlan t("two nodes", 1, 1);
   const Type row = f32({4});

@@ -55,7 +55,7 @@ Program train_step(const Mesh& mesh) {
   return b.build();
 }
 
-// Of the program, once it is cut.
+// The collectives in bodies of the program once it is cut.
 std::set<Op> collectives_in_bodies(const Program& program) {
   CompileCache cache;
   const LowerOptions options{.slices = {{{0, 0, kDevices}}}, .hosts = {"host-0"}};
@@ -111,7 +111,7 @@ TEST(CudaLayers, AScanOverStoredWeightsTrainsAsOnCpuDevices) {
     int devices;
     uint32_t cards;
   };
-  // Devices of one card; a card each; two ranks on each of two cards; four on one.
+  // Four devices of one card; a card for each; two ranks on each of two cards; four ranks on one.
   for (const Place place : {Place{4, 1}, {4, 4}, {2, 2}, {1, 1}}) {
     for (uint64_t seed = tests::test_seed(); seed < tests::test_seed() + 3; ++seed) {
       SCOPED_TRACE(cat(place.devices, " devices, ", place.cards, " cards, seed ", seed));

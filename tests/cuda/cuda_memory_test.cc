@@ -1,4 +1,5 @@
-// What a program plans to need of a card, what it then uses, and what does not fit.
+// Tests that a program uses the card's memory that it has planned, and that a program is refused if
+// it does not fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 // interpreter in double precision.
 //
 // A seed chooses the inputs, the order between streams, and the element type: seed % 3. Odd seeds
-// have libraries for products alone. So every op runs under 201 seeds, in each type under 67, and
-// the own kernels of attention and experts in each type under half of those; sanitizers run a tenth
-// of them. Ops over a mesh run on two devices of one card.
+// have libraries for products alone. Every op runs under 201 seeds, 67 in each type. Gangway's own
+// kernels of attention and experts run under half of those, and sanitizers run a tenth of all
+// seeds. Ops over a mesh run on two devices of one card.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_P(CudaOps, EqualTheReference) {
   }
 }
 
-// Devices of one card.
+// Both devices are on one card.
 TEST_P(CudaOps, CollectivesEqualTheReference) {
   for (uint64_t seed = case_seed(); seed < case_seed() + kTests; ++seed) {
     if (seed % kTests != static_cast<uint64_t>(GetParam())) continue;
@@ -93,8 +93,8 @@ TEST(CudaOps, AUsersKernelIsRefusedWithTheUsersLine) {
                  "custom_call(f32[2]): the CUDA device has no kernel: a user's kernel runs on CPU");
 }
 
-// No graph holds them all: what comes again with the same buffers is captured as several, and then
-// replayed.
+// No graph holds all the steps: commands that come again with the same buffers are captured as
+// several graphs, and then replayed.
 TEST(CudaOps, AScanOfMoreStepsThanAGraphHoldsIsRun) {
   constexpr int64_t kLength = 5000;
   Builder b("f");

@@ -31,7 +31,7 @@ class CudaRanksTest : public ::testing::Test {
   }
 };
 
-// Of the first steps of four ranks.
+// The losses of the first three steps of four ranks.
 std::vector<float> losses(const HostOptions& host, const programs::LanguageModelConfig& config) {
   std::vector<float> losses;
   with_cluster(host, [&](const Client& client) {

@@ -103,7 +103,7 @@ TEST_P(CudaTransferTest, AStateThatIsSentIsSentAsItWasBeforeTheCommit) {
   }
 }
 
-// Device 0 goes on adding 1 while what it had before is still on its way to device 1.
+// Device 0 goes on adding 1 while the value before is still on its way to device 1.
 std::shared_ptr<const Plan> sent_underway() {
   TestPlan t("sent underway", 1, 2);
   t.plan().slices = {{TestPlan::mesh_of(1), {{0, 0, 1}}}, {TestPlan::mesh_of(1), {{0, 1, 1}}}};

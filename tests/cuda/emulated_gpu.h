@@ -18,7 +18,7 @@ std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& mach
                                     uint32_t device = 0);
 
 // A machine whose operations run on a thread of its own, which devices need. The seed also decides
-// what its libraries offer: consecutive seeds have different offers.
+// which operations its libraries have: consecutive seeds differ in it.
 std::shared_ptr<EmulatedMachine> make_machine(uint64_t seed, uint32_t devices = 1);
 
 // A card of a machine of its own.

@@ -9,9 +9,9 @@
 namespace gangway {
 
 struct LossCheck {
-  int devices = 1;           // On the card; the CPU has one.
-  int threads = 1;           // On the CPU; 0: all.
-  int64_t memory_bytes = 0;  // Per device; 0: with_cluster()'s.
+  int devices = 1;           // Devices on the card; the CPU has one.
+  int threads = 1;           // Threads on the CPU; 0: all.
+  int64_t memory_bytes = 0;  // Memory of each device; 0: with_cluster() chooses.
   int64_t steps = 2;
   float lr = 0.01f;
   float tolerance = 1e-4f;  // Tolerance of a loss.

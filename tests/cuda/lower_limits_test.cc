@@ -1,5 +1,5 @@
-// What ops with many elements ask of a card: every launch is one that a card takes. Nothing is run,
-// so that a shape may be larger than any memory.
+// Tests that a card takes every launch of ops with many elements. Nothing is run, so a shape may be
+// larger than any memory.
 #include <gtest/gtest.h>
 
 #include "executor/devices/cuda/lower/lower.h"

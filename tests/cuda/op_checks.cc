@@ -18,7 +18,7 @@ bool is_of_a_mesh(const OpCase& test) {
   return row(test.op).family == OpFamily::kCollective || test.attrs.find("whole") != nullptr;
 }
 
-// Null: `of` is a single op, or a loop.
+// The ops that the node of `of` stands for. Null if it is a single op or a loop.
 std::shared_ptr<Function> parts_of(const Function& of, const std::vector<Literal>& inputs) {
   const Node& node = of.nodes[0];
   std::shared_ptr<Function> parts;

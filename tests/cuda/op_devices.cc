@@ -18,7 +18,7 @@ struct OpDevices::Call {
   std::vector<Type> results;
   std::vector<std::byte*> bases;
   uint32_t mesh_device = 0;
-  CallFrame frame;  // Of the run that goes on.
+  CallFrame frame;  // The frame of the current run.
   std::vector<BufferPtr> buffers;
   std::vector<HostMemory> in, out;
   std::vector<int64_t> in_bytes;

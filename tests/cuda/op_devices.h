@@ -33,7 +33,7 @@ class OpDevices {
                                         int times = 1);
   // Numerics of functions that are run from now on.
   Numerics numerics;
-  // Runs stop after so many steps each time, as sections do. 0: only at the end.
+  // Runs stop after each `section_steps` steps, as sections do. 0: only at the end.
   uint32_t section_steps = 0;
   CudaDevice& device(size_t i = 0) { return *devices_[i]; }
   // Card::report of the card.

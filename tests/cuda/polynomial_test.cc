@@ -1,4 +1,5 @@
-// Polynomials of chains: what is alike in whatever order it was computed, and what is not.
+// Polynomials of chains: tests which values are equal in whatever order they were computed, and
+// which are not.
 #include "executor/devices/cuda/lower/polynomial.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A product and the element-wise chain behind it as one node: which chains are, and that results
-// are the reference's, whether the card's libraries have epilogues or not.
+// Tests which element-wise chains become one node with the product before them, and that the
+// results are the reference's, whether the card's libraries have epilogues or not.
 #include "executor/devices/cuda/lower/product_fusion.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 namespace gangway::product_fusion_test {
 namespace {
 
-// Of parameters x[2, 5, 8], w[8, 16] and bias[16].
+// Adds nodes that use the parameters x[2, 5, 8], w[8, 16] and bias[16].
 using Body = std::function<void(Builder&, Value x, Value w, Value bias)>;
 
 LocalFunction function_of(DType dtype, const Body& body) {
@@ -41,7 +41,7 @@ LocalFunction function_of(DType dtype, const Body& body) {
 }
 
 struct Merged {
-  size_t count = 0, results = 0;  // Of the last.
+  size_t count = 0, results = 0;  // Merged nodes, and results of the last one.
 };
 
 Merged merged(const LocalFunction& local) {
@@ -55,7 +55,7 @@ Merged merged(const LocalFunction& local) {
   return found;
 }
 
-// On a card whose libraries have epilogues, and on one whose do not.
+// Runs on a card whose libraries have epilogues, and on one whose libraries do not.
 void expect_the_reference(const LocalFunction& local, DType dtype) {
   Rng rng(20260101, 17);
   std::vector<Literal> inputs;
@@ -245,7 +245,7 @@ local func @f(%0 "x": f32[5, 8], %1 "w": f32[3, 8, 8]) mesh {data: 1} {
   return local;
 }
 
-// The body with its chains, as the passes before leave it.
+// Fuses chains in the scan's body, as earlier passes do.
 LocalFunction with_fused_body(LocalFunction local) {
   Function whole = *local.function;
   for (Node& node : whole.nodes) {

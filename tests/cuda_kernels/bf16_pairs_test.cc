@@ -1,5 +1,5 @@
-// How kernels round to bf16 where no card does it: to nearest, ties to even, as the instruction
-// does (PTX ISA, cvt.rn.bf16.f32), and once, as a card's sums and products of pairs do.
+// Tests how kernels round to bf16 where no card does it: to nearest, ties to even, as the
+// instruction does (PTX ISA, cvt.rn.bf16.f32), and once, as a card's sums and products of pairs do.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -16,18 +16,18 @@ namespace {
 constexpr uint32_t kInfinityBits = 0x7f80, kSignBit = 0x8000;
 
 float float_from(uint32_t bf16_bits) { return std::bit_cast<float>(bf16_bits << 16); }
-// Larger than all finite ones by one more step.
+// The absolute value. Infinity counts as one more step than the largest finite number.
 double step_value(uint32_t bf16_bits) {
   return (bf16_bits & ~kSignBit) == kInfinityBits ? std::ldexp(1.0, 128)
                                                   : std::fabs(double{float_from(bf16_bits)});
 }
 
-// Of the two neighbours the nearer one, of equally near ones the even one: exact, since doubles
-// have digits enough for the distances.
+// The bits of the nearer of the two neighbours, or of the even one if both are equally near. The
+// choice is exact, since doubles have digits enough for the distances.
 uint32_t nearest_even(double x) {
   const uint32_t sign = std::signbit(x) ? kSignBit : 0;
   const double size = std::fabs(x);
-  uint32_t below = 0, above = kInfinityBits;  // Bits of positive numbers rise as these do.
+  uint32_t below = 0, above = kInfinityBits;  // Bits of positive numbers ascend as the numbers do.
   while (above - below > 1) {
     const uint32_t middle = (below + above) / 2;
     (step_value(middle) <= size ? below : above) = middle;
@@ -55,7 +55,7 @@ TEST(RoundingToBf16, IsToNearestTiesToEvenForEveryUpperHalf) {
   }
 }
 
-// Numbers whose sum and product doubles hold exactly, and whose product is no subnormal.
+// Draws numbers whose sums and products doubles hold exactly, and whose products are no subnormals.
 uint32_t random_bits(Rng& rng) {
   const auto exponent = static_cast<uint32_t>(107 + rng.uniform() * 40);
   const auto digits = static_cast<uint32_t>(rng.uniform() * 128);

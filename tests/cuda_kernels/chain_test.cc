@@ -1,5 +1,5 @@
-// Generated chains, element by element and in strips, against the CPU's interpreter of the same
-// program. Their ops are exact, so the bits must be equal.
+// Generated chains, element by element and in strips, are compared with the CPU's interpreter of
+// the same program. Their ops are exact, so the bits must be equal.
 #include "executor/devices/cuda/lower/chain_source.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using cuda::chain_source;
 using cuda::chain_width;
 using cuda::ChainRead;
 
-// max(x + row, column) and x > scalar, of a matrix, a row, a column and a scalar.
+// Computes max(x + row, column) and x > scalar from a matrix, a row, a column and a scalar.
 FusedProgram program_of(DType x, DType row) {
   const DType wide = x == DType::kBF16 ? DType::kF32 : x;
   return {.inputs = {{x, FusedInput::kFull},
@@ -33,8 +33,8 @@ FusedProgram program_of(DType x, DType row) {
           .outputs = {{8, x}, {7, wide}, {9, DType::kBool}}};
 }
 
-// Arithmetic that is rounded after each instruction: -|x| * 0.3 + (x - row) * column, and where it
-// is below zero.
+// Arithmetic that is rounded after each instruction: -|x| * 0.3 + (x - row) * column, and whether
+// it is below zero.
 FusedProgram rounding_program(DType x) {
   return {.inputs = {{x, FusedInput::kFull},
                      {x, FusedInput::kInner},
@@ -138,7 +138,7 @@ TEST_P(Chains, OneElementAtATimeAndInStripsHaveTheBitsOfTheCpu) {
   const auto [x, row, seed] = GetParam();
   const FusedProgram program = program_of(x, row);
   const int64_t width = chain_width(program);
-  EXPECT_EQ(width, 8);  // Of bools.
+  EXPECT_EQ(width, 8);  // The bools allow eight.
   check(program, 3, 17, 1);
   check(program, 3, 3 * width, width);
   check(program, 1, width, width);
@@ -157,10 +157,10 @@ INSTANTIATE_TEST_SUITE_P(Types, Chains,
                                            std::tuple{DType::kBF16, DType::kBF16, 2},
                                            std::tuple{DType::kBF16, DType::kF32, 3}));
 
-// y = -x of x[3, 16] whose elements lie somewhere in a tensor.
+// Computes y = -x of x[3, 16], whose elements lie at strides in a larger tensor.
 struct Reads {
   ChainRead read;
-  std::vector<int64_t> strides;  // Of elements.
+  std::vector<int64_t> strides;  // Strides in elements.
 };
 void expect_read(const Reads& how, int64_t width, bool small) {
   constexpr int64_t kRows = 3, kColumns = 16;

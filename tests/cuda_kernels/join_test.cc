@@ -1,4 +1,4 @@
-// Pieces of reductions joined by blocks: few lines and many, as many shares as pieces and fewer.
+// Blocks join pieces of reductions: few lines and many, as many shares as pieces and fewer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace gangway::emulated {
 namespace {
 
-// Whole numbers, so that the order does not matter.
+// Draws whole numbers, so that the order of sums does not matter.
 std::vector<float> whole_numbers(int64_t n, Rng& rng) {
   std::vector<float> made(static_cast<size_t>(n));
   for (float& x : made) x = static_cast<float>(static_cast<int>(rng.uniform() * 200) - 100);

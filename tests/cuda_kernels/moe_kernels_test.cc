@@ -18,7 +18,7 @@ TEST(MoeKernels, Route) {
   });
 }
 
-// token_slot, or slot_token, gives tokens, k and slots.
+// Takes the sizes of a route from the types of slot_token and token_slot.
 struct Route {
   int64_t groups, tokens, k, slots;
 };

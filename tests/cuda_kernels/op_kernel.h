@@ -1,5 +1,5 @@
-// A kernel held to its op: the cases of the op table, launched on an emulated device, against the
-// reference in double.
+// Compares a kernel with its op: launches the cases of the op table on an emulated device, and
+// compares the results with the reference in double.
 //
 // Example:
 //   check_op(Op::softmax, [](OpRun& run) {
@@ -36,7 +36,7 @@ class OpRun {
   size_t inputs() const { return inputs_.size(); }
   const Type& in_type(size_t i) const { return inputs_[i].type; }
   const Type& out_type(size_t i = 0) const { return out_types_[i]; }
-  // Of the first input, seen as rows of its last dimension.
+  // Columns and rows of the first input, whose last dimension makes a row.
   int64_t columns() const { return in_type(0).dims.back(); }
   int64_t rows() const;
 
@@ -47,36 +47,36 @@ class OpRun {
     return {written.data, written.bytes, cuda::AccessKind::kRead};
   }
 
-  // Nothing where the grid is empty. The tensors are the first parameters, `rest` the others.
+  // Launches nothing if `blocks` is 0. The tensors are the first parameters, `rest` the others.
   template <class... Rest>
   void launch(const std::string& kernel, int64_t blocks, uint32_t threads,
               const std::vector<Argument>& tensors, const Rest&... rest) {
     launch_shared(kernel, blocks, threads, 0, tensors, {&rest...});
   }
-  // `packed`: so many tensors, the first ones, are one parameter.
+  // `packed`: number of tensors, the first ones, that are packed into one parameter.
   void launch_shared(const std::string& kernel, int64_t blocks, uint32_t threads,
                      uint32_t shared_bytes, const std::vector<Argument>& tensors,
                      std::initializer_list<const void*> rest, size_t packed = 0);
-  // The first `inputs` inputs, then all results, are the operation's tensors.
+  // Runs the operation. Its tensors are the first `inputs` inputs, then all results.
   void run_own(const Result<cuda::OwnOperation>& own, size_t inputs);
 
   Gpu& gpu() const { return gpu_; }
-  // The results against evaluate().
+  // Compares the results with those of evaluate().
   void check() const;
 
  private:
   Gpu& gpu_;
   const Op op_;
-  Attrs attrs_;  // With defaults filled in.
+  Attrs attrs_;  // Attributes with defaults filled in.
   const std::vector<Literal> inputs_;
   std::vector<Type> in_types_, out_types_;
   std::vector<Argument> ins_, outs_;
 };
 
-// One case, on a device of its own.
+// Checks one case on a device of its own.
 void check_case(Op op, const Attrs& attrs, const std::vector<Literal>& inputs, uint64_t seed,
                 const std::function<void(OpRun&)>& program);
-// All cases of `op`, in f32, f64 and bf16, over several seeds; no report must come.
+// Checks all cases of `op` in f32, f64 and bf16, over several seeds. Expects no report.
 void check_op(Op op, const std::function<void(OpRun&)>& program);
 
 std::string suffix(DType dtype);                // "_f32"

@@ -39,7 +39,8 @@ void attend_back(OpRun& run) {
 TEST(OwnOperations, Attention) { check_op(Op::attention, attend); }
 TEST(OwnOperations, AttentionGrad) { check_op(Op::attention_grad, attend_back); }
 
-// Beyond the op table's small cases: several tiles, and none of them full.
+// These shapes are larger than the op table's small cases: they take several tiles, none of them
+// full.
 class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>> {
  protected:
   DType dtype() const { return std::get<0>(GetParam()); }
@@ -58,7 +59,7 @@ class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>>
 TEST_P(Large, AttentionOfSeveralTiles) {
   const Attrs attrs{{"heads", int64_t{2}}, {"scale", 0.0}, {"causal", std::get<1>(GetParam())}};
   const auto start = [](double at) { return Literal{i32(), {at}}; };
-  // Without starts, and with some.
+  // The op runs without starts, and with some.
   for (const std::vector<Literal>& starts :
        {std::vector<Literal>{}, {start(0), start(0)}, {start(40), start(8)}}) {
     std::vector<Literal> inputs = {any({1, 37, 18}), any({1, 37, 18}), any({1, 37, 18})};
@@ -116,7 +117,7 @@ TEST_F(OwnOperationAlone, AttentionOfViewsOfOneProjectionHasTheBitsOfDenseTensor
   EXPECT_EQ(machine_.report_text(), "");
 }
 
-// On the matrix unit: q, k and v, and their gradients, are columns of one matrix.
+// The kernels use the matrix unit. q, k and v, and their gradients, are columns of one matrix.
 TEST_F(OwnOperationAlone, AttentionInBf16OfViewsHasTheBitsOfDenseTensors) {
   const int64_t seq = 70, dim = 48, heads = 2;
   using Elements = std::vector<uint16_t>;
@@ -170,7 +171,8 @@ TEST_F(OwnOperationAlone, AttentionInBf16OfViewsHasTheBitsOfDenseTensors) {
   EXPECT_EQ(machine_.report_text(), "");
 }
 
-// The kernels move eight elements at a time, and want the largest score before it is scaled.
+// The matrix unit's kernels move eight elements at a time, and take the largest score before it is
+// scaled.
 TEST_F(OwnOperationAlone, AttentionInBf16TakesTheMatrixUnitWhereItsKernelsCan) {
   const auto is_launched_as = [&](const AttentionShape& shape, const std::string& kernel) {
     const OwnOperation own = OwnOperation::attention(gpu_.driver, shape).take();
@@ -196,7 +198,7 @@ TEST_F(OwnOperationAlone, AttentionInBf16TakesTheMatrixUnitWhereItsKernelsCan) {
   is_launched_as(other, "attention_bf16");
 }
 
-// The ops want as many queries as keys; the operation does not.
+// The ops need as many queries as keys; the operation does not.
 TEST_F(OwnOperationAlone, FewerQueriesThanKeysGiveWhatTheCpuGives) {
   const AttentionShape s{.batch = 2, .seq_q = 35, .seq_k = 41, .head_dim = 6, .causal = true};
   const int64_t nq = s.batch * s.seq_q * s.head_dim, nk = s.batch * s.seq_k * s.head_dim;
@@ -236,8 +238,8 @@ TEST_F(OwnOperationAlone, FewerQueriesThanKeysGiveWhatTheCpuGives) {
   EXPECT_EQ(machine_.report_text(), "");
 }
 
-// The gradients in double, of one head whose scale is 1. The first element of all keys adds the
-// same to all scores of a row: it changes no weight, and is left out.
+// The gradients of one head whose scale is 1, in double. The first element of all keys adds the
+// same offset to all scores of a row: it changes no weight, and is left out.
 struct Gradients {
   std::vector<double> dq, dk, dv;
 };
@@ -272,7 +274,7 @@ Gradients gradients_of(const AttentionShape& s, const std::vector<float>& q,
   return made;
 }
 
-// In f32, where 1e6 leaves steps of 1/16: scores are whole sixteenths, so what they share is exact.
+// Near 1e6 steps of f32 are 1/16. Scores are whole sixteenths, so their common offset is exact.
 TEST_F(OwnOperationAlone, WhatAllScoresShareCostsTheGradientNoDigits) {
   for (const bool causal : {false, true}) {
     const AttentionShape s{.seq_q = 35, .seq_k = 41, .head_dim = 6, .causal = causal, .scale = 1};
@@ -306,7 +308,8 @@ TEST_F(OwnOperationAlone, WhatAllScoresShareCostsTheGradientNoDigits) {
           ASSERT_NEAR(got[i], right[i], 2e-5) << name << i;
         }
       };
-      // What is shared times the sum of a row's gradients, which is 0 but for roundings.
+      // The first elements of dq are not compared: each is the common offset times the sum of a
+      // row's gradients, which is 0 but for roundings.
       compare(dq, want.dq, "dq ", false);
       compare(dk, want.dk, "dk ", true);
       compare(dv, want.dv, "dv ", true);
@@ -315,7 +318,8 @@ TEST_F(OwnOperationAlone, WhatAllScoresShareCostsTheGradientNoDigits) {
   EXPECT_EQ(machine_.report_text(), "");
 }
 
-// As in a ring without a mask: logsumexp and out are of all keys, each call has some of them.
+// A ring without a mask does the same: each call has some of the keys, and logsumexp and out are
+// those of all keys.
 TEST_F(OwnOperationAlone, PartsOfTheKeysGiveTheirTermsOfTheGradientWhereScoresAreLarge) {
   const AttentionShape all{.seq_q = 20, .seq_k = 64, .head_dim = 6, .scale = 1};
   AttentionShape half = all;
@@ -348,7 +352,7 @@ TEST_F(OwnOperationAlone, PartsOfTheKeysGiveTheirTermsOfTheGradientWhereScoresAr
 }
 
 TEST_F(OwnOperationAlone, AQueryThatSeesNoKeyGivesZerosAndNoWeight) {
-  const int64_t queries = 5, keys = 2, dim = 4;  // The first three see none.
+  const int64_t queries = 5, keys = 2, dim = 4;  // The first three queries see no key.
   const OwnOperation own =
       OwnOperation::attention(gpu_.driver,
                               {.seq_q = queries, .seq_k = keys, .head_dim = dim, .causal = true})

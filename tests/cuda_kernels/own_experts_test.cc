@@ -43,7 +43,7 @@ std::function<void(OpRun&)> products(Op op, bool allow_tf32 = false) {
   };
 }
 
-// To 10 bits of mantissa, ties away from zero; nothing here is too small for all of them.
+// Rounds to 10 bits of mantissa, ties away from zero. No number here is too small for all of them.
 double to_tf32(double x) {
   int exponent = 0;
   const double mantissa = std::frexp(x, &exponent);
@@ -73,7 +73,8 @@ TEST(OwnExperts, InTf32EveryCaseOfTheOpTable) {
   }
 }
 
-// Beyond the op table's small cases: several tiles, and none of them full.
+// These shapes are larger than the op table's small cases: they take several tiles, none of them
+// full.
 struct ManyRows {
   DType dtype = DType::kF32;
   bool allow_tf32 = false;
@@ -111,7 +112,8 @@ class ProductsOfManyRows : public ::testing::TestWithParam<std::tuple<ManyRows, 
 };
 
 TEST_P(ProductsOfManyRows, AreTheReferences) {
-  // Rows of whole 16 bytes are moved as such: in all of the second, in f32 in the third.
+  // Rows of whole 16 bytes are moved as such: all rows of the second shape, those in f32 of the
+  // third.
   check(20, 67);
   check(72, 136);
   if (param_.allow_tf32) check(20, 68);
@@ -183,7 +185,7 @@ TEST_F(OwnExpertsAlone, TakeTheMatrixUnitInBf16AndWhereTf32IsAllowed) {
   is_launched_as(desc, "grouped_weight_bf16_bf16");
 }
 
-// Not cut off, which would be another result: of operands that are rounded before, the same bits.
+// Operands that are rounded before give the same bits. Operands that are cut off would not.
 TEST_F(OwnExpertsAlone, InTf32RoundTheirOperandsToNearestAndNothingElse) {
   const auto check = [&](GroupedKind kind, const Floats& in0, const Floats& in1) {
     const auto rounded = [](Floats all) {
@@ -213,7 +215,7 @@ TEST_F(OwnExpertsAlone, InTf32NanAndInfinityReachTheRowsThatMeetThemAlone) {
   Floats x = x_, w = w_;
   x[0 * kD + 1] = kInfinity;
   x[3 * kD + 4] = cuda::float_of_bits(0xff800001u);  // TF32 has none of its bits of mantissa.
-  w[1 * kD * kH] = NAN;                              // Of the expert without rows.
+  w[1 * kD * kH] = NAN;                              // The second expert has no rows.
   const Floats got = product(GroupedKind::kForward, x, w);
   for (size_t i = 0; i < got.size(); ++i) {
     const size_t row = i / kH;
@@ -226,7 +228,7 @@ TEST_F(OwnExpertsAlone, InTf32NanAndInfinityReachTheRowsThatMeetThemAlone) {
     }
   }
   Floats dy = dy_;
-  dy[(kSlots - 1) * kH] = NAN;  // Of no expert.
+  dy[(kSlots - 1) * kH] = NAN;  // The row belongs to no expert.
   dy[1 * kH + 2] = -kInfinity;
   const Floats grad = product(GroupedKind::kGradWeight, x_, dy);
   const Floats grad_before = product(GroupedKind::kGradWeight, x_, dy_);
@@ -247,7 +249,7 @@ TEST_F(OwnExpertsAlone, SizesBeyondTheSlotsAreCut) {
   }
 }
 
-// As the instruction cvt.rna.tf32.f32.
+// The function rounds as the instruction cvt.rna.tf32.f32 does.
 TEST(MatrixUnit, RoundsToTf32) {
   const auto rounded = [](float x) { return cuda::float_of_bits(cuda::round_to_tf32(x)); };
   constexpr float kLast = 1.f / (1 << 10), kLastOfF32 = 1.f / (1 << 23);

@@ -55,7 +55,7 @@ void cross_entropy_grad(OpRun& run) {
 }
 TEST(RowKernels, CrossEntropyGrad) { check_op(Op::cross_entropy_grad, cross_entropy_grad); }
 
-// One kernel for rows of whole strips, two for others.
+// Rows of whole strips take one kernel, other rows two.
 void cross_entropy_and_grad(OpRun& run) {
   const DType dtype = run.in_type(0).dtype;
   const int64_t bytes = run.columns() * width(dtype), strips = bytes / 16;
@@ -72,15 +72,15 @@ TEST(RowKernels, CrossEntropyAndGrad) {
   check_op(Op::cross_entropy_and_grad, cross_entropy_and_grad);
 }
 
-// What a kernel writes of a loss and its gradient.
+// The results of kernels of a loss and its gradient.
 template <class T>
 struct Losses {
   std::vector<cuda::WideOf<T>> loss, log_sum;
   std::vector<T> dlogits;
 };
 
-// Of rows of `classes`: the first has a label that is no class, the second begins with more -inf
-// than a thread sees at once, the third has a NaN.
+// Losses of five rows of `classes`: the first has a label that is no class, the second begins with
+// more -inf than a thread sees at once, the third has a NaN.
 template <class T>
 Losses<T> losses_of(const std::string& type, int64_t classes, uint32_t threads, bool joined,
                     bool in_place) {
@@ -188,7 +188,7 @@ TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
   EXPECT_NEAR(got[1], std::log(3.0), 1e-6);
 }
 
-// In f32, where 1e6 leaves steps of 1/16: the logits are whole steps, so what they share is exact.
+// Near 1e6 steps of f32 are 1/16. The logits are whole steps, so their common offset is exact.
 TEST(RowKernels, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
   const int64_t classes = 4, strips = 1;
   const double plain[] = {0, 1, 2, 1};
@@ -302,7 +302,7 @@ TEST(RowKernels, LayerNormGrad) {
   check_op(Op::layer_norm_grad, [](OpRun& run) { norm_grad(run, true); });
 }
 
-// Beyond the op table's small cases: rows of many strips, and rows of odd length.
+// These rows are longer than the op table's small cases: rows of many strips, and of odd length.
 class LongRows : public ::testing::TestWithParam<std::tuple<DType, int64_t>> {
  protected:
   Literal any(Dims dims) {
@@ -327,7 +327,7 @@ class LongRows : public ::testing::TestWithParam<std::tuple<DType, int64_t>> {
 
 TEST_P(LongRows, Softmax) {
   Literal x = any({rows_, columns_});
-  // What a thread sees first adds nothing.
+  // The elements that a thread reads first add nothing.
   for (size_t c = 0; c < 16; ++c) x.values[c] = -INFINITY;
   check(Op::softmax, {}, {x}, softmax);
   check(Op::softmax_grad, {}, {results(Op::softmax, {}, {x})[0], any({rows_, columns_})},

@@ -12,7 +12,7 @@ namespace {
 using cuda::kScatterPiece;
 constexpr int64_t kTile = 64;
 
-// As the lowering launches it, but for the tile.
+// Launches the op as the lowering does, but for the size of a tile.
 void scatter(OpRun& run) {
   const Type& y = run.out_type();
   int64_t dim = 1;
@@ -38,7 +38,8 @@ void scatter(OpRun& run) {
 
 TEST(ScatterKernels, HaveTheReferencesResults) { check_op(Op::scatter_add, scatter); }
 
-// Rows of one update, of some, of more than there are pieces; indices that are none.
+// Rows get one update, some, or so many that they go through several pieces. Some indices name no
+// row.
 TEST(ScatterKernels, SumRowsThatGoThroughManyPieces) {
   const uint64_t seed = tests::test_seed();
   Rng rng(seed, 11);

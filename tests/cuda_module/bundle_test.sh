@@ -15,7 +15,7 @@ mkdir "$work/elsewhere"
 tar -C "$work/elsewhere" -xf "$work/bundle.tar.gz"
 cd "$work/elsewhere"
 
-# Nothing is missing but what NVIDIA makes.
+# No library is missing but NVIDIA's.
 export LD_LIBRARY_PATH=$PWD/gangway-gpu/lib
 missing=$(ldd gangway-gpu/bin/* gangway-gpu/lib/gangway/* | grep "not found" |
   grep -vE 'lib(cublasLt|cublas|nvrtc|nccl|cudnn|cuda)\b' || true)

@@ -27,7 +27,7 @@ DeviceMaker device_of(const CardMaker& maker) {
 
 const CardMaker kCard = real_card(kBudget);
 
-// Members that share the card: NCCL refuses two of its ranks on one.
+// Members that share the card. They do not use NCCL, which refuses two of its ranks on one card.
 const CollectiveMaker kCopies{
     .name = "of_one_card",
     .run =
@@ -37,7 +37,7 @@ const CollectiveMaker kCopies{
         },
     .why_missing = kCard.why_missing};
 
-// NCCL itself: one rank on the card of every machine that has one, two where there are two.
+// Members that use NCCL: one rank where the machine has one card, two where it has two.
 CommMaker communicator(uint32_t size) {
   return {cat(size, "_members"),
           [size] {

@@ -1,5 +1,5 @@
-// cuDNN's attention without a GPU: what its graphs mean, number by number, and that cuDNN makes
-// plans of them, to the compiled kernel, for cards that are not there.
+// cuDNN's attention without a GPU: its graphs are computed number by number, and cuDNN makes plans
+// of them, to the compiled kernel, for cards that the machine does not have.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// ---- What the graphs mean ----
+// ---- The meaning of the graphs ----
 
 struct Numbers {
   explicit Numbers(int64_t n) : wide(static_cast<size_t>(n)), single(wide.size()) {}
@@ -28,8 +28,8 @@ struct Numbers {
     for (size_t i = 0; i < wide.size(); ++i)
       ASSERT_NEAR(wide[i], static_cast<double>(single[i]), 1e-5) << name << " " << i;
   }
-  std::vector<double> wide;   // The graph's.
-  std::vector<float> single;  // The CPU kernels'.
+  std::vector<double> wide;   // The graph's numbers.
+  std::vector<float> single;  // The CPU kernels' numbers.
 };
 
 void expect_graphs_mean(AttentionShape s, GradientSums sums) {
@@ -92,7 +92,7 @@ TEST(CudnnGraphs, ReadTensorsWithTheirStrides) {
                      GradientSums::kOrdered);
 }
 
-// ---- For which shapes cuDNN is asked ----
+// ---- Shapes for which Gangway asks cuDNN ----
 
 constexpr AttentionShape kGpt2{.dtype = DType::kBF16,
                                .batch = 8,
@@ -144,7 +144,7 @@ struct Card {
   uint32_t architecture, multiprocessors, shared_bytes;
 };
 
-// As cuDNN writes a card's properties.
+// A card's properties in the form in which cuDNN writes them.
 std::string json_of(const Card& card) {
   return cat(R"({"deviceName":")", card.name, R"(","deviceVer":)", card.architecture * 10,
              R"(,"multiProcessorCount":)", card.multiprocessors,
@@ -161,7 +161,7 @@ std::string json_of(const Card& card) {
 class Plans : public testing::TestWithParam<Card> {
  protected:
   void SetUp() override {
-    // It must have the name that cuDNN will ask for; a real one is as good.
+    // The library must have the name that cuDNN will ask for. A real driver serves as well.
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       const std::string stand_in =
           tests::build_folder() + "/tests/cuda_module/no_driver/libcuda.so.1";
@@ -171,7 +171,7 @@ class Plans : public testing::TestWithParam<Card> {
     if (!found.ok()) GTEST_SKIP() << found.error().message();
     cudnn_ = found.value();
   }
-  // Scratch bytes; 0 for a plan that needs none.
+  // Returns the plan's scratch bytes; 0 if it needs none.
   int64_t plan(const AttentionShape& shape, AttentionPass pass) {
     CudnnGraph graph(cudnn_);
     if (pass == AttentionPass::kForward) build_attention(graph, shape);

@@ -1,5 +1,5 @@
-// EvaluatedGraph: computes a graph of cuDNN's number by number, as its operations are added, to
-// show what the graph means. Numbers are doubles whatever their type.
+// EvaluatedGraph: computes a graph of cuDNN's number by number, as its operations are added, so
+// that tests can check its results. Numbers are doubles whatever their type.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace gangway::cuda {
 
 class EvaluatedGraph final : public GraphBuilder {
  public:
-  // `memory`: what memory() tensors are read from and written to, in order.
+  // `memory`: the numbers that memory() tensors read and write, in the order of its calls.
   explicit EvaluatedGraph(std::vector<std::vector<double>*> memory) : memory_(std::move(memory)) {}
 
   using GraphBuilder::inside;

@@ -1,5 +1,5 @@
-// Whatever a chain may hold compiles for cards: every element-wise op in every type that the
-// CPU's interpreter takes it in, one at a time and in strips.
+// Every chain compiles for cards: every element-wise op, in every type for which the CPU's
+// interpreter has it, one element at a time and in strips.
 #include <gtest/gtest.h>
 
 #include "executor/devices/cuda/lower/chain_source.h"
@@ -69,7 +69,7 @@ TEST_P(EveryChain, CompilesForEveryArchitecture) {
   compile(90, 2);  // A strip; longer ones only take longer to compile.
 }
 
-// The largest of four operands, which are read in four ways.
+// The chain takes the largest of four operands, which are read in four ways.
 TEST_P(EveryChain, CompilesHoweverItsOperandsLie) {
   const DType dtype = GetParam();
   const FusedOp op = dtype == DType::kBool ? FusedOp::kOr : FusedOp::kMax;

@@ -1,5 +1,5 @@
-// cuDNN's attention in bf16 on a real card, against the CPU's kernels in f32. Skips, saying why,
-// where there is no GPU or no cuDNN.
+// Compares cuDNN's attention in bf16 on a real card with the CPU's kernels in f32. Where there is
+// no GPU or no cuDNN, the tests skip and say why.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 using test::Buffer;
 
-// Of a tensor's largest number, by its type.
+// Tolerance for a tensor of the type, as a part of its largest number.
 double tolerance(DType dtype) { return dtype == DType::kF32 ? 0.002 : 0.02; }
 
 // The tensors of one shape, in the order of Driver::run().
@@ -86,7 +86,7 @@ class CardAttention : public testing::TestWithParam<AttentionShape> {
     ASSERT_TRUE(gradient.ok()) << gradient.text;
   }
 
-  // What the CPU makes of the same numbers, in f32.
+  // The CPU's results of the same numbers, in f32.
   std::vector<Buffer> expected() const {
     AttentionShape s = GetParam();
     s.dtype = DType::kF32;

@@ -1,5 +1,5 @@
-// GPT-2's 124M shape and its variant of eight experts take the same steps on a card and on the CPU:
-// short sequences, so that a CPU takes seconds.
+// GPT-2's 124M shape and its variant of eight experts take the same steps on a card and on the CPU.
+// Sequences are short, so that a CPU takes seconds.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -17,7 +17,8 @@ struct Gpt2Case {
   std::string name;
   int64_t experts = 0;
   DType compute = DType::kF32;
-  // Of a loss. In bf16 sums are rounded in another order, and some tokens go to other experts.
+  // Tolerance of a loss. In bf16 the card rounds sums in another order, and some tokens go to other
+  // experts.
   float tolerance = 0;
 };
 void PrintTo(const Gpt2Case& test, std::ostream* out) { *out << test.name; }

@@ -1,5 +1,5 @@
-// What the module asks of CUDA and NCCL, where the API's contract leaves no choice, on a stand-in
-// for both (stand_in_cuda.h).
+// Tests the module's calls of CUDA and NCCL, where the API's contract leaves no choice, on a
+// stand-in for both (stand_in_cuda.h).
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -25,7 +25,7 @@ class ModuleCalls : public testing::Test {
     return driver.launch({{}, "decode"}, {.kernel = driver.kernel({}, "decode").take(),
                                           .shared_bytes = shared_bytes});
   }
-  // Of one member, connected.
+  // A connected communicator of one member.
   static CommHandle comm_of(Driver& driver) {
     const CommHandle comm = driver.create_comm(driver.new_comm_id().take(), 0, 1).take();
     EXPECT_TRUE(driver.query(comm).ok());
@@ -126,7 +126,7 @@ TEST_F(ModuleCalls, NothingIsAskedOfACommunicatorThatWasAborted) {
   driver->destroy(comm);
 }
 
-// All of cuBLASLt's kernels take 541 MB.
+// All of cuBLASLt's kernels take 541 MB, so they are not loaded at once.
 TEST(KernelLoading, OfAProcessThatSeesOneCardIsLeftToTheFirstUse) {
   EXPECT_FALSE(loads_all_kernels_at_once(1, nullptr));
   EXPECT_FALSE(loads_all_kernels_at_once(8, "3"));
@@ -136,7 +136,7 @@ TEST(KernelLoading, OfAProcessThatSeesOneCardIsLeftToTheFirstUse) {
 TEST(KernelLoading, OfAProcessThatMaySeeSeveralCardsIsDoneAtOnce) {
   EXPECT_TRUE(loads_all_kernels_at_once(2, nullptr));
   EXPECT_TRUE(loads_all_kernels_at_once(8, "0,5"));
-  EXPECT_TRUE(loads_all_kernels_at_once(0, nullptr));  // Nobody knows.
+  EXPECT_TRUE(loads_all_kernels_at_once(0, nullptr));  // The number of cards is unknown.
 }
 
 TEST(KernelLoading, CountsTheNodesOfCardsAlone) {
@@ -155,7 +155,7 @@ TEST_F(ModuleCalls, KernelsThatWereCompiledAreLoadedBeforeTheirFirstLaunch) {
   EXPECT_EQ(cuda_.kernels_loaded, loaded + 1);
 }
 
-// A comment of the toolkit's header without its stars and line breaks.
+// The text of a comment in the toolkit's header, without its stars and line breaks.
 std::string plain(std::string_view comment) {
   std::string words;
   for (const char c : comment) {
@@ -185,7 +185,7 @@ TEST(CudaErrors, AfterWhichTheToolkitSaysThatAProcessMustEndAreSticky) {
         << text.substr(close + 2, number - close - 3) << code;
   }
   EXPECT_GE(found, 13);
-  // The toolkit says less of these, but a card does not get over them.
+  // The toolkit demands no restart after these errors, but a card does not recover from them.
   EXPECT_TRUE(status_of(cudaErrorECCUncorrectable, "kernel").sticky);
   EXPECT_TRUE(status_of(cudaErrorNvlinkUncorrectable, "kernel").sticky);
 }

@@ -1,5 +1,5 @@
-// What can be shown of the CUDA module without a GPU: it loads, says why there is none, and makes
-// binaries for every architecture.
+// Tests the CUDA module without a GPU: it loads, says why there is no GPU, and makes binaries for
+// every architecture.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -56,7 +56,7 @@ TEST(CudaModule, IsNotOpenedWhereThereIsNoDriver) {
   EXPECT_THROW(open_gpu({}), Error);
 }
 
-// gelu(x + row) by hand, with a comparison and a conversion.
+// Like gelu(x + row), written by hand, with a comparison and conversions.
 FusedProgram chain() {
   const auto f32 = DType::kF32;
   return {.inputs = {{DType::kBF16, FusedInput::kFull}, {f32, FusedInput::kInner}},

@@ -111,7 +111,7 @@ class CardKernels : public testing::Test {
 };
 
 TEST_F(CardKernels, AttentionAndItsGradientAreTheCpus) {
-  for (const int64_t head_dim : {64, 128}) {  // The second takes more shared memory than all may.
+  for (const int64_t head_dim : {64, 128}) {  // At 128 a kernel must ask for its shared memory.
     const AttentionShape s{
         .batch = 2, .heads = 3, .seq_q = 100, .seq_k = 130, .head_dim = head_dim, .causal = true};
     const int64_t rows = s.batch * s.heads, nq = rows * s.seq_q * head_dim;
@@ -137,8 +137,8 @@ TEST_F(CardKernels, AttentionAndItsGradientAreTheCpus) {
   }
 }
 
-// On the matrix unit, each with a kernel of another width. Weights are rounded to bf16, and so are
-// results: of numbers of at most 0.5 no element is off by more than two roundings of about 1.
+// Each width has a kernel of its own on the matrix unit. Weights and results are rounded to bf16,
+// and inputs are at most 0.5, so no element is off by more than two roundings of about 1.
 TEST_F(CardKernels, AttentionInBf16AndItsGradientAreTheCpus) {
   using test::Buffer;
   for (const int64_t head_dim : {32, 64, 80, 128}) {
@@ -183,7 +183,7 @@ TEST_F(CardKernels, AttentionInBf16AndItsGradientAreTheCpus) {
 
 constexpr GroupedKind kKinds[] = {GroupedKind::kForward, GroupedKind::kGradInput,
                                   GroupedKind::kGradWeight};
-// Rows of the second are of whole 16 bytes.
+// Rows of the second shape are whole 16 bytes.
 constexpr std::pair<int64_t, int64_t> kExpertShapes[] = {{70, 130}, {72, 136}};
 
 TEST_F(CardKernels, ProductsOfExpertsAreTheCpus) {
@@ -194,7 +194,7 @@ TEST_F(CardKernels, ProductsOfExpertsAreTheCpus) {
   }
 }
 
-// The tensor cores multiply operands rounded to TF32, of which the CPU has the same results.
+// The tensor cores multiply operands rounded to TF32; the CPU multiplies the same rounded operands.
 TEST_F(CardKernels, ProductsOfExpertsInTf32AreTheCpusOfRoundedOperands) {
   for (const auto& [d, h] : kExpertShapes) {
     const Experts experts = make_experts(d, h);

@@ -8,7 +8,7 @@
 
 namespace gangway {
 
-// `memory_bytes`: the driver's budget; 0: nine tenths of what is free.
+// `memory_bytes`: the driver's budget; 0: nine tenths of the free memory.
 CardMaker real_card(int64_t memory_bytes);
 
 }  // namespace gangway

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What tools/gpu/run.sh does with what its programs answer, with stand-ins for the programs, the
-# card's tools and PyTorch.
+# Tests how tools/gpu/run.sh handles the answers of its programs, with stand-ins for the programs,
+# the card's tools and PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -42,7 +42,7 @@ case "$*" in
 esac'
 stand_in "$work/tools/nvidia-smi" 'echo "NVIDIA H100 80GB HBM3"'
 stand_in "$work/tools/getconf" 'echo "glibc ${GLIBC:-2.41}"'
-# As the tool does, it fails where the program calls nothing of CUDA.
+# Like the tool, the stand-in fails where the program calls nothing of CUDA.
 stand_in "$work/tools/compute-sanitizer" '
 case "$*" in
   --help) echo "  --kernel-regex-exclude arg  Filter out kernels"; seq 20000; exit ;;
@@ -55,7 +55,7 @@ case "$*" in
   *xl*) exit "${TORCH:-0}" ;;
 esac'
 
-# run STATUS ARGUMENTS...: what it printed goes to $work/log.
+# run STATUS ARGUMENTS...: expects that exit status, and writes the output to $work/log.
 run() {
   local want=$1 status=0
   shift
@@ -108,7 +108,7 @@ says '^=== cut for time: memcheck racecheck initcheck$'
 sed -i 's/^  "proof 20/  "proof 1/' "$root/run.sh"
 TESTS=hang run 1 --only proof
 says '^=== failed: proof \(exit 124\)'
-# What had ended by then counts, and what had not is named.
+# Tests that had ended by then count; the test that had not ended is named.
 says '^=== proof: 1 run, 1 skipped, 0 failed; it ended in A.Last'
 says '^=== tests: 1 run, 1 skipped, 0 failed'
 sed -i 's/^  "proof 1/  "proof 20/' "$root/run.sh"

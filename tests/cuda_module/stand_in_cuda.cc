@@ -16,7 +16,7 @@ constexpr uint32_t kGridYMax = 65535;
 
 thread_local int current_device = 0;
 
-// Addresses that are never looked at. A communicator that ended leaves its own to the next.
+// Objects whose addresses serve as handles; nothing reads them. All communicators have one address.
 int a_pool, a_library, a_kernel, a_communicator;
 std::vector<int> streams(64);
 
@@ -172,7 +172,7 @@ ncclResult_t ncclGroupStart() {
   state().group.clear();
   return ncclSuccess;
 }
-// A communicator that does not block starts what its group holds by and by.
+// A communicator that does not block starts the calls of its group after ncclGroupEnd().
 ncclResult_t ncclAllReduce(const void* in, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
                            cudaStream_t) {
   state().group.push_back(in);

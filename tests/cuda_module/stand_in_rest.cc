@@ -1,5 +1,5 @@
-// The rest of what the module's sources name of CUDA, cuBLASLt and NCCL, for the linker: no test on
-// the stand-in calls it.
+// The other functions of CUDA, cuBLASLt and NCCL that the module's sources name, for the linker. No
+// test on the stand-in calls them.
 #define GW_NOT_SUPPORTED(name) \
   int name() { return 801; }
 

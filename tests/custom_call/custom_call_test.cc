@@ -1,4 +1,4 @@
-// A user's kernel from its shared library to the result, and everything that can be wrong with it.
+// A user's kernel from its shared library to the result, and every error of such a kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,7 +85,7 @@ TEST_F(CustomCallTest, AKernelThatReturnsAnErrorFailsItsRun) {
 }
 
 TEST_F(CustomCallTest, AKernelThatComesToNoEndIsNamedWithItsLineAndItsRunEndsByItsTimeLimit) {
-  struct Hold {  // Goes before the client does, whose devices would never end.
+  struct Hold {  // It must end before the client, whose devices would never end otherwise.
     explicit Hold(std::string name) : file(std::move(name)) { std::ofstream(file) << "held"; }
     ~Hold() { std::filesystem::remove(file); }
     const std::string file;

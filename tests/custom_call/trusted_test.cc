@@ -1,4 +1,4 @@
-// Which libraries an executor loads that somebody else may use too.
+// Tests which libraries an executor loads if other owners may use it too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

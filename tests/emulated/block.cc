@@ -10,8 +10,8 @@
 namespace gangway::emulated {
 namespace {
 
-constexpr size_t kSharedBytesMax = 227 << 10;  // Of a block on sm_90.
-constexpr uint32_t kRaisers = UINT32_MAX;      // As a writer: all who raised this flag.
+constexpr size_t kSharedBytesMax = 227 << 10;  // Shared memory of a block on sm_90.
+constexpr uint32_t kRaisers = UINT32_MAX;  // The writer of a flag, for all threads that raised it.
 
 internal::PooledStack stacks() {
   thread_local const auto pool = std::make_shared<internal::StackPool>();
@@ -62,7 +62,7 @@ void BlockRunner::run_block() {
       if (fibers_[t].wait == Wait::kNone) resume(t);
     }
   } while (release() && !broken_);
-  if (broken_) fibers_.clear();  // Unwinds what is stuck.
+  if (broken_) fibers_.clear();  // Unwinds threads that are stuck.
 }
 
 void BlockRunner::start(uint32_t thread_number) {
@@ -98,7 +98,7 @@ void BlockRunner::wait_for(Wait what) {
   thread = fibers_[self].index;
 }
 
-// Lets those go on whose barrier is complete. False: the block has ended, or never will.
+// Releases the threads whose barrier is complete. False: the block has ended, or never will.
 bool BlockRunner::release() {
   const std::span active(fibers_.data(), threads_);
   const auto waiting = [&](Wait what) {
@@ -143,14 +143,14 @@ void BlockRunner::sync_warp() { wait_for(Wait::kWarp); }
 const uint64_t* BlockRunner::exchange(uint64_t bits) {
   const uint32_t lane = current_ % cuda::kWarpThreads;
   Warp& warp = warps_[current_ / cuda::kWarpThreads];
-  // Two sets of words: who is slow still reads the one while others fill the next.
+  // There are two sets of words, since a slow thread still reads one while others fill the next.
   auto& words = warp.words[warp.shuffles % 2];
   words[lane] = bits;
   wait_for(Wait::kShuffle);
   return words;
 }
 
-// Takes more shared memory, not initialised. False: there is too little.
+// Takes more shared memory, which is not initialised. False: there is too little.
 bool BlockRunner::use_shared(size_t bytes) {
   const size_t end = shared_used_ + (bytes + 15) / 16 * 16;
   if (end > kSharedBytesMax) {
@@ -196,7 +196,7 @@ void* BlockRunner::store(void* address, size_t bytes, size_t alignment) {
   return at.data;
 }
 
-// All who raise a flag store the same: only what others do with it races with them.
+// All threads that raise a flag store the same value, so they race only with other accesses to it.
 void BlockRunner::raise(uint32_t* flag) {
   constexpr size_t kBytes = sizeof(*flag);
   const Place at = place(flag, kBytes, alignof(uint32_t), true);
@@ -249,7 +249,7 @@ BlockRunner::Place BlockRunner::shared_place(const std::byte* address, size_t by
   const auto offset = static_cast<size_t>(address - shared_.get());
   const size_t dynamic = call_->shared_bytes;
   bool inside = offset + bytes <= dynamic;
-  // Arrays lie in the order of their making; each ends where the next begins.
+  // Arrays lie in the order in which they were created; each ends where the next begins.
   for (const auto& [key, begin] : arrays_)
     inside = inside || (offset >= begin && offset + bytes <= shared_used_);
   if (!inside) {
@@ -260,7 +260,7 @@ BlockRunner::Place BlockRunner::shared_place(const std::byte* address, size_t by
           shared_marks_.data() + offset};
 }
 
-// Whether the access of thread `other` - 1 is not ordered with the current thread's.
+// True if nothing orders the access of thread `other` - 1 and that of the current thread.
 bool BlockRunner::races(uint32_t other, uint32_t block_barriers, uint32_t warp_barriers) const {
   const uint32_t self = block_number_ * threads_ + current_;
   if (other == 0 || other - 1 == self) return false;

@@ -1,10 +1,10 @@
-// BlockRunner: runs a kernel as a card would: a fiber for each thread of a block, a block after the
-// other.
+// BlockRunner: runs a kernel as a card would, with a fiber for each thread of a block, one block
+// after another.
 //
-// Between barriers threads run in an order drawn from the seed. Every access is checked: is it
-// inside of what the launch declared, and aligned as its type is, are the bytes initialised, and
-// has no other thread touched them without a barrier in between. Threads of different blocks are
-// never ordered.
+// Between barriers threads run in an order drawn from the seed. Every access is checked: it must
+// lie in a range that the launch declared and be aligned as its type is, the bytes must be
+// initialised, and no other thread may have touched them without a barrier in between. Threads of
+// different blocks are never ordered.
 //
 // Threads: one launch at a time.
 // Ownership: ranges and reports outlive run().
@@ -27,7 +27,7 @@
 namespace gangway::emulated {
 
 struct DeclaredRange {
-  std::byte* begin = nullptr;  // As programs know it.
+  std::byte* begin = nullptr;  // An address that programs know.
   std::byte* end = nullptr;
   cuda::AccessKind kind = cuda::AccessKind::kRead;
   Allocation* allocation = nullptr;
@@ -70,7 +70,7 @@ class BlockRunner final : public cuda::RunningBlock {
     uint64_t shuffles = 0;
     uint64_t words[2][32] = {};
   };
-  struct Place {  // Of one access.
+  struct Place {  // The bytes of one access.
     std::byte* data = nullptr;
     uint8_t* initialised = nullptr;
     ThreadMark* marks = nullptr;
@@ -93,8 +93,8 @@ class BlockRunner final : public cuda::RunningBlock {
   Rng& rng_;
   Reports& reports_;
   const KernelCall* call_ = nullptr;
-  uint32_t launch_ = 0;  // Counts blocks for shared marks, launches for global ones.
-  uint32_t shared_launch_ = 0;
+  uint32_t launch_ = 0;         // Counts launches, for marks of global memory.
+  uint32_t shared_launch_ = 0;  // Counts blocks, for marks of shared memory.
   uint32_t block_number_ = 0, threads_ = 0, current_ = 0, barriers_ = 0;
   bool broken_ = false;
   std::vector<FiberThread> fibers_;

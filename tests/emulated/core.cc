@@ -156,7 +156,7 @@ void Core::lose(uint32_t device, Status status) {
   if (devices[device].lost.ok()) devices[device].lost = std::move(status);
 }
 
-// The device goes on while the host does something else, or not.
+// Runs a random number of operations, as a device may go on while the host does something else.
 void Core::advance_some() {
   if (options.background || in_callback) return;
   if (rng.below(2) == 0) return;

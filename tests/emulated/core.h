@@ -1,6 +1,6 @@
-// Core: the state of an emulated machine: lanes of operations, clocks, memory, what was reported.
+// Core: the state of an emulated machine: lanes of operations, clocks, memory and reports.
 //
-// Threads: all members under `mutex`, which a running operation keeps. It is recursive so that a
+// Threads: `mutex` guards all members, and a running operation keeps it. It is recursive so that a
 // notify() function that calls the driver is reported instead of hanging.
 #pragma once
 
@@ -31,20 +31,20 @@ using cuda::StatusKind;
 struct Capture;
 struct Group;
 
-// A place in a lane that others wait for.
+// A place in a lane that the host or other lanes wait for.
 struct Point {
   bool done = false;
   Status status;
   VectorClock clock;
   uint64_t time = 0;
-  std::shared_ptr<Capture> capture;  // Recorded in one: never done by itself.
+  std::shared_ptr<Capture> capture;  // Null, or the capture of a point that is never done itself.
   uint32_t index = 0;
 };
 using PointPtr = std::shared_ptr<Point>;
 
 struct Operation {
-  std::function<bool()> ready;  // None: at once.
-  std::function<Status()> run;  // None: nothing.
+  std::function<bool()> ready;  // Empty: the operation is ready at once.
+  std::function<Status()> run;  // Empty: the operation does nothing.
   bool even_when_lost = false;
   bool faulty = false;
   bool calls_back = false;
@@ -52,7 +52,7 @@ struct Operation {
   uint32_t label = 0;
 };
 
-// What is enqueued, and enqueued again at each launch of a graph.
+// A call's work. It is enqueued once, or at each launch of the graph that captured it.
 struct Work {
   std::string label;
   std::vector<Access> accesses;
@@ -72,13 +72,13 @@ struct Lane {
 struct Command {
   enum Kind : uint8_t { kWork, kRecord, kWait };
   Kind kind = kWork;
-  uint32_t lane = 0;   // Of the capture.
-  uint32_t point = 0;  // Recorded or waited for.
+  uint32_t lane = 0;   // An index into the capture's lanes.
+  uint32_t point = 0;  // The point that the command records or waits for.
   Work work;
 };
 
 struct Capture {
-  std::vector<Lane*> lanes;  // The first is where it began.
+  std::vector<Lane*> lanes;  // The capture began in the first.
   std::vector<Command> commands;
   std::vector<VectorClock> clocks, points;
   bool active = true;
@@ -93,13 +93,13 @@ struct Graph {
 
 struct DeviceState {
   Status lost;
-  // The host's threads that have seen that it is lost: each finds out for itself.
+  // Threads of the host that got the error of the lost device. Only their later calls are mistakes.
   std::set<const void*> told;
   int64_t in_use = 0, peak = 0;
   Lane* comm_lane = nullptr;
 };
 
-// Differs for each thread.
+// An address that differs for each thread.
 const void* this_thread();
 
 struct Core {
@@ -115,20 +115,20 @@ struct Core {
   void launch(Lane& lane, Graph& graph, const std::string& label);
   bool step(bool may_call_back = true);
   void advance_some();
-  // Runs until it is done. False: it never can be.
+  // Runs operations until `done` holds. False: none is left to run, and it does not hold.
   bool run_until(const std::function<bool()>& done, std::unique_lock<std::recursive_mutex>& lock);
   void lose(uint32_t device, Status status);
 
-  // What is checked.
+  // Checks and reports.
   uint32_t label_of(std::string text);
   void report(Fault fault, std::string label, std::string text, std::string first = {});
   // False: the operation must not run.
   bool check(const Access& access, const VectorClock& clock, Stamp stamp);
   bool check_initialised(const void* data, int64_t bytes, const std::string& label);
-  // Where the bytes of an address lie; null: gone.
+  // The bytes behind an address that programs know. Null if they were freed.
   std::byte* bytes_at(const void* address) const;
   void mark_initialised(const void* address, int64_t bytes);
-  // What an operation that ended half-way may have left.
+  // Overwrites the range of an operation that ended half-way: its contents are undefined.
   void spoil(const Access& access);
   bool is_held(const Operation& operation) const;
   uint64_t ran_with(const std::string& label) const;
@@ -147,12 +147,12 @@ struct Core {
   std::vector<DeviceState> devices;
   std::vector<Injection> injections;
   std::string held, lost_waits;      // Labels of operations; empty: none.
-  std::map<uint32_t, uint64_t> ran;  // By label: how many.
+  std::map<uint32_t, uint64_t> ran;  // Number of operations that have run, by label.
   uint64_t operations_run = 0;
   uint64_t communicators_made = 0, communicators_aborted = 0;
   bool in_callback = false;
 
-  std::vector<PointPtr> events;  // By handle - 1; null: never recorded.
+  std::vector<PointPtr> events;  // Index: handle - 1. Null: never recorded.
   std::vector<std::unique_ptr<Graph>> graphs;
   std::vector<const cuda::HostKernel*> kernels;
   std::map<uint64_t, std::shared_ptr<Group>> groups;

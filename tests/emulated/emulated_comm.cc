@@ -105,7 +105,7 @@ std::shared_ptr<EmulatedDriver::Comm> EmulatedDriver::usable(CommHandle handle,
 
 bool EmulatedDriver::gone(const Group& group, uint32_t rank) const {
   const auto found = group.members.find(rank);
-  if (found == group.members.end()) return false;  // It has not come yet.
+  if (found == group.members.end()) return false;  // The member has not come yet.
   const auto comm = found->second.lock();
   return comm == nullptr || comm->aborted || comm->broken || !core_.devices[comm->device].lost.ok();
 }
@@ -141,7 +141,7 @@ Status EmulatedDriver::collective(At at, CommHandle handle, const Together& toge
   if (together.root >= comm->group->size) return misuse(at.label, "names no root");
   const bool wide_in = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
   const bool wide_out = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
-  // All but the root of a broadcast have nothing to read.
+  // In a broadcast only the root reads its input.
   const bool reads = kind != CollectiveKind::kBroadcast || comm->rank == together.root;
   std::string what =
       cat(to_string(kind), "/", static_cast<int>(together.reduction), "/", together.root);
@@ -185,7 +185,7 @@ Status EmulatedDriver::collective(At at, CommHandle handle, const Together& toge
   return enqueue(at, {{}, std::move(accesses), make}, true);
 }
 
-// All that members gave is read before anything is written, since `out` may be `in`.
+// Reads the tensors of all members before it writes any, since `out` may be `in`.
 void EmulatedDriver::perform(const Meeting& meeting, const Together& together) {
   const auto size = static_cast<int64_t>(meeting.tensors.size());
   const bool scatters = together.kind == CollectiveKind::kReduceScatter;
@@ -219,7 +219,7 @@ void EmulatedDriver::perform(const Meeting& meeting, const Together& together) {
   }
 }
 
-// Bytes as they are.
+// Moves bytes without looking at their type.
 void EmulatedDriver::perform_move(const Meeting& meeting, const Together& together, size_t tensor) {
   const size_t size = meeting.tensors.size();
   const auto part = static_cast<size_t>(bytes_of(meeting.tensors[0][tensor]));

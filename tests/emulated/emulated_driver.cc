@@ -88,7 +88,7 @@ void EmulatedDriver::destroy(StreamHandle stream) {
   const auto lock = enter("destroy stream");
   const Lane* lane = core_.lane(stream);
   if (lane == nullptr) return core_.report(Fault::kMisuse, "destroy", "names no stream");
-  // CUDA goes on with what is enqueued; but whoever destroys a stream destroys what it calls back.
+  // CUDA goes on with what is enqueued, but the owner of a stream also destroys what it calls back.
   if (state().lost.ok() && std::ranges::any_of(lane->queue, &Operation::calls_back))
     core_.report(Fault::kMisuse, cat("destroy ", lane->name), "a callback is still to come");
 }
@@ -184,7 +184,7 @@ Status EmulatedDriver::wait_for(const PointPtr& point,
     core_.report(Fault::kStuck, "synchronize", "waits for what cannot come");
     return {StatusKind::kInvalid, false, "synchronize: nothing can end this wait"};
   }
-  // Of a device that was lost, too: it touches nothing any more.
+  // The clock of a lost device is joined too, since that touches nothing any more.
   core_.host_clock.join(point->clock);
   if (!state().lost.ok()) return tell();
   return point->status;
@@ -204,7 +204,7 @@ Status EmulatedDriver::synchronize(StreamHandle stream) {
   return wait_for(core_.record(*core_.lane(stream), "synchronize"), lock);
 }
 
-// A microsecond for each operation that ran in between.
+// Answers a microsecond for each operation that ran in between.
 Result<int64_t> EmulatedDriver::elapsed_ns(EventHandle from, EventHandle to) {
   const auto lock = enter("elapsed_ns");
   PointPtr *begin = event(from), *end = event(to);

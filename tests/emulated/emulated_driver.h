@@ -1,8 +1,8 @@
 // EmulatedDriver: the table of functions of one emulated device.
 //
-// One file for each part: emulated_driver.cc streams and events; emulated_memory.cc;
-// emulated_graph.cc; emulated_kernel.cc modules and launches; emulated_library.cc products and
-// attention; emulated_comm.cc communicators.
+// It has one source for each part: emulated_driver.cc has streams and events, emulated_memory.cc
+// memory, emulated_graph.cc graphs, emulated_kernel.cc modules and launches, emulated_library.cc
+// products and attention, and emulated_comm.cc communicators.
 #pragma once
 
 #include "tests/emulated/core.h"
@@ -90,15 +90,17 @@ class EmulatedDriver final : public cuda::Driver {
 
   DeviceState& state() const { return core_.devices[device_]; }
   std::unique_lock<std::recursive_mutex> enter(std::string_view call) const;
-  Status lost(std::string_view label) const;  // kOk, or what every call answers now.
-  Status tell() const;                        // The same, to this thread.
+  // Like tell(), and reports the call if this thread got the error before.
+  Status lost(std::string_view label) const;
+  // kOk, or the error of the lost device. Notes that this thread has got it.
+  Status tell() const;
   Status enqueue(cuda::At at, Work work, bool comm = false);
-  // What may not stand inside a capture.
+  // Reports a call that may not stand inside a capture.
   Status outside_capture(cuda::At at, std::string_view call) const;
   Status misuse(std::string_view label, std::string text) const;
   Status wait_for(const PointPtr& point, std::unique_lock<std::recursive_mutex>& lock);
   PointPtr* event(cuda::EventHandle handle);
-  // Of which members must agree on all.
+  // All members of a collective must give the same values.
   struct Together {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     Reduction reduction = Reduction::kSum;

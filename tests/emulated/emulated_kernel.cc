@@ -13,10 +13,10 @@ struct EmulatedDriver::LoadedModule {
 namespace {
 
 constexpr uint32_t kBlockThreadsMax = 1024, kBlockZMax = 64;
-constexpr uint32_t kGridXMax = INT32_MAX, kGridYMax = 65535;  // The latter of z, too.
+constexpr uint32_t kGridXMax = INT32_MAX, kGridYMax = 65535;  // The limit of y holds for z too.
 constexpr uint32_t kSharedBytesMax = 227 << 10;
 
-// What a card refuses of a launch; empty: nothing.
+// Why a card would refuse the launch; empty: it would not.
 std::string refused(const Launch& launch) {
   const auto shape = [](const Grid& of) { return cat(of.x, " x ", of.y, " x ", of.z); };
   const Grid &grid = launch.grid, &block = launch.block;

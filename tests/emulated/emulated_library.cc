@@ -13,7 +13,7 @@ using namespace cuda;
 
 namespace {
 
-constexpr int64_t kScratchBytes = 256;  // Of each operation, so that its scratch is checked too.
+constexpr int64_t kScratchBytes = 256;  // Every operation takes some, so that it is checked too.
 
 int64_t bytes_of(DType dtype, int64_t elements) {
   return static_cast<int64_t>(size_of(dtype)) * elements;
@@ -59,7 +59,7 @@ MatmulDesc product_of(const MatmulDesc& desc) {
   return product;
 }
 
-// Everything up to the end of the tensor is rounded, also what lies between its rows.
+// Rounds all bytes up to the end of the tensor, including gaps between its rows.
 std::vector<float> rounded_to_tf32(const TensorUse& use, const std::byte* data) {
   std::vector<float> all(static_cast<size_t>(use.bytes()) / sizeof(float));
   std::memcpy(all.data(), data, all.size() * sizeof(float));
@@ -67,7 +67,7 @@ std::vector<float> rounded_to_tf32(const TensorUse& use, const std::byte* data) 
   return all;
 }
 
-// What the first two tensors are when a product reads them.
+// The first two tensors of a product, rounded to tf32 where the product allows it.
 class Operands {
  public:
   Operands(bool allow_tf32, DType a, DType b)
@@ -123,7 +123,7 @@ TensorUse lse_use(AccessKind kind, const AttentionShape& shape) {
 
 }  // namespace
 
-// kOk, or what is answered when no library offers `what`.
+// Answers kOk if a library offers `what`, else kUnsupported.
 Status EmulatedDriver::offers(std::string_view what) const {
   if (core_.options.library == Library::kAll) return {};
   return {StatusKind::kUnsupported, false, cat("no library offers ", what)};

@@ -10,7 +10,7 @@ using namespace cuda;
 
 namespace {
 
-// As a card's pool: whole units.
+// A card's pool gives memory in whole units.
 int64_t taken_for(int64_t bytes) { return align_up(bytes, 256); }
 
 }  // namespace
@@ -118,7 +118,7 @@ Status EmulatedDriver::copy(At at, void* to, const void* from, int64_t bytes) {
     std::byte *target = core_.bytes_at(to), *source = core_.bytes_at(from);
     if (target == nullptr || source == nullptr || bytes == 0) return Status{};
     std::memcpy(target, source, static_cast<size_t>(bytes));
-    // What was not initialised is not so in the copy either; who reads it is told.
+    // Bytes that were not initialised are not so in the copy either: reading them is reported.
     Allocation &a = *core_.memory.find(to), &b = *core_.memory.find(from);
     std::memcpy(a.initialised.data() + (static_cast<std::byte*>(to) - a.base),
                 b.initialised.data() + (static_cast<const std::byte*>(from) - b.base),

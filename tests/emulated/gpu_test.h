@@ -1,4 +1,4 @@
-// A test's short words for a device: streams, filled buffers, launches, what comes back.
+// Short functions with which a test uses a device: streams, filled buffers, launches, downloads.
 #pragma once
 
 #include <gtest/gtest.h>

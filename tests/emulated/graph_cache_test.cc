@@ -1,4 +1,4 @@
-// Which graphs a device keeps, and when it lets go of them.
+// Tests which graphs a device keeps, and when it releases them.
 #include "executor/devices/cuda/graph_cache.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class GraphCacheTest : public testing::Test {
     EXPECT_EQ(machine.report_text(), "");
   }
 
-  // Whether a graph was launched.
+  // Answers whether a graph was launched.
   bool run(uint32_t stretch, std::byte* base = nullptr) {
     std::byte* const bases[] = {buffer, base};
     Status status;

@@ -1,7 +1,7 @@
 // Group: the members of an emulated communicator, and the collectives that they are in.
 //
 // A collective runs when every member has reached it in its own stream. A member that comes early
-// waits there, as on a card: for ever, if another member's communicator or device is gone.
+// waits there, as on a card. It waits for ever if another member's communicator or device is gone.
 // Threads: the machine's lock.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace gangway::emulated {
 
 // One collective of all members.
 struct Meeting {
-  std::string what;                                    // Its kind, sizes and types: equal for all.
-  std::vector<std::vector<CollectiveTensor>> tensors;  // By rank.
+  std::string what;                                    // Kind, sizes and types, equal for all.
+  std::vector<std::vector<CollectiveTensor>> tensors;  // Index: rank.
   std::set<uint32_t> arrived;
   bool ran = false;
 };
@@ -38,21 +38,21 @@ struct Group {
   uint32_t size = 0;
   std::map<uint32_t, std::weak_ptr<EmulatedDriver::Comm>> members;
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
-  // Sender, receiver, number among their messages.
+  // Key: sender, receiver, and the number of the message among theirs.
   std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::shared_ptr<Letter>> letters;
 };
 
-// A member's communicator. When it breaks or is aborted its peers are not told: they wait inside
-// theirs until they abort them.
+// A member's communicator. Peers do not learn that it broke or was aborted: they wait inside their
+// own communicators until they abort them.
 struct EmulatedDriver::Comm {
   std::shared_ptr<Group> group;
   uint32_t device = 0;
   uint32_t rank = 0;
   uint64_t next = 0;
   uint64_t in_flight = 0;                       // Operations that were enqueued and have not run.
-  std::map<uint32_t, uint64_t> sent, received;  // By peer.
+  std::map<uint32_t, uint64_t> sent, received;  // Numbers of messages. Key: the peer's rank.
   bool aborted = false;
-  bool broken = false;  // As if a link went down: what it waits for never comes.
+  bool broken = false;  // It acts as if a link went down: nothing that it waits for ever comes.
   bool destroyed = false;
   bool told = false;  // The host has seen that it ended.
 };

@@ -35,7 +35,7 @@ std::string key_of(const std::string& text) {
   return to_string(hasher.finish());
 }
 
-// Runs the compiler that built this program, and gives what it printed where it fails.
+// Runs the compiler that built this program. If it fails, the error has its output.
 Result<void> compile(const std::string& more, const fs::path& log) {
   const std::string command =
       cat(tests::cmake_variable("CMAKE_CXX_COMPILER"), " -std=c++20 -O1 -fPIC -I",
@@ -47,12 +47,13 @@ Result<void> compile(const std::string& more, const fs::path& log) {
   return {};
 }
 
-// Another thread or process may write the same file: each writes one of its own and renames it.
+// A name of this thread's own: several threads or processes may write the same file, so each writes
+// one of its own and renames it.
 fs::path own(const fs::path& file, const char* extension) {
   return cat(file.string(), ".", gettid(), extension);
 }
 
-// A header that is compiled beforehand, since reading it is most of what a small module takes.
+// A precompiled header, since reading it takes most of the time of a small module.
 fs::path prepared_header() {
   const std::string text = "#include \"executor/devices/cuda/kernels/on_host.h\"\n#include <bit>\n";
   const fs::path header = cache() / (key_of(text) + ".h"), compiled = header.string() + ".gch";

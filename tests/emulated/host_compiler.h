@@ -3,8 +3,8 @@
 // Results are kept on disk by the hash of the text and of the headers in kernels/, since hundreds
 // of tests ask for the same chains.
 // Threads: any.
-// Errors: kInvalid with the compiler's words.
-// Cost: about half a second when it is new.
+// Errors: kInvalid with the compiler's output.
+// Cost: about half a second for a source that is not on disk yet.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 namespace gangway::emulated {
 namespace {
 
-constexpr int kGarbage = 0xCB;  // As a bf16 or a float: an absurd number.
+constexpr int kGarbage = 0xCB;  // A bf16 or a float of these bytes is an absurd number.
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Allocation& Memory::add(std::unique_ptr<Allocation> allocation) {
 
 Allocation& Memory::add_device(int64_t bytes, int device, std::string label) {
   std::byte* const base = space_ + used_;
-  // At least one unused line between two.
+  // Leaves at least one unused line between two allocations.
   used_ += (bytes / kAlignment + 2) * kAlignment;
   GW_ASSERT(used_ < kSpaceBytes, "the emulated driver has no addresses left");
   auto owned = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));

@@ -1,8 +1,8 @@
 // The memory of an emulated machine: device memory that the host cannot touch, and pinned memory.
 //
 // A device address lies in a range that is mapped without any right, so a host that dereferences it
-// dies at that line; the bytes themselves lie elsewhere. Addresses are never used twice, so what is
-// freed stays known.
+// dies at that line; the bytes themselves lie elsewhere. Addresses are never used twice, so freed
+// memory stays known.
 //
 // Threads: the machine's lock.
 #pragma once
@@ -18,12 +18,13 @@
 
 namespace gangway::emulated {
 
-// What a thread of the running launch last did to a byte.
+// The last accesses to a byte by threads of the running launch.
 struct ThreadMark {
   uint32_t launch = 0;
-  uint32_t writer = 0, writer_block = 0, writer_warp = 0;  // Thread + 1; its barriers so far.
+  // Each of the three has the thread's number + 1 and the barriers that it has passed so far.
+  uint32_t writer = 0, writer_block = 0, writer_warp = 0;
   uint32_t reader = 0, reader_block = 0, reader_warp = 0;
-  uint32_t other = 0, other_block = 0, other_warp = 0;  // The reader before, another thread.
+  uint32_t other = 0, other_block = 0, other_warp = 0;  // The reader before, a different thread.
 };
 
 struct Allocation {
@@ -40,13 +41,13 @@ struct Allocation {
   std::byte* const base;  // The address that programs know.
   const int64_t bytes;
   const int device;  // kHost: pinned.
-  std::byte* data;   // Where the bytes are; null once they are gone.
+  std::byte* data;   // The bytes. Null once they are freed.
   const std::string label;
   std::unique_ptr<std::byte[]> owned;
   bool freed = false;
   std::string freed_by;
   std::vector<uint8_t> initialised;
-  std::vector<ThreadMark> marks;  // Made when a kernel first touches it.
+  std::vector<ThreadMark> marks;  // Empty until a kernel touches the allocation.
   Shadow shadow;
 };
 
@@ -58,7 +59,7 @@ class Memory {
 
   Allocation& add_device(int64_t bytes, int device, std::string label);
   Allocation& add_pinned(int64_t bytes);
-  // The caller's memory, initialised.
+  // Adds the caller's memory, which counts as initialised.
   Allocation& pin(std::byte* data, int64_t bytes);
   void forget(Allocation& allocation);
 

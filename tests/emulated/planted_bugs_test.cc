@@ -23,7 +23,7 @@ auto reported(Fault fault, std::string first, std::string second) {
                         Field(&Report::second, second)));
 }
 
-// Runs `program` once for each seed and answers the reports of all that differ.
+// Runs `program` once for each seed, up to the first seed that fails.
 template <class Program>
 void for_each_seed(const Program& program) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -44,7 +44,7 @@ std::vector<Report> fill_then_read(EmulatedMachine& machine, bool with_wait) {
   EXPECT_TRUE(gpu.driver.record(gpu.at("filled"), filled).ok());
   if (with_wait) {
     EXPECT_TRUE(gpu.driver.wait({other, "wait"}, filled).ok());
-  } else {  // b is ready, at least.
+  } else {  // Without the wait, only b is known to be ready.
     EXPECT_TRUE(gpu.driver.synchronize(gpu.stream).ok());
     EXPECT_TRUE(gpu.driver.fill(gpu.at("fill a again"), a, 0, kN * 4).ok());
   }
@@ -57,7 +57,7 @@ TEST(PlantedBug, AnEventThatIsWaitedForIsSound) {
   for_each_seed([](auto& machine) { EXPECT_THAT(fill_then_read(machine, true), IsEmpty()); });
 }
 
-// A stream with a call back is destroyed, before or after that has come.
+// A stream with a callback is destroyed before or after the callback has run.
 std::vector<Report> call_back_then_destroy(EmulatedMachine& machine, bool waits) {
   Gpu gpu(machine);
   const StreamHandle other = gpu.driver.make_stream("other").take();
@@ -100,8 +100,8 @@ TEST(PlantedBug, TwoStreamsThatWriteOneBufferAreCaught) {
   });
 }
 
-// A slot for each run in flight: a run that is given the slot of the one before, whose transfer on
-// the other stream has not ended, is caught.
+// Each run in flight has a slot. A run that gets the slot of the run before, whose transfer on the
+// other stream has not ended, is caught.
 TEST(PlantedBug, ABufferReusedOneRunEarlyIsCaught) {
   const auto runs = [](EmulatedMachine& machine, int slots) {
     Gpu gpu(machine);
@@ -253,7 +253,7 @@ TEST(PlantedBug, AnAbortedCommunicatorThatIsUsedIsCaught) {
     const CollectiveTensor tensor{a, a, kN, DType::kF32};
     ASSERT_TRUE(gpu.driver.all_reduce(gpu.at("waits"), comm, {&tensor, 1}, Reduction::kSum).ok());
     ASSERT_TRUE(gpu.driver.abort(comm).ok());
-    EXPECT_TRUE(gpu.driver.synchronize(gpu.stream).ok());  // What waited inside has ended.
+    EXPECT_TRUE(gpu.driver.synchronize(gpu.stream).ok());  // The all-reduce has ended.
     EXPECT_EQ(gpu.driver.query(comm).kind, StatusKind::kAborted);
     EXPECT_EQ(gpu.driver.all_reduce(gpu.at("again"), comm, {&tensor, 1}, Reduction::kSum).kind,
               StatusKind::kAborted);

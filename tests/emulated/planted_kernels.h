@@ -1,4 +1,4 @@
-// Kernels that are wrong on purpose: what the emulated driver must catch.
+// Kernels that are wrong on purpose: the emulated driver must report each mistake.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"

@@ -4,8 +4,8 @@
 
 namespace gangway::cuda {
 
-// Reverses a block through shared memory; without the barrier a thread reads what its neighbour may
-// not have written yet.
+// Reverses a block through shared memory. Without the barrier a thread reads an element that its
+// neighbour may not have written yet.
 GW_DEVICE void reverse(Global<const float> in, Global<float> out, bool with_barrier) {
   GW_SHARED(float, turned, 64);
   const int64_t i = thread_index().x;

@@ -1,4 +1,5 @@
-// PreparedOperation: a library operation of the emulated driver: what it touches, how it computes.
+// PreparedOperation: a library operation of the emulated driver: the tensors that it touches, and
+// the function that computes it.
 #pragma once
 
 #include <functional>

@@ -14,14 +14,14 @@ namespace gangway::emulated {
 
 enum class Fault : uint8_t {
   kUnordered,      // Two accesses to the same bytes, one a write, that nothing orders.
-  kBounds,         // Outside of every allocation, or of what the operation declared.
-  kAfterFree,      // Of memory that was freed before.
-  kMisaligned,     // At an address that the type of what is read or written may not have.
+  kBounds,         // An access outside of every allocation, or of what the operation declared.
+  kAfterFree,      // An access to memory that was freed before.
+  kMisaligned,     // An access at an address that its type may not have.
   kUninitialised,  // A read of bytes that nothing has written.
   kThreadRace,     // Two threads of one launch, one a write, that no barrier orders.
   kBarrier,        // A barrier that not all threads of the block reach.
-  kPageable,       // Host memory that is not pinned.
-  kAfterError,     // A lost device or an aborted communicator was used on, although it had said so.
+  kPageable,       // An operation of a stream that touches host memory that is not pinned.
+  kAfterError,     // A call on a device or communicator that had reported its loss or abort.
   kMisuse,         // A call where it may not stand.
   kStuck,          // A wait that nothing can end.
 };

@@ -1,4 +1,4 @@
-// Shadow: who wrote and who read each byte of one allocation last, as ranges.
+// Shadow: the last write and the reads since then of each byte of one allocation, as ranges.
 //
 // Detects every pair of conflicting accesses that no clock orders, however the operations happen to
 // run: it compares clocks, not times. Invariants: cells cover [0, bytes) without gaps.
@@ -22,7 +22,7 @@ class Shadow {
   struct Conflict {
     Stamp earlier;
     bool earlier_wrote = false;
-    int64_t begin = 0;  // The first byte of it.
+    int64_t begin = 0;  // The first byte that both accesses touch.
   };
   // Notes an access to [begin, end), which lies inside. Answers the first access that conflicts
   // with it and does not happen before `clock`.
@@ -33,7 +33,7 @@ class Shadow {
   struct Cell {
     int64_t end = 0;
     Stamp write;               // Tick 0: none.
-    std::vector<Stamp> reads;  // Since then, one for each lane.
+    std::vector<Stamp> reads;  // Reads since the write, one for each lane.
   };
   using Cells = std::map<int64_t, Cell>;
   Cells::iterator split(int64_t at);

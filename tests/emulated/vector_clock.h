@@ -1,4 +1,4 @@
-// VectorClock: what of every lane (a stream, or the host) a moment comes after.
+// VectorClock: for each lane (a stream, or the host), the last operation that a moment comes after.
 //
 // An operation of lane `l` with tick `t` happens before a moment whose clock has at least `t` at
 // `l`.

@@ -1,4 +1,4 @@
-// What examples in headers may use without declaring it. It is compiled and never linked.
+// Names that examples in headers may use without declaring them. They are compiled, never linked.
 #pragma once
 
 #include <cstdio>

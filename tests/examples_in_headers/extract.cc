@@ -32,7 +32,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-// What follows "//" on a line that is a comment alone.
+// The text behind "//" on a line that is a comment alone.
 std::optional<std::string> comment_of(const std::string& line) {
   const size_t at = line.find_first_not_of(' ');
   if (at == std::string::npos || line.compare(at, 2, "//") != 0) return std::nullopt;

@@ -55,8 +55,8 @@ TEST(ExamplesInHeaders, CompilersReportAnErrorAtTheLineOfTheHeader) {
   EXPECT_THAT(source, HasSubstr("void example_0() {\n#line 2 \"a/b.h\"\nA a;\n}\n"));
 }
 
-// The examples themselves are compiled by the target gw_examples_in_headers, which this test
-// depends on. Here: that none is missing from it.
+// The target gw_examples_in_headers, which this test depends on, compiles the examples themselves.
+// This test shows that it has all of them.
 TEST(ExamplesInHeaders, EveryPublicHeaderIsReadAndItsExamplesAreFound) {
   const std::filesystem::path root = tests::source_folder();
   const std::vector<std::string> headers = public_headers(root);

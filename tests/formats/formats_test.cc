@@ -27,10 +27,10 @@ constexpr const char* kName = "trainer";
 constexpr const char* kOwner = "ann";
 // Each state counts in steps of its own: its number in this list, and one more.
 constexpr const char* kStates[] = {"params.w", "adamw.m.w", "adamw.v.w"};
-// As a later version calls them.
+// The names that a later version gives them.
 constexpr const char* kRenamedStates[] = {"params.w", "adamw.m.params.w", "adamw.v.params.w"};
 
-// Besides, "params.layers.q" stacks three layers, and "params.half" is bf16.
+// The program also has "params.layers.q", which stacks three layers, and "params.half" in bf16.
 Program counting(std::span<const char* const> names) {
   ProgramBuilder b("counting", Mesh{{{"data", 2}}});
   const Value by = b.input("by", f32());
@@ -60,7 +60,7 @@ void expect_counted(const Slice& slice, std::span<const char* const> names) {
   for (const char* const name : names)
     EXPECT_EQ(floats_of(slice, name), std::vector<float>(8, kSteps * step++)) << name;
   EXPECT_EQ(floats_of(slice, "params.layers.q"), std::vector<float>(6, kSteps * 10));
-  const std::vector<std::byte> four = {std::byte{0x80}, std::byte{0x40}};  // In bf16.
+  const std::vector<std::byte> four = {std::byte{0x80}, std::byte{0x40}};  // 4 in bf16.
   const std::vector<std::byte> half = slice.read_state("params.half").bytes;
   EXPECT_EQ(half, (std::vector<std::byte>{four[0], four[1], four[0], four[1]}));
 }
@@ -80,7 +80,7 @@ void wait(int64_t ns) {
   WaitQueue().wait_until_ns("for time to pass", Reactor::current().clock().now_ns() + ns);
 }
 
-// The folder of the only checkpoint somewhere below.
+// The folder of the only checkpoint below `folder`.
 fs::path checkpoint_below(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.path().filename() == "step-00000004") return entry.path();

@@ -42,7 +42,7 @@ mount_machine() {
   rm -rf "${work:?}/$2" "$work/$2.work"
   mkdir -p "$work/$2" "$work/$2.work" "$machine"
   mount -t overlay overlay "$machine" -o "lowerdir=$1,upperdir=$work/$2,workdir=$work/$2.work"
-  # It may be a mount of its own, or lead to one; the overlay has neither.
+  # The path may be a mount of its own, or lead to one; the overlay has neither.
   rm -f "$machine/etc/resolv.conf"
   cp -L /etc/resolv.conf "$machine/etc/resolv.conf"
   mount -t proc proc "$machine/proc"
@@ -76,7 +76,7 @@ as() {
     sh -c 'cd && exec "$@"' sh "$@"
 }
 
-# The commands that are not tried out, but prepare it.
+# Runs commands that prepare a try-out, and are not tried out themselves.
 quietly() {
   "$@" >"$work/log" 2>&1 || {
     tail -n 50 "$work/log" >&2
@@ -92,8 +92,8 @@ add_user() {
   echo "$1 ALL=(ALL) NOPASSWD: ALL" >"$machine/etc/sudoers.d/$1"
 }
 
-# Binds the compiler cache for user $1. What root compiles stays in it; what another user compiles
-# goes to a layer in memory, so that all files of the cache still belong to root.
+# Binds the compiler cache for user $1. It keeps what root compiles. Files that another user
+# compiles go to a layer in memory, so that all files of the cache still belong to root.
 bind_compiled() {
   local home folder
   home=$machine$(home_of "$1")

@@ -1,11 +1,12 @@
 # Sourced by tests/fresh_machine/run, after machine.sh: the packages that the machine has, and where
 # it gets others from.
-#   purge_packages         purges what tools/install_dependencies.sh names and what came with it
+#   purge_packages         purges the packages that tools/install_dependencies.sh names, and the
+#                          packages that came with them
 #   use_package_cache      the machine installs from $packages alone. Where a package is missing
 #                          there, the archive delivers all: ten minutes at most, then all is skipped
 
-# All that was installed because of the packages goes too, and, whoever else needs them, the
-# compilers and headers among that.
+# Packages that were installed because of these go too. Compilers and headers among them go even if
+# other packages need them.
 purge_packages() {
   # No package may start or stop a service.
   printf '#!/bin/sh\nexit 101\n' >"$machine/usr/sbin/policy-rc.d"
@@ -35,7 +36,7 @@ purge_packages() {
 
 needed_packages() { tools/install_dependencies.sh --names && echo sudo; }
 
-# Whether the machine could install all that it needs from its present sources.
+# Succeeds if the machine could install all that it needs from its present sources.
 can_install() {
   as root apt-get install -qq -s --no-install-recommends $(needed_packages) >"$work/log" 2>&1
 }
@@ -53,7 +54,7 @@ index_packages() {
 # Seconds, at least one: for timeout, 0 is no limit.
 left_until() { echo $(($1 > SECONDS ? $1 - SECONDS : 1)); }
 
-# With the sources that the machine came with.
+# Fills the cache from the sources that the machine came with.
 fill_package_cache() {
   local end=$((SECONDS + 600))
   local patient=(-o Acquire::Retries=3 -o Acquire::http::Timeout=30)

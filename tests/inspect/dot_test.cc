@@ -1,4 +1,4 @@
-// DOT as Graphviz reads it: pictures of programs that people can look at, drawn in seconds.
+// Graphviz reads DOT and draws pictures of programs that people can look at, in seconds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -44,7 +44,7 @@ Picture draw(const std::string& dot) {
       {tests::cmake_variable("GANGWAY_TEST_DOT"), "-Tsvg", file_with(folder, "graph.dot", dot)});
   Picture picture{.svg = read.said, .seconds = children_seconds() - before};
   EXPECT_TRUE(read.ok) << read.said;
-  // What it warns of would come first.
+  // Warnings would come first.
   EXPECT_THAT(read.said, ::testing::StartsWith("<?xml"));
   std::smatch size;
   if (std::regex_search(read.said, size, std::regex("<svg width=\"(\\d+)pt\" height=\"(\\d+)pt\"")))
@@ -71,7 +71,7 @@ TEST(DotTest, OfTheQuickstartIsDrawnWithinTwoSecondsAndIsNotTooWideToOpen) {
   EXPECT_LT(picture.height, 10'000);
 }
 
-// `layers` scopes of `nodes` nodes; without any, nodes alone.
+// A function of `layers` scopes of `nodes` nodes, or of nodes alone if `layers` is 0.
 Function deep(int layers, int nodes) {
   Builder b("deep", Mesh{});
   Value x = b.parameter("x", f32({8}));

@@ -11,10 +11,10 @@ namespace gangway {
 
 // Nine states, four layers in a scan, and a scope around the head.
 Program golden_program();
-// It, over a mesh with an axis "data", along which the batch is cut.
+// The golden program over a mesh with an axis "data", which cuts the batch.
 Program with_batch_over(const Mesh& mesh);
 
-// That the file of this name holds the text; what it ought to hold is printed where not.
+// Expects that the file of this name holds the text. Prints the text if it does not.
 void expect_golden(const std::string& file, const std::string& text);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-// The JSON of graphs keeps docs/graph.schema.json, says a validator that is not ours.
+// A validator that is not ours checks the JSON of graphs against docs/graph.schema.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST_F(GraphJsonTest, TheSchemaRefusesFieldsThatItDoesNotNameAndThoseThatLack) {
   EXPECT_THAT(read.said, HasSubstr("/nodes/0: 'bytes' is a required property"));
 }
 
-// Names of all properties below it.
+// Names of all properties below a node of the schema.
 void add_properties(const json& schema, std::set<std::string>& names) {
   if (schema.is_array() || schema.is_object()) {
     for (const json& part : schema) add_properties(part, names);

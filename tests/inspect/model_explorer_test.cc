@@ -1,4 +1,4 @@
-// Model Explorer's JSON graph format, read by a program that is not ours.
+// A program that is not ours reads Model Explorer's JSON graph format.
 #include "ir/inspect/model_explorer.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ Read check(const std::vector<std::string>& texts) {
   return run_python("check_model_explorer.py", files);
 }
 
-// Indented, so that a change shows as one.
+// The JSON is indented, so that a diff shows only what changed.
 TEST(ModelExplorerTest, OfASmallProgramIsAsItWas) {
   using Ordered = nlohmann::ordered_json;
   expect_golden("sample.model_explorer.json",

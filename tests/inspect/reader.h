@@ -1,7 +1,7 @@
 // Runs a reader that is not ours, a Python script of this folder or Graphviz, on texts that Gangway
 // wrote.
 //
-// Threads: one that lives longer than the call, as ChildProcess asks.
+// Threads: any that lives longer than the call, as ChildProcess requires.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace gangway {
 
 struct Read {
-  bool ok = false;   // Whether it exited with 0.
+  bool ok = false;   // The reader exited with 0.
   std::string said;  // Standard output and error.
 };
 
 Read run_reader(std::vector<std::string> arguments);
-// A script of this folder.
+// Runs a script of this folder.
 Read run_python(const std::string& script, const std::vector<std::string>& arguments);
 
-// A file of its own in `folder`; its path.
+// Writes the text to a new file in `folder`, and returns the file's path.
 std::string file_with(const TempDir& folder, const std::string& name, const std::string& text);
 
 }  // namespace gangway

@@ -1,5 +1,5 @@
-// Programs whose views are tested: as users write them, on several slices, and with names that no
-// view may trust.
+// Programs whose views are tested: one that users write, one on several slices, and one with names
+// that no view may trust.
 //
 // Threads: pure.
 #pragma once
@@ -14,12 +14,12 @@ namespace gangway {
 Program quickstart_program();
 // Two calls on slices of two devices each, with a transfer between them.
 Program two_stages();
-// Its names and places hold script tags, control characters, quotes, bytes that are not UTF-8 and
-// texts that are as long as they may be.
+// A program whose names and places hold script tags, control characters, quotes, bytes that are not
+// UTF-8 and texts that are as long as they may be.
 Program hostile_program();
 inline constexpr const char* kHostileName = "</script><script>alert(\"1\")</script>";
 
-// As compiled for CPUs of one host: its functions are local.
+// The program compiled for CPUs of one host. The plan's functions are local.
 Plan plan_of(const Program& program);
 
 }  // namespace gangway

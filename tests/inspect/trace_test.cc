@@ -1,4 +1,5 @@
-// Timelines as viewers read them: of a cluster on virtual time, of a real one, and what they cost.
+// Timelines as viewers read them: those of a cluster on virtual time and of a real one, and their
+// cost.
 #include "runtime/observe/trace.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What the reader says that the trace holds.
+// The contents of the trace, as the reader reports them.
 json contents_of(const std::string& trace) {
   const TempDir folder;
   const Read read = run_python("check_trace.py", {file_with(folder, "trace.json", trace)});
@@ -32,7 +33,7 @@ json contents_of(const std::string& trace) {
   return read.ok ? json::parse(read.said) : json::object();
 }
 
-// The least that has every kind of event: one run on two devices, of two hosts.
+// The smallest dumps that have every kind of event: one run on two devices of two hosts.
 std::vector<TraceDump> small_dumps() {
   const TraceThread reactor{
       "reactor",
@@ -84,7 +85,7 @@ TEST(TraceFileTest, TheReaderRefusesAnArrowWithoutABeginning) {
 
 constexpr int kSteps = 5;
 
-// Steps of the golden program on all devices.
+// Runs steps of the golden program on all devices.
 void train(const Client& client, int devices, int steps) {
   const Slice slice = client.allocate({.devices = devices});
   const Executable step = slice.compile(with_batch_over(slice.mesh({{"data", devices}})));
@@ -92,7 +93,7 @@ void train(const Client& client, int devices, int steps) {
   for (int i = 0; i < steps; ++i) step.run({{"x", x}}).wait();
 }
 
-// Values that go from one slice to another and back, by transfers; each way of dispatching.
+// Sends values from one slice to another and back by transfers, with each way of dispatching.
 void pass_to_and_fro(const Client& client) {
   const Slice first = client.allocate({.devices = 2}), second = client.allocate({.devices = 2});
   const HostTensor x = HostTensor::of<float>({16, 8}, std::vector<float>(128, 0.5f));
@@ -114,7 +115,7 @@ std::string simulated_trace(uint64_t seed) {
   return to_chrome_json({tracer.drain()});
 }
 
-// The counter of memory shows that of the real kernels, and a process's first ones may take more.
+// The counter of memory shows that of the real kernels, of which a process's first may take more.
 TEST(TraceTest, OfASimulatedClusterIsTheSameBytesFromTheSameSeed) {
   simulated_trace(6);
   const std::string trace = simulated_trace(7);
@@ -130,7 +131,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// In one process, and of a client, a controller and two executors.
+// The cluster runs in one process, or as a client, a controller and two executors.
 class LocalTraceTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(LocalTraceTest, HasLanesArrowsCountersAndMeetings) {
@@ -174,10 +175,10 @@ double processor_seconds() {
 
 struct TracedSteps {
   int events = 0;
-  double seconds = 0;  // Of the processor, in all threads.
+  double seconds = 0;  // Processor time of all threads.
 };
 
-// Steps of ./quickstart on four devices, with a timeline.
+// Runs steps of ./quickstart on four devices, with a timeline.
 TracedSteps train_quickstart(int steps) {
   const TempDir folder;
   const std::string path = (folder.path() / "trace.json").string();

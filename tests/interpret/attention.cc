@@ -7,7 +7,7 @@
 namespace gangway::internal {
 namespace {
 
-// Sizes of a call, and where an element of a head lies in [batch, seq, dim].
+// Sizes of a call, and the positions of heads in [batch, seq, dim].
 struct Shape {
   size_t batch, queries, keys, dim, heads, width;
   double scale;
@@ -33,7 +33,7 @@ double inner(const double* a, const double* b, size_t n) {
   return sum;
 }
 
-// How many keys query i sees; behind `fixed` operands there may be starts.
+// The number of keys that query i sees. Starts may come behind the `fixed` operands.
 size_t keys_seen(const OpCall& call, const std::vector<Literal>& in, const Shape& s, size_t fixed,
                  size_t i) {
   if (!call.attrs.flag("causal")) return s.keys;
@@ -104,7 +104,7 @@ void attention_grad(const EvaluateCall& e) {
   });
 }
 
-// A third of each row.
+// Returns a third of each row.
 Literal third(const Literal& packed, size_t index) {
   Literal part = packed;
   const size_t row = as_size(packed.type.dims[2]), width = row / 3;

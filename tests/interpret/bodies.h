@@ -1,4 +1,4 @@
-// What scans and calls mean: on one device, or on all devices of a mesh in lockstep.
+// References of scans and calls, on one device or on all devices of a mesh in lockstep.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,7 +13,7 @@ namespace gangway::internal {
 
 using OfDevices = std::vector<std::vector<Literal>>;  // [device][operand or result]
 
-// `run` runs the body on all devices; `skip`: by node, those that are passed over.
+// Runs the body on all devices. `skip`: for each node, whether it is passed over.
 using RunBody = std::function<OfDevices(const OfDevices&, const std::vector<bool>& skip)>;
 OfDevices run_scan(const OpCall& call, const OfDevices& operands, const RunBody& run);
 

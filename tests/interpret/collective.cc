@@ -52,8 +52,8 @@ void all_gather(GroupCall& g) {
   }
 }
 
-// visit(index in the whole, position in the part) for what member m has of a dimension that is cut
-// in parts of one size: not for the padding behind its last row.
+// Calls visit(index in the whole, position in the part) for the elements that member m has of a
+// tensor that is cut along `dim` in parts of one size, but not for padding.
 template <class Visit>
 void each_of_part(GroupCall& g, size_t m, size_t dim, Visit visit) {
   const Dims& part = g.out[m][0].type.dims;
@@ -85,7 +85,7 @@ void all_to_all(GroupCall& g) {
   }
 }
 
-// How many rows each member sends to each: no size is below 0 or beyond the rows that are left.
+// The number of rows that each member sends to each. Sizes are clamped to [0, rows that are left].
 std::vector<std::vector<int64_t>> rows_sent(const GroupCall& g) {
   std::vector<std::vector<int64_t>> rows(g.members());
   for (size_t m = 0; m < g.members(); ++m) {
@@ -103,7 +103,7 @@ void ragged_all_to_all(GroupCall& g) {
   const size_t bound = as_size(g.attrs().integer("bound"));
   const Dims row(g.dims().begin() + 1, g.dims().end());
   const size_t width = as_size(Type{DType::kF64, row}.elements());
-  std::vector<size_t> next(g.members(), 0);  // Of each sender: the first row not sent yet.
+  std::vector<size_t> next(g.members(), 0);  // Each sender's first row that is not sent yet.
   for (size_t m = 0; m < g.members(); ++m) {
     size_t filled = 0;
     for (size_t from = 0; from < g.members(); ++from) {
@@ -139,7 +139,7 @@ void permute(GroupCall& g) {
   }
 }
 
-// Along a chain that begins at the root.
+// Passes values on along a chain that begins at the root.
 void collective_broadcast(GroupCall& g) {
   const size_t root = as_size(g.attrs().integer("root")), members = g.members();
   for (size_t step = 0; step < members; ++step) {

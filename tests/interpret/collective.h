@@ -1,5 +1,5 @@
-// References of the ops of local functions that look at the mesh: what the members of one group
-// compute together, and what each of them sends.
+// References of the ops of local functions that look at the mesh: the results that the members of
+// one group compute together, and the bytes that each of them sends.
 //
 // A reference takes every value that lies on another member through GroupCall::read(), which counts
 // its bytes for the member that has it.
@@ -20,8 +20,8 @@ struct GroupCall {
   const OpCall& call;
   const std::vector<int64_t>& devices;          // [member]
   std::vector<std::vector<const Literal*>> in;  // [member][operand]
-  std::vector<std::vector<Literal>> out;        // [member][result]: typed; zeros.
-  std::vector<int64_t> sent;                    // [member] Bytes.
+  std::vector<std::vector<Literal>> out;        // [member][result], with zeros as values
+  std::vector<int64_t> sent;                    // [member], in bytes
   InterpretOptions options;
 
   size_t members() const { return devices.size(); }
@@ -38,7 +38,7 @@ struct GroupCall {
 };
 
 using GroupReference = void (*)(GroupCall&);
-// Null for ops that need no mesh.
+// The reference of an op. Null if the op needs no mesh.
 GroupReference group_reference_of(Op op);
 
 }  // namespace gangway::internal

@@ -1,5 +1,5 @@
-// The references of what devices of a mesh do together: values by hand, uneven parts, conversions
-// there and back, and the bytes that each device sends by the formulas of the rows.
+// Tests the references of collectives: values by hand, uneven parts, conversions there and back,
+// and the bytes that each device sends by the formulas of the op table's rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,11 +22,11 @@ using testing::HasSubstr;
 
 using Inputs = std::vector<std::vector<Literal>>;  // [device][operand]
 
-// What one node over a mesh gives and sends.
+// The results of one node over a mesh, and the bytes that its devices send.
 struct Met {
   std::vector<std::vector<Literal>> results;  // [device][result]
   std::vector<int64_t> sent;                  // [device]
-  double cost = 0;                            // Bytes, by its row.
+  double cost = 0;                            // Bytes that the op's row states.
 
   const std::vector<double>& values(size_t device, size_t result = 0) const {
     return results[device][result].values;
@@ -53,7 +53,7 @@ Met meet(const Mesh& mesh, Op op, const Attrs& attrs, const Inputs& inputs) {
   return met;
 }
 
-// Device d holds 100 d, 100 d + 1, ...: every element tells where it came from.
+// Device d holds 100 d, 100 d + 1, ..., so that every element shows where it came from.
 Inputs numbered(int64_t devices, const Type& type) {
   Inputs inputs;
   for (int64_t d = 0; d < devices; ++d) {
@@ -123,7 +123,7 @@ TEST(Collectives, RaggedRowsComeBySenderAndWhatIsBeyondTheBoundIsTold) {
   EXPECT_THAT(met.values(0, 1), ElementsAre(1, 2));
   EXPECT_THAT(met.values(1), ElementsAre(1, 2, 3));
   EXPECT_THAT(met.values(1, 1), ElementsAre(3, 1)) << "four rows, and room for three";
-  // Rows for the other, and how many they are.
+  // Each device sends the rows for the other one, and their number.
   EXPECT_THAT(met.sent, ElementsAre(3 * 4 + 4, 2 * 4 + 4));
 }
 
@@ -211,14 +211,14 @@ TEST(Collectives, PartsThatAreNotTheMembersAreRefused) {
   }
 }
 
-// By op: what each member sends of even parts, in bytes, by the formula that its row states.
+// The bytes that each member of a collective sends of even parts, by the formula of its op.
 struct Formula {
   Op op;
   Attrs attrs;
   int64_t bytes;
 };
 
-// n members, B bytes of f64[12, 12] on each.
+// Formulas for n members, each of which has B bytes of f64[12, 12].
 std::vector<Formula> formulas(int64_t n) {
   constexpr int64_t kB = 12 * 12 * 8;
   return {{Op::all_reduce, on("data"), 2 * kB * (n - 1) / n},
@@ -230,7 +230,7 @@ std::vector<Formula> formulas(int64_t n) {
 }
 
 TEST(CollectiveBytes, EachMemberSendsWhatTheRowSays) {
-  std::set<Op> held = {Op::ragged_all_to_all, Op::collective_broadcast};  // Below.
+  std::set<Op> held = {Op::ragged_all_to_all, Op::collective_broadcast};  // Tested below.
   for (int64_t n : {1, 2, 3, 4}) {
     for (const Formula& formula : formulas(n)) {
       SCOPED_TRACE(cat(to_string(formula.op), " over ", n));

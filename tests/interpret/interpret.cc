@@ -115,10 +115,10 @@ class Device {
 
  private:
   const Function& function_;
-  std::vector<Literal> values_;  // By ValueId, so far.
+  std::vector<Literal> values_;  // Values so far. Index: ValueId.
 };
 
-// One node that looks at the mesh, on all devices.
+// Runs one node that looks at the mesh, on all devices.
 void run_together(const Function& function, NodeId id, std::vector<Device>& devices,
                   InterpretOptions options) {
   const Node& node = function.nodes[id];
@@ -161,7 +161,7 @@ std::vector<std::vector<Literal>> run_together(const Function& function,
                                                InterpretOptions options,
                                                const std::vector<bool>& skip);
 
-// A scan or a call on all devices in lockstep: there may be collectives in its body.
+// Runs a scan or a call on all devices in lockstep, since its body may have collectives.
 void run_body(const Node& node, std::vector<Device>& devices, InterpretOptions options) {
   internal::OfDevices operands;
   operands.reserve(devices.size());
@@ -178,7 +178,7 @@ void run_body(const Node& node, std::vector<Device>& devices, InterpretOptions o
   }
 }
 
-// `skip`: by node, those that give zeros; empty: none.
+// `skip`: for each node, whether it gives zeros. Empty: no node does.
 std::vector<std::vector<Literal>> run_together(const Function& function,
                                                const std::vector<std::vector<Literal>>& arguments,
                                                InterpretOptions options,
@@ -240,7 +240,7 @@ Literal held_part(const Literal& whole, Type part, const Mesh& mesh, const Shard
   Literal held{std::move(part), {}};
   internal::each(held.type.dims, [&](Dims index, size_t) {
     for (size_t dim = 0; dim < index.size(); ++dim) {
-      int64_t number = 0;  // Of the part.
+      int64_t number = 0;  // Number of the part.
       for (const int axis : cut_axes(sharding, static_cast<int>(dim)))
         number = number * mesh.axes[static_cast<size_t>(axis)].size + mesh.coordinate(device, axis);
       index[dim] += number * held.type.dims[dim];

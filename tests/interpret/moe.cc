@@ -4,7 +4,8 @@
 namespace gangway::internal {
 namespace {
 
-// visit(expert) for each pair of a group that names an expert, in token order, then choice order.
+// Calls visit(expert) for each pair of a group that names an expert, in token order, then choice
+// order.
 void route(const EvaluateCall& e) {
   size_t groups = as_size(e.dims()[0]), pairs = as_size(e.dims()[1] * e.dims()[2]);
   size_t experts = as_size(e.attrs().integer("experts"));
@@ -28,8 +29,8 @@ void route(const EvaluateCall& e) {
   }
 }
 
-// visit(position of the pair in token_slot, row of its slot, row of its token), rows over all
-// groups, for each pair that has a slot.
+// Calls visit(position of the pair in token_slot, row of its slot, row of its token) for each pair
+// that has a slot. Rows are counted over all groups.
 template <class Visit>
 void each_pair(const Literal& token_slot, int64_t slots, Visit visit) {
   const Dims& dims = token_slot.type.dims;
@@ -71,7 +72,7 @@ void combine_grad_w(const EvaluateCall& e) {
   });
 }
 
-// visit(row over all groups, its expert) for each row that belongs to one.
+// Calls visit(row over all groups, its expert) for each row that belongs to an expert.
 template <class Visit>
 void each_row(const EvaluateCall& e, size_t experts, Visit visit) {
   const size_t groups = as_size(e.dims()[0]);

@@ -1,4 +1,4 @@
-// References of softmax, the norms and cross-entropy: row by row, as their definitions say.
+// References of softmax, the norms and cross-entropy, row by row as they are defined.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace gangway::internal {
 namespace {
 
-// Of exp(x - largest).
+// The logarithm of the sum of exp(x - largest).
 double log_of_sum(const double* x, size_t n, double largest) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) sum += std::exp(x[i] - largest);
@@ -35,7 +35,7 @@ void softmax_grad(const EvaluateCall& e) {
   }
 }
 
-// Where a row is centred, and what it is multiplied with.
+// The mean that is subtracted from a row (0 without centring), and the factor of the row.
 struct Moments {
   double mean = 0, scale = 0;
 };
@@ -96,7 +96,7 @@ void cross_entropy(const EvaluateCall& e) {
   }
 }
 
-// The gradient as result `y`, of a log_sum for each row.
+// Writes the gradient of the logits to result `y`, given the log_sum of each row.
 void dlogits(const EvaluateCall& e, const std::vector<double>& log_sum,
              const std::vector<double>& dloss, size_t y) {
   Rows in(e.in[0]);

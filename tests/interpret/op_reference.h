@@ -7,7 +7,7 @@
 
 namespace gangway {
 
-// Where the generated part of docs/ir.md begins.
+// The heading with which the generated part of docs/ir.md begins.
 inline constexpr char kOpReferenceHeading[] = "## Op reference\n";
 
 // Markdown from that heading to the end of the page.

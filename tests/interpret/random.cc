@@ -1,4 +1,4 @@
-// References of the random ops; ir/op_table/rows/random.cc says exactly what they give.
+// References of the random ops. ir/op_table/rows/random.cc specifies the numbers.
 #include <cmath>
 #include <numbers>
 

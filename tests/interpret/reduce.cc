@@ -11,7 +11,7 @@ bool contains(const std::vector<int64_t>& dims, size_t d) {
   return std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
 }
 
-// visit(position in the operand, position in the result).
+// Calls visit(position in the operand, position in the result).
 template <class Visit>
 void fold(const EvaluateCall& e, const std::vector<int64_t>& axes, Visit visit) {
   each(e.dims(), [&](const Dims& index, size_t at) {

@@ -1,4 +1,4 @@
-// What the references of the ops share: their form, and walks over row-major tensors.
+// Types that the references of all ops share, and walks over row-major tensors.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ using Doubles = std::vector<double>;
 struct EvaluateCall {
   const OpCall& call;
   const std::vector<Literal>& in;
-  std::vector<Literal>& out;  // Typed; values are zeros.
+  std::vector<Literal>& out;  // The results' types, with zeros as values.
 
   const Attrs& attrs() const { return call.attrs; }
   const Doubles& x(size_t i = 0) const { return in[i].values; }
@@ -31,27 +31,27 @@ struct ReferenceRow {
 
 std::vector<ReferenceRow> elementwise_references();
 std::vector<ReferenceRow> shape_references();
-std::vector<ReferenceRow> reduce_references();  // And dot.
+std::vector<ReferenceRow> reduce_references();  // Includes dot.
 std::vector<ReferenceRow> index_references();
 std::vector<ReferenceRow> random_references();
 std::vector<ReferenceRow> norm_references();
 std::vector<ReferenceRow> attention_references();
-// Of the products of queries and the keys that they see; 0 for other ops than attention and its
-// adjoint.
+// Operations of the products of queries and the keys that they see. 0 for other ops than attention
+// and its adjoint.
 double attention_flops(const OpCall& call, const std::vector<Literal>& in);
 std::vector<ReferenceRow> moe_references();
 std::vector<ReferenceRow> optimizer_references();
 
-// The reference of an op; null for those that look at the mesh (collective.h), fusion and
+// The reference of an op. Null for ops that look at the mesh (collective.h), fusion and
 // custom_call.
 Reference reference_of(Op op);
 
-// visit(index of each dimension, position) in row-major order.
+// Calls visit(index of each dimension, position) in row-major order.
 void each(const Dims& dims, const std::function<void(const Dims& index, size_t position)>& visit);
 size_t position(const Dims& dims, const Dims& index);
 inline size_t as_size(int64_t value) { return static_cast<size_t>(value); }
-double wrap_i32(double value);  // Modulo 2^32 into the range of i32.
-// Larger, with NaN above everything: a total order.
+double wrap_i32(double value);  // Wraps modulo 2^32 into the range of i32.
+// True if a is larger than b, in a total order with NaN above everything.
 bool above(double a, double b);
 
 // A tensor seen as rows of its last dimension.

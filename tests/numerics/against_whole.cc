@@ -23,7 +23,7 @@ bool is_conflict(const Error& error) {
          std::string_view(error.what()).find("two annotations of") != std::string_view::npos;
 }
 
-// Null where annotations are in conflict, and where the test has failed.
+// Nothing if annotations are in conflict, or if the test has failed.
 std::optional<Compiled> compiled(const Function& function, const CallContext& context) {
   try {
     return compile_function(function, context);
@@ -33,8 +33,8 @@ std::optional<Compiled> compiled(const Function& function, const CallContext& co
   }
 }
 
-// To the largest element of each result, or to 1 where all are smaller: sums that cancel leave only
-// what rounding gave.
+// Compares relative to the largest element of each result, or to 1 where all are smaller: sums that
+// cancel leave only roundings.
 void expect_close(const std::vector<Literal>& got, const std::vector<Literal>& expected) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t r = 0; r < got.size(); ++r) {

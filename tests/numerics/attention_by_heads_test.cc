@@ -1,5 +1,5 @@
 // Attention cut by heads, q, k and v projected separately (Megatron-LM): each device computes its
-// own heads, and what they mix is summed once.
+// own heads, and their output projections are summed once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::vector<std::string> collectives(const Function& local) {
   return names;
 }
 
-// The compiled function, which must compute what the whole one does.
+// Compiles the function, and expects the results of the whole one.
 Compiled checked(const Function& function, const CallContext& context) {
   std::mt19937_64 random(gangway::tests::test_seed());
   std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
@@ -45,7 +45,7 @@ Compiled checked(const Function& function, const CallContext& context) {
   return compiled;
 }
 
-// o(attention(q(x), k(x), v(x))), with the gradients of all parameters when asked.
+// Compiles o(attention(q(x), k(x), v(x))), with the gradients of all parameters if asked.
 Compiled layer(int64_t heads, bool with_gradients) {
   Builder b("layer", kMesh);
   const int64_t dim = heads * kWidth;
@@ -106,7 +106,8 @@ TEST(AttentionByHeads, EachDeviceDecodesWithItsPartOfTheCache) {
   EXPECT_THAT(collectives(*compiled.local.function), IsEmpty());
 }
 
-// No part of a head is of use: projections are gathered, and every device computes all heads.
+// A device cannot use a part of a head: projections are gathered, and every device computes all
+// heads.
 TEST(AttentionByHeads, HeadsThatDoNotDivideAreComputedWhole) {
   EXPECT_THAT(collectives(*layer(3, false).local.function),
               ElementsAre("all_gather", "all_gather", "all_gather", "all_reduce"));

@@ -1,5 +1,5 @@
-// A transformer whose sequences are cut over devices trains as on one: activations are cut by rules
-// on their names, attention becomes a ring, and nothing in the model knows of it.
+// A transformer whose sequences are cut over devices trains as on one. Rules on the names of
+// activations cut them, attention becomes a ring, and the model does not know.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ programs::TransformerConfig model() {
           .compute = DType::kF64};
 }
 
-// One step of AdamW; hands out the loss, the norm and every gradient.
+// One step of AdamW. Its outputs are the loss, the norm and every gradient.
 Program training_step(const programs::TransformerConfig& config, const Mesh& mesh) {
   ProgramBuilder b("training_step", mesh);
   const Tree parameters = b.state("params", programs::transformer_parameters(config));
@@ -53,7 +53,7 @@ HostTensor tensor_of(const Literal& literal) {
 
 struct Trained {
   std::vector<double> losses, norms;
-  std::vector<Literal> gradients;  // Of step 1.
+  std::vector<Literal> gradients;  // Gradients of step 1.
 };
 
 Trained train(const std::string& cluster, const std::vector<MeshAxis>& axes,
@@ -84,7 +84,7 @@ Trained train(const std::string& cluster, const std::vector<MeshAxis>& axes,
   return trained;
 }
 
-// Of attention in every layer, forward and back, where sequences are cut.
+// Where sequences are cut, attention in every layer passes keys on, forward and backward.
 TEST(ContextParallel, KeysGoRoundInsteadOfBeingGathered) {
   programs::TransformerConfig cut = model();
   cut.activations = {{"embedded|residual", {{"context", shard(1)}}}};
@@ -94,8 +94,8 @@ TEST(ContextParallel, KeysGoRoundInsteadOfBeingGathered) {
   ASSERT_NE(call, kNone);
   const Function& step = *program.functions[program.nodes[call].function];
   const std::vector<std::string> names = op_names(*compile_function(step, {}).local.function);
-  // Of each layer, or of the body of all: keys and values forward; those and their gradients back,
-  // which come home behind the loop.
+  // Each layer, or the body of all layers, permutes keys and values forward (2), and keys, values
+  // and their gradients backward (4). The gradients come home behind the loop (2).
   const auto permutes = std::ranges::count(names, "permute");
   EXPECT_TRUE(permutes > 0 && permutes % (2 + 4 + 2) == 0) << permutes;
 }

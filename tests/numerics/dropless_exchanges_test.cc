@@ -1,5 +1,5 @@
 // Dropless expert parallelism exchanges rows once around a layer: they go to their experts' devices
-// and come back, and so do their cotangents. How many rows each expert gets is exchanged besides.
+// and come back, and so do their cotangents. Devices also exchange how many rows each expert gets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Model {
   bool remat = false;
   double bound = 100;  // Room for all rows of all devices.
   int64_t tokens = 6, dim = 3, hidden = 5, layers = 3;
-  int64_t groups_each = 2;  // Of a device.
+  int64_t groups_each = 2;  // Groups of a device.
 
   int64_t groups() const { return groups_each * devices; }
   programs::MoeConfig moe() const {
@@ -39,7 +39,7 @@ struct Model {
   }
 };
 
-// Weights of so many layers, cut by experts; 0: of one, not stacked.
+// Weights of `layers` stacked layers, cut by experts. 0: weights of one layer, not stacked.
 Tree weights(Builder& b, const Model& model, int64_t layers) {
   Tree p;
   const auto weight = [&](const char* name, Dims dims, bool is_cut) {
@@ -74,7 +74,7 @@ Value input(Builder& b, const Model& model) {
   return b.parameter("x", f64({model.groups(), model.tokens, model.dim}), {{"expert", shard(0)}});
 }
 
-// Loss and new weights of one layer; `load` says what was routed where.
+// Loss and new weights of one layer, and "load": the part of its group's rows that each expert got.
 Function one_layer(const Model& model) {
   Builder b("layer", Mesh{{{"expert", model.devices}}});
   const Value x = input(b, model);
@@ -84,7 +84,7 @@ Function one_layer(const Model& model) {
   return finished(b, sum(square(result.out)) + result.balance + result.z, x, p);
 }
 
-// The same of a scan over several.
+// Loss and new weights of a scan over several layers.
 Function several_layers(const Model& model) {
   Builder b("layers", Mesh{{{"expert", model.devices}}});
   const Value x = input(b, model);
@@ -117,7 +117,7 @@ std::vector<Literal> arguments_of(const Function& function) {
   return gangway::tests::random_arguments(random, function);
 }
 
-// How many ragged exchanges of rows a run has; all are as wide as a token.
+// The number of ragged exchanges of rows in a run. All rows are as wide as a token.
 int64_t exchanges_of_rows(const Model& model, const Compiled& of) {
   int64_t times = 0;
   for (const CollectiveUse& use : collectives_of(*of.local.function)) {
@@ -140,7 +140,7 @@ TEST(DroplessExchanges, AreTwoForwardAndTwoBackward) {
   }
 }
 
-// What is computed again is exchanged again.
+// A rematerialised layer exchanges its rows again.
 TEST(DroplessExchanges, AreTwoMoreWhereALayerIsRematerialised) {
   const Model model{.gated = true, .remat = true};
   EXPECT_EQ(exchanges_of_rows(model, compiled(several_layers(model))), 6 * model.layers);
@@ -161,8 +161,8 @@ TEST(DroplessExchanges, ComputeWhatOneDeviceDoes) {
   }
 }
 
-// How often a device moves rows to other places of its own: what is exchanged is sorted by expert
-// before, and back behind, where a device has several groups.
+// The number of times that a device moves rows to other places of its own. If it has several
+// groups, it sorts rows by expert before an exchange and sorts them back behind it.
 int64_t moves_of_rows(const Function& local) {
   return std::ranges::count_if(local.nodes, [](const Node& node) {
     return node.op == Op::moe_dispatch || node.op == Op::moe_combine;
@@ -187,8 +187,8 @@ TEST(DroplessExchanges, SendRowsAsTheyLieWhereADeviceHasOneGroup) {
   }
 }
 
-// Between products: what is the same for all rows, of what each row has its own, and what is wanted
-// here.
+// Between the products stand a value that all rows share (bias), one of which each row has its own
+// (mask), and one that is also a result (here).
 TEST(DroplessExchanges, ComputeWhatOneDeviceDoesWithWhatIsDoneBetweenProducts) {
   const Model model{.devices = 2};
   Builder b("between", Mesh{{{"expert", model.devices}}});
@@ -211,8 +211,8 @@ TEST(DroplessExchanges, ComputeWhatOneDeviceDoesWithWhatIsDoneBetweenProducts) {
             1e-12);
 }
 
-// Rows of tokens that were given no expert are zeros behind a product, and may be anything behind
-// what is done with them; comparisons give no float.
+// Rows of tokens without an expert are zeros behind a product, and may be anything behind the ops
+// after it. Comparisons give no float.
 TEST(DroplessExchanges, ComputeWhatOneDeviceDoesOfRowsOfNoExpert) {
   const Model model{.devices = 2};
   const int64_t chosen = model.moe().top_k, experts = model.moe().experts;
@@ -246,8 +246,8 @@ TEST(DroplessExchanges, ComputeWhatOneDeviceDoesOfRowsOfNoExpert) {
             1e-12);
 }
 
-// Of each row that has an expert elsewhere a device sends one there, forward its activation and
-// backward its cotangent, and each device sends back what it was sent.
+// A device sends each row whose expert is elsewhere there, forward its activation and backward its
+// cotangent, and each device sends back the rows that it was sent.
 TEST(DroplessExchanges, SendTheRowsThatWereRoutedElsewhereAndNoOthers) {
   const Model model{.devices = 3, .gated = true};
   const Function function = one_layer(model);
@@ -256,10 +256,10 @@ TEST(DroplessExchanges, SendTheRowsThatWereRoutedElsewhereAndNoOthers) {
   const auto devices = static_cast<size_t>(model.devices);
   const auto many = static_cast<size_t>(model.moe().experts);
   const double routed = static_cast<double>(model.tokens * model.moe().top_k);
-  std::vector<int64_t> expected(devices, 4 * 4 * (model.devices - 1));  // Sizes.
+  std::vector<int64_t> expected(devices, 4 * 4 * (model.devices - 1));  // Bytes of the sizes.
   for (size_t at = 0; at < load.values.size(); ++at) {
     const auto rows = static_cast<int64_t>(std::lround(load.values[at] * routed));
-    const size_t from = at / many / 2, to = at % many / 2;  // Two groups and experts a device.
+    const size_t from = at / many / 2, to = at % many / 2;  // A device has two groups and experts.
     if (from == to) continue;
     for (const size_t device : {from, to}) expected[device] += 2 * rows * model.dim * 8;
   }

@@ -1,7 +1,7 @@
-// Expert parallelism (GShard, Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021): tokens
-// cut by groups, experts' weights by experts, on one axis. Nothing in the model knows of it: rows
-// go to their experts and back because producer and consumer are cut differently, or, dropless, by
-// the lowering of products of experts.
+// Expert parallelism (GShard, Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021): one
+// axis cuts tokens by groups and experts' weights by experts. The model does not know: rows go to
+// their experts and back because producer and consumer are cut differently, or, if dropless, by the
+// distributed implementation of products of experts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct Sizes {
 
   Mesh mesh() const { return {{{"data", data}, {"expert", expert}}}; }
   int64_t slots() const { return moe.experts * programs::capacity_of(moe, tokens); }
-  // What a device sends when its groups' rows go from one side to the other: E C d (n - 1) / n for
+  // Bytes that a device sends in one exchange of its groups' rows: E C d (n - 1) / n elements for
   // each group.
   int64_t bytes_of_an_exchange() const {
     const int64_t local_groups = groups / (data * expert);
@@ -60,18 +60,18 @@ Sizes random_sizes(std::mt19937_64& random) {
   return s;
 }
 
-// As a strategy says it where what stores weights is annotated later than the batch.
+// The rule that a strategy has if it annotates stored weights later than the batch.
 const programs::ActivationRules kSlots = {{"moe.rows", {{"expert", shard(1)}}, 1}};
 
-// Loss and gradients of one layer over x[groups, tokens, dim], by annotations of parameters and, of
-// `rules`, of what goes to the experts.
+// Loss and gradients of one layer over x[groups, tokens, dim]. Its parameters are annotated;
+// `rules` annotate the rows that go to the experts.
 Function layer(const Sizes& s, const programs::ActivationRules& rules = {}) {
   Builder b("layer", s.mesh());
   Value x = b.parameter("x", f64({s.groups, s.tokens, s.dim}),
                         {{"data", shard(0)}, {"expert", shard(0)}});
   Tree p;
   p.set("router", b.parameter("router", f64({s.dim, s.moe.experts})));
-  // Weights that are looked at later than the batch leave the cut to what is said of rows.
+  // Weights that are annotated later than the batch leave the cut to the rules on rows.
   const auto weight = [&](const char* name, Dims dims) {
     Value w = b.parameter(name, {DType::kF64, std::move(dims)}, kByExpert);
     if (!rules.empty()) b.set_priorities(w, {1});
@@ -156,7 +156,7 @@ TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoesWithoutACapacity) {
   }
 }
 
-// One product of dropless experts over f64[groups, tokens, dim], from the choice of each token.
+// One product of dropless experts over f64[groups, tokens, dim], given the choice of each token.
 struct Routed {
   static constexpr int64_t kExperts = 4, kGroups = 4, kTokens = 6, kDim = 3, kHidden = 5;
 
@@ -181,7 +181,7 @@ struct Routed {
     return all;
   }
 
-  // By device, all bytes of ragged exchanges but the sizes.
+  // Bytes that each device sends in ragged exchanges, without the sizes.
   static std::vector<int64_t> bytes_of_rows(const Function& function,
                                             const std::vector<Literal>& arguments) {
     const Compiled compiled = compile_function(function, {});
@@ -206,7 +206,7 @@ TEST(ExpertsOverAxes, OfDroplessRowsOnlyThoseForOtherDevicesAreSent) {
       if (group == 0 && token < away) return int64_t{3};
       return group / 2 * 2 + token % 2;
     });
-    // There dim wide, back from device 1 hidden wide.
+    // Rows go there dim wide, and come back from device 1 hidden wide.
     EXPECT_EQ(Routed::bytes_of_rows(function, arguments),
               (std::vector<int64_t>{away * Routed::kDim * 8, away * Routed::kHidden * 8}));
     const Compiled compiled = compile_function(function, {});
@@ -217,7 +217,7 @@ TEST(ExpertsOverAxes, OfDroplessRowsOnlyThoseForOtherDevicesAreSent) {
 }
 
 TEST(ExpertsOverAxes, MoreDroplessRowsThanThereIsRoomForAreAnError) {
-  // A device has 12 rows: all 24 may choose the experts of one.
+  // Each device has 12 rows. All 24 choose the experts of one device.
   const auto all_to_one = [](int64_t, int64_t token) { return token % 2; };
   const auto error = [&](double bound) {
     const Function function = Routed::product(bound);
@@ -251,13 +251,14 @@ TEST(ExpertsOverAxes, RowsAreExchangedFourTimesAndNothingElseIs) {
         const auto bytes =
             sent(compile_function(function, {.result_placements = placed_as_parameters(function)}),
                  gangway::tests::random_arguments(random, function));
-        // There and back, forward and backward. What stays on its device is not sent.
+        // Rows go there and back, forward and backward. Rows that stay on their device are not
+        // sent.
         EXPECT_EQ(bytes.at("all_to_all over expert"),
                   std::vector<int64_t>(4, s.bytes_of_an_exchange()));
         std::vector<std::string> kinds;
         for (const auto& [kind, each] : bytes) kinds.push_back(kind);
-        // Experts' gradients are summed over the groups of other data, the router's and the losses
-        // over all groups.
+        // Experts' gradients are summed over the groups along "data", the router's gradient and the
+        // losses over all groups.
         EXPECT_THAT(
             kinds, ::testing::UnorderedElementsAre("all_to_all over expert", "all_reduce over data",
                                                    "all_reduce over data,expert"));

@@ -1,4 +1,4 @@
-// Random graphs on CPU devices of two hosts compute what the reference executor computes.
+// Random graphs on CPU devices of two hosts give the results of the reference executor.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 constexpr PlanId kPlan{1};
 constexpr uint64_t kGraphs = 60;
 
-// One call of `function`; returns its results, gathered.
+// Calls `function` once, and returns its results, gathered.
 std::vector<Literal> on_devices(Reactor& reactor, const Function& function,
                                 const std::vector<Literal>& arguments, uint32_t hosts,
                                 uint32_t devices, const CallContext& context = {}) {
@@ -129,7 +129,7 @@ TEST(GraphsOnDevices, AVocabularyIsCutOverDevices) {
 TEST(GraphsOnDevices, ASequenceIsCutOverDevices) {
   const auto reactor = Reactor::make_real();
   for (const DType dtype : {DType::kF64, DType::kF32}) {
-    for (const int64_t seq : {16, 20}) {  // Dealt out in stripes, and each its own rows.
+    for (const int64_t seq : {16, 20}) {  // 16 rows are dealt out in stripes, 20 are not.
       std::mt19937_64 random(gangway::tests::test_seed());
       CallContext context;
       const Function function = attention_layer(

@@ -1,5 +1,5 @@
-// Functions whose ops are cut along factors that take lowerings, and what cuts them: for tests of
-// the lowerings by the reference executor and on devices.
+// Functions whose ops are cut along factors that take a distributed implementation, and the axes
+// that cut them. Tests run them by the reference executor and on devices.
 //
 // Threads: pure functions.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace gangway::numerics {
 
-// Words, rows and features of a language model of one layer, and what cuts each.
+// Words, rows and features of a language model of one layer, and the axes that cut each.
 struct VocabularySizes {
   int64_t words = 12, batch = 4, seq = 3, dim = 6;
   std::vector<std::string> of_words = {}, of_batch = {};  // Mesh axes, outer first.
@@ -28,12 +28,12 @@ struct AttentionSizes {
   DType dtype = DType::kF64;
   int64_t dim() const { return heads * width; }
 };
-// Attention between projections of x, and the gradients of a loss of it.
+// Attention between projections of x, and the gradients of a loss.
 Function attention_layer(const Mesh& mesh, const AttentionSizes& sizes, CallContext& context);
-// Two residual layers of it, one body.
+// Two residual layers of attention, which share one body.
 Function attention_layers(const Mesh& mesh, const AttentionSizes& sizes, CallContext& context);
 
-// The names of all ops, those of bodies too, each body once for every node that names it.
+// The names of all ops. The ops of a body are counted once for every node that names the body.
 std::vector<std::string> op_names(const Function& function);
 
 }  // namespace gangway::numerics

@@ -1,5 +1,5 @@
 // The transformer trained on CPU devices, through client, controller and executors, equals an
-// independent evaluation: loss, all gradients, routing, and what AdamW makes of them.
+// independent evaluation: loss, all gradients, routing, and the parameters that AdamW computes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// One step of AdamW; hands out the loss, every gradient as "grad.NAME", and the experts' load.
+// One step of AdamW. Its outputs are the loss, every gradient as "grad.NAME", and experts' load.
 Program training_step(const programs::TransformerConfig& config, const Mesh& mesh) {
   ProgramBuilder b("training_step", mesh);
   Tree parameters = b.state("params", programs::transformer_parameters(config));
@@ -71,7 +71,7 @@ class ModelOnDevicesTest : public ::testing::TestWithParam<Case> {
     return slice_.compile(training_step(config, slice_.mesh({{"data", GetParam().devices}})));
   }
 
-  // Parameters as given, moments zero.
+  // Writes the given parameters, and moments of zero.
   void write(const reference::Tensors& layers) {
     const reference::Tensors parameters = stacked(layers);
     for (const auto& [name, type] : types_) {
@@ -91,7 +91,7 @@ class ModelOnDevicesTest : public ::testing::TestWithParam<Case> {
         {{"tokens", tensor_of(tokens)}, {"lr", scalar(kRate)}, {"step", scalar(number)}});
   }
 
-  // Loss and gradients against the reference's; gradients relative to the norm of them all.
+  // Compares loss and gradients with the reference's, gradients relative to the norm of them all.
   void expect_equals_reference(const gangway::Run& run, const Example& example,
                                double tolerance) const {
     const reference::Evaluation& expected = example.expected;

@@ -26,7 +26,7 @@ std::vector<Literal> gradients_in(const std::vector<Literal>& results, size_t pa
   return {results.begin() + 1, results.begin() + 1 + static_cast<int64_t>(parameters)};
 }
 
-// Loss, every gradient relative to the norm of them all, and who was routed where.
+// Compares the loss, every gradient relative to the norm of them all, and the load of each expert.
 void expect_equals_reference(const programs::TransformerConfig& config, const Function& function,
                              const Example& example, const std::vector<Literal>& results,
                              double tolerance) {

@@ -1,4 +1,4 @@
-// What programs' optimizers compute of their scalars, by the reference executor in f32.
+// Tests how programs' optimizers compute their scalars, by the reference executor in f32.
 #include <gtest/gtest.h>
 
 #include <algorithm>

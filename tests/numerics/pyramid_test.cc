@@ -1,6 +1,6 @@
-// A pyramid (PR-MoE; DeepSpeed-MoE, Rajbhandari et al. 2022): layers with different numbers of
-// experts, a dense expert beside them, and in each run of equal layers another split of the devices
-// over experts and data, by rules alone.
+// A pyramid (PR-MoE; DeepSpeed-MoE, Rajbhandari et al. 2022): its layers have different numbers of
+// experts, and a dense expert besides. Rules alone split the devices over experts and data, in each
+// run of equal layers in another way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace gangway::numerics {
 namespace {
 
-// One dense layer, one with 2 experts, two with 4.
+// The model has one dense layer, one with 2 experts, and two with 4.
 programs::TransformerConfig pyramid(double capacity_factor) {
   return {.vocab = 11,
           .seq = 6,
@@ -38,10 +38,11 @@ programs::TransformerConfig pyramid(double capacity_factor) {
           .experts = {0, 2, 4, 4}};
 }
 
-// Of layer i: the stack that it is in.
+// The stack that each layer is in.
 const char* const kStacks[] = {"layers", "layers_from_1", "layers_from_2", "layers_from_2"};
 
-// Of tensors by layer, as the reference names them, one of a state: its layers one behind another.
+// The values of a stacked state: its layers' tensors, which the reference names one by one, one
+// behind another.
 std::vector<double> stack_of(const reference::Tensors& tensors, const std::string& state) {
   if (const auto found = tensors.find(state); found != tensors.end()) return found->second;
   std::vector<double> rows;
@@ -54,7 +55,7 @@ std::vector<double> stack_of(const reference::Tensors& tensors, const std::strin
   return rows;
 }
 
-// The loss and all gradients; `by_stack`: of a stack's experts, the axes that cut them.
+// The loss and all gradients. `experts`: rules with the axes that cut the experts of each stack.
 Function traced(const programs::TransformerConfig& config, const Mesh& mesh,
                 const std::vector<PlacementRule>& experts) {
   Builder b("pyramid", mesh);
@@ -66,7 +67,7 @@ Function traced(const programs::TransformerConfig& config, const Mesh& mesh,
         for (const PlacementRule& rule : experts) {
           if (!matches(rule.pattern, name)) continue;
           for (auto [axis, placed] : rule.placements)
-            placements.emplace_back(axis, shard(placed.dim + 1));  // Behind the layers.
+            placements.emplace_back(axis, shard(placed.dim + 1));  // Layers are dimension 0.
         }
         return b.parameter(name, spec.type, placements);
       });
@@ -103,7 +104,7 @@ TEST(Pyramid, EqualsTheIndependentEvaluation) {
         {results[i + 1].type, stack_of(example.expected.gradients, function.parameters[i].name)});
   }
   EXPECT_LT(relative_difference(got, expected), 1e-9);
-  // Three layers have experts; of the first of them two.
+  // Three layers have experts; the first of them has two.
   const Literal& load = results.back();
   ASSERT_EQ(load.type.dims, (Dims{3, 4}));
   EXPECT_EQ(load.values[2] + load.values[3], 0);

@@ -6,10 +6,10 @@
 namespace gangway::reference {
 namespace {
 
-// One head of one row of the batch: where its vectors and its probabilities lie.
+// One head of one row of the batch: the places of its vectors and its probabilities.
 struct Head {
-  size_t first, stride, width;  // Of q, k, v: position t starts at first + t * stride.
-  size_t scores;                // Of the probabilities, [seq, seq].
+  size_t first, stride, width;  // In q, k and v position t starts at first + t * stride.
+  size_t scores;                // Start of the probabilities, [seq, seq].
   size_t seq;
   double scale;
 };

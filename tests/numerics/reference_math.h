@@ -25,9 +25,9 @@ void add_outer(Out out, View a, View b, int m, int k, int n);
 // out += a
 void add_to(Out out, View a);
 
-// Softmax of logits, in place of a new vector; returns log(sum(exp(logits))).
+// Writes the softmax of the logits to `probabilities`, and returns log(sum(exp(logits))).
 double softmax(View logits, Out probabilities);
-// The gradient of the logits, given that of the probabilities.
+// Writes the gradient of the logits, given the gradient of the probabilities.
 void softmax_backward(View probabilities, View d_probabilities, Out d_logits);
 
 // y[r, i] = x[r, i] * weight[i] / sqrt(mean_i(x[r, i]^2) + epsilon)
@@ -49,12 +49,12 @@ struct FeedForward {
   View down;  // [hidden, dim]
 };
 
-// What the backward pass needs of the forward pass.
+// Values of the forward pass that the backward pass needs.
 struct FeedForwardTrace {
   Vec x;       // [rows, dim]
   Vec up;      // [rows, hidden], before the activation
   Vec gate;    // [rows, hidden], before the activation; empty without a gate
-  Vec hidden;  // [rows, hidden], what `down` multiplies
+  Vec hidden;  // [rows, hidden], the input of `down`
 };
 
 struct FeedForwardGradients {
@@ -62,7 +62,7 @@ struct FeedForwardGradients {
 };
 
 Vec feed_forward(const FeedForward& block, Vec x, FeedForwardTrace& trace);
-// Adds to the gradients and returns that of x.
+// Adds to the gradients of the weights, and returns the gradient of x.
 Vec feed_forward_backward(const FeedForward& block, const FeedForwardTrace& trace, View dy,
                           FeedForwardGradients gradients);
 

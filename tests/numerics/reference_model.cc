@@ -19,11 +19,11 @@ std::string layer_name(int layer, const std::string& part) {
 }
 
 struct LayerTrace {
-  Vec x;                     // What enters the layer, [rows, dim].
-  Vec attention_input;       // After its norm.
-  AttentionTrace attention;  // Before the projection `o`.
-  Vec attention_output;      // What `o` multiplies.
-  Vec middle;                // After the attention's residual sum.
+  Vec x;                     // The layer's input, [rows, dim].
+  Vec attention_input;       // The input behind its norm.
+  AttentionTrace attention;  // The trace up to the projection `o`.
+  Vec attention_output;      // The input of `o`.
+  Vec middle;                // The attention's residual sum.
   FeedForwardTrace dense;
   MoeTrace moe;
 };
@@ -123,7 +123,7 @@ FeedForward Evaluator::block() const {
   return {.dim = config_.dim, .hidden = config_.hidden, .activation = config_.activation};
 }
 
-// Of a layer without experts, or beside them.
+// The only block of a layer without experts, or the dense block beside its experts.
 FeedForward Evaluator::dense_block(int layer) const {
   FeedForward dense = block();
   dense.up = parameter(layer, dense_name(layer, "up"));
@@ -200,7 +200,7 @@ Vec Evaluator::attention_backward_through(int layer, const LayerTrace& trace, Vi
                            gradient(layer, "attn_norm"));
 }
 
-// The loss of logits[rows, vocab]; returns its gradient in their place.
+// Adds the loss of logits[rows, vocab], and returns its gradient in their place.
 Vec Evaluator::logits_backward(Vec logits) {
   auto vocab = static_cast<size_t>(config_.vocab), seq = static_cast<size_t>(config_.seq);
   auto predictions = static_cast<double>(tokens_.size() / seq * (seq - 1));

@@ -1,14 +1,13 @@
 // An independent double-precision evaluation of the training model: loss, its parts and the
 // gradient of every parameter, by hand-written backpropagation.
 //
-// It is what training is judged against, so it shares nothing with the op table, autodiff or any
-// kernel.
+// Training is judged against it, so it shares nothing with the op table, autodiff or any kernel.
 //
 // The model is a pre-norm decoder-only transformer over bytes, tokens: i32[batch, seq]:
 //
 //   x = embed[tokens] (+ pos)
-//   each layer:  x += o(attention(q(n), k(n), v(n))), n = rms_norm(x); causal, scale 1 / sqrt(dim /
-//   heads)
+//   each layer:  x += o(attention(q(n), k(n), v(n))), n = rms_norm(x); causal,
+//                     scale 1 / sqrt(dim / heads)
 //                x += feed_forward(rms_norm(x)) or moe(rms_norm(x))
 //   logits = rms_norm(x) . transpose(embed), or . head
 //   loss = mean cross-entropy of tokens[:, 1:] given logits[:, :-1]
@@ -48,7 +47,7 @@ struct ModelConfig {
   Activation activation = Activation::kGeluTanh;
   double epsilon = 1e-5;
   MoeConfig moe;                  // moe.experts == 0: every layer is dense.
-  std::vector<int> experts = {};  // Of each layer, where they differ; empty: moe.experts.
+  std::vector<int> experts = {};  // Experts of each layer. Empty: each has moe.experts.
   MoeConfig moe_of(int layer) const {
     MoeConfig of_layer = moe;
     if (!experts.empty()) of_layer.experts = experts[static_cast<size_t>(layer)];

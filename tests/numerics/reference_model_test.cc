@@ -38,8 +38,8 @@ std::vector<int32_t> random_tokens(const ModelConfig& config, uint64_t seed) {
   return tokens;
 }
 
-// The first seed from the given one on whose routing has no near tie: differences may then not
-// change a choice.
+// The first seed from the given one on whose routing has no near tie, so that finite differences do
+// not change a choice.
 uint64_t seed_away_from_ties(const ModelConfig& config) {
   for (uint64_t seed = test_seed();; ++seed) {
     Evaluation e =
@@ -62,7 +62,7 @@ double difference(const ModelConfig& config, Tensors& parameters, double& value,
   return (8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * kStep);
 }
 
-// Every gradient against differences, relative to the norm of the whole gradient.
+// Compares every gradient with differences, relative to the norm of the whole gradient.
 void expect_gradients_match_differences(const ModelConfig& config) {
   uint64_t seed = seed_away_from_ties(config);
   SCOPED_TRACE(cat("seed ", seed));

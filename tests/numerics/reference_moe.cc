@@ -52,7 +52,7 @@ void route(const MoeConfig& config, View logits, MoeTrace& trace) {
   }
 }
 
-// Which pairs get a slot, in token order and then choice order, group by group.
+// Gives slots to pairs in token order and then choice order, group by group.
 void take_slots(const MoeConfig& config, MoeTrace& trace) {
   trace.pairs.resize(index(config.experts));
   trace.chosen.assign(index(config.groups), std::vector<int64_t>(index(config.experts), 0));
@@ -69,7 +69,7 @@ void take_slots(const MoeConfig& config, MoeTrace& trace) {
   }
 }
 
-// f_e * experts / groups: what the balance loss multiplies the mean probability P_e with.
+// f_e * experts / groups: the factor of the mean probability P_e in the balance loss.
 double balance_factor(const MoeConfig& config, const MoeTrace& trace, int group, int expert) {
   double pairs = static_cast<double>(trace.tokens) * config.top_k / config.groups;
   double share = static_cast<double>(trace.chosen[index(group)][index(expert)]) / pairs;
@@ -89,7 +89,7 @@ void auxiliary_losses(const MoeConfig& config, MoeTrace& trace) {
   }
 }
 
-// Gradient of the chosen probabilities of one token, from that of its weights.
+// Adds the gradient of the chosen probabilities of one token, given the gradient of its weights.
 void weights_backward(const MoeConfig& config, View weight, View d_weight, View p,
                       std::span<const int> expert, Out d_p) {
   if (!config.renormalise) {
@@ -104,8 +104,8 @@ void weights_backward(const MoeConfig& config, View weight, View d_weight, View 
   for (size_t j = 0; j < weight.size(); ++j) d_p[index(expert[j])] += (d_weight[j] - mean) / sum;
 }
 
-// Through the experts: adds to the gradients of their weights and of x; returns that of the gate
-// weights.
+// Goes back through the experts: adds to the gradients of their weights and of x, and returns the
+// gradient of the gate weights.
 Vec experts_backward(const MoeConfig& config, const FeedForward& block, const MoeWeights& weights,
                      const MoeTrace& trace, View dy, const MoeGradients& gradients, Out dx) {
   Vec d_weight(trace.weight.size(), 0.0);

@@ -1,15 +1,15 @@
 // The mixture-of-experts layer of the reference model: router, top-k, capacity, expert blocks, both
 // auxiliary losses.
 //
-// The tokens of the batch are cut into `groups` equal runs; what is dropped and what the balance
-// loss sees depends on a token's own group only. Slots of an expert are taken in token order, then
-// choice order; a (token, choice) pair that finds no slot contributes nothing, and the weights of
-// the others do not change.
+// The tokens of the batch are cut into `groups` equal runs. Drops and the balance loss depend on a
+// token's own group only. Tokens take the slots of an expert in token order, then choice order. A
+// (token, choice) pair that finds no slot contributes nothing, and the weights of the other pairs
+// do not change.
 //
 //   weights  the softmax over experts of the chosen k (ties: the lower expert), divided by their
-//   sum if asked balance  mean over groups of experts * sum_e f_e * P_e: f_e the share of (token,
-//   choice) pairs that chose e, before
-//            any drop and without a gradient, P_e the mean probability of e
+//            sum if asked
+//   balance  mean over groups of experts * sum_e f_e * P_e: f_e the share of (token, choice) pairs
+//            that chose e, before any drop and without a gradient, P_e the mean probability of e
 //   z        mean over tokens of (log sum exp of the router's logits)^2
 //
 // Threads: pure functions; safe anywhere.
@@ -30,7 +30,7 @@ struct MoeConfig {
   bool renormalise = true;
   double balance_coefficient = 0;
   double z_coefficient = 0;
-  bool residual = false;  // A dense block beside the experts, whose output is added.
+  bool residual = false;  // The output of a dense block is added to that of the experts.
 };
 
 struct MoeWeights {
@@ -49,7 +49,7 @@ struct MoeTrace {
   Vec log_sum;                           // [tokens]
   std::vector<int> expert;               // [tokens, top_k]
   Vec weight;                            // [tokens, top_k]
-  std::vector<std::vector<int>> pairs;   // Per expert, the token * top_k + choice that got a slot.
+  std::vector<std::vector<int>> pairs;   // Per expert: token * top_k + choice of pairs with a slot.
   std::vector<FeedForwardTrace> blocks;  // Per expert.
   std::vector<Vec> outputs;              // Per expert, [pairs, dim].
   std::vector<std::vector<int64_t>> chosen;  // [groups][experts], before any drop.
@@ -65,8 +65,8 @@ struct MoeTrace {
 Vec moe_forward(const MoeConfig& config, const FeedForward& block, const MoeWeights& weights, Vec x,
                 MoeTrace& trace);
 
-// dy: gradient of the layer's output. Adds the auxiliary losses' own gradients, scaled by their
-// coefficients; adds to `gradients` and returns the gradient of x.
+// `dy`: the gradient of the layer's output. Adds to `gradients` and returns the gradient of x. Both
+// include the gradients of the auxiliary losses, scaled by their coefficients.
 Vec moe_backward(const MoeConfig& config, const FeedForward& block, const MoeWeights& weights,
                  const MoeTrace& trace, View dy, MoeGradients gradients);
 

@@ -97,7 +97,7 @@ TEST(RingAttention, EveryDeviceDoesTheSameWork) {
         {.attention_flops = &flops});
     const auto [least, most] = std::ranges::minmax(flops);
     EXPECT_LE(most, 1.1 * least) << "on " << devices << " devices";
-    // Forward 2 and backward 5 products of the pairs that a causal query sees.
+    // Each pair of a query and a key that it sees takes 2 products forward and 5 backward.
     const double pairs = static_cast<double>(sizes.seq * (sizes.seq + 1) / 2);
     double all = 0;
     for (double of_device : flops) all += of_device;
@@ -116,7 +116,7 @@ TEST(RingAttention, TheGraphIsOfOneSizeForAnyNumberOfDevices) {
   EXPECT_EQ(of_devices[0], of_devices[1]);
 }
 
-// What each device sends where the results are cut over {context: devices} as `cut_dims` say.
+// Bytes that each device sends if {context: devices} cuts dimension `cut_dims[r]` of result r.
 std::vector<int64_t> bytes_sent(const Function& function, const std::vector<int>& cut_dims) {
   CallContext context;
   for (int dim : cut_dims) context.result_placements.push_back({{"context", shard(dim)}});
@@ -134,7 +134,7 @@ std::vector<int64_t> bytes_sent(const Function& function, const std::vector<int>
   return sent;
 }
 
-// In attention of x to itself.
+// Bytes that each device sends in attention of x to itself.
 std::vector<int64_t> bytes_sent(int64_t devices, bool causal, const Type& x_type) {
   Builder b("attention", {{{"context", devices}}});
   const Value x = b.parameter("x", x_type, {{"context", shard(1)}});
@@ -148,14 +148,14 @@ TEST(RingAttention, SendsKeysAndValuesRoundOnce) {
     const int64_t part = x.bytes() / n;
     const std::vector<int64_t> round(static_cast<size_t>(n), 2 * part * (n - 1));
     EXPECT_EQ(bytes_sent(n, false, x), round);
-    // The stripes of q, k and v, and those of y back; nobody reads lse.
+    // Devices also send the stripes of q, k and v, and those of y back. Nothing reads lse.
     const std::vector<int64_t> striped(static_cast<size_t>(n),
                                        2 * part * (n - 1) + 4 * part * (n - 1) / n);
     EXPECT_EQ(bytes_sent(n, true, x), striped);
   }
 }
 
-// One node of attention or of its adjoint, all operands and results cut along the sequence.
+// One node of attention or of its adjoint. All its operands are cut along the sequence.
 Function one_node(Op op, const Type& x, bool causal, int64_t devices) {
   const int64_t heads = 2;
   const Type lse{x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, {x.dims[0], heads, x.dims[1]}};
@@ -175,7 +175,7 @@ Function one_node(Op op, const Type& x, bool causal, int64_t devices) {
 TEST(RingAttention, SendsWhatPropagationCountsForIt) {
   for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64}) {
     for (const int64_t n : {2, 4}) {
-      for (const int64_t rows : {2 * n, 2 * n + 1}) {  // Of a device: stripes take the even ones.
+      for (const int64_t rows : {2 * n, 2 * n + 1}) {  // A device's rows; 2 n can go in stripes.
         for (const bool causal : {false, true}) {
           const Type x{dtype, {3, n * rows, 6}};
           for (const Op op : {Op::attention, Op::attention_grad}) {

@@ -1,5 +1,5 @@
 // Training a model whose layers are a scan over stacked states equals training one whose layers are
-// copies with states of their own: losses, gradients, states, and what checkpoints are made of.
+// copies with states of their own: losses, gradients, states, and the tensors of checkpoints.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ Program training_step(const programs::TransformerConfig& config, const Mesh& mes
   return b.build();
 }
 
-// What a run of some steps gives, layers apart.
+// The results of some training steps. Layers are apart.
 struct Trained {
   std::vector<double> scalars;  // Loss and norm of each step.
   std::map<std::string, Literal> gradients, states;
@@ -57,7 +57,7 @@ struct Trained {
 
 Literal literal_of(const HostTensor& tensor) { return from_bytes(tensor.type, tensor.bytes); }
 
-// The tensor in what holds it, or its gradient, as the state is held.
+// The values of a tensor in the state that holds it, or of its gradient in the state's gradient.
 Literal layer_in(const HostTensor& state, const StateTensor& tensor) {
   const auto bytes = static_cast<size_t>(tensor.type.bytes());
   const auto row = static_cast<size_t>(tensor.row.value_or(0));

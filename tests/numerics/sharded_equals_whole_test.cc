@@ -1,4 +1,4 @@
-// A function compiled for several devices computes what it computes whole, whatever the graph.
+// A function compiled for several devices gives the results of the whole one, whatever the graph.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,7 +50,7 @@ TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
   }
 }
 
-// Sums over the batch of counts, and what reads them.
+// Counts are summed over the batch, and several kinds of ops read the sums.
 TEST(ShardedEqualsWhole, WhereCountsAreSummedOverTheBatch) {
   std::mt19937_64 random(gangway::tests::test_seed());
   const Mesh mesh{{{"data", 4}}};

@@ -18,7 +18,7 @@ bool same_bits(const Literal& a, const Literal& b) {
          std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(double)) == 0;
 }
 
-// All axes, outer cuts before inner ones of the same dimension.
+// Lists all axes, outer cuts before inner ones of the same dimension.
 std::vector<int> outer_first(const Sharding& sharding) {
   std::vector<int> axes(sharding.size());
   std::iota(axes.begin(), axes.end(), 0);

@@ -1,5 +1,5 @@
-// Literals cut over a mesh and put together again: what stands between a global function and its
-// local form in the tests.
+// Cuts literals over a mesh and puts them together again, so that tests can run the local form of a
+// global function.
 //
 // Threads: pure functions.
 // Errors: asserts that devices that hold one part agree in it.
@@ -12,15 +12,15 @@
 
 namespace gangway::numerics {
 
-// [device][value]: what each device of the mesh holds of `whole`, sharded as `shardings` say.
+// [device][value]: the parts of `whole` that each device of the mesh holds under `shardings`.
 std::vector<std::vector<Literal>> cut(const Mesh& mesh, const std::vector<Sharding>& shardings,
                                       const std::vector<Literal>& whole);
 
-// The inverse, of local types; every device that holds a part must hold the same bits.
+// The inverse of cut(). All devices that hold the same part must hold the same bits.
 std::vector<Literal> put_together(const Mesh& mesh, const std::vector<Sharding>& shardings,
                                   const std::vector<std::vector<Literal>>& parts);
 
-// A compiled function on all devices of its mesh, from and to the global view.
+// Runs a compiled function on all devices of its mesh. Arguments and results are whole.
 std::vector<Literal> interpret_compiled(const Compiled& compiled,
                                         const std::vector<Literal>& arguments);
 

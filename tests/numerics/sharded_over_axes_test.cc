@@ -1,7 +1,7 @@
-// The compiler's output over random meshes, whatever the parameters' and results' placements and
-// orders of cuts are, and wherever functions are annotated.
+// Tests the compiler's output over random meshes, with random placements and orders of cuts of
+// parameters and results, and random annotations inside functions.
 //
-// GW_FUNCTIONS: so many of each kind are made.
+// GW_FUNCTIONS: number of functions of each kind.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -25,7 +25,7 @@ using gangway::tests::Parts;
 using gangway::tests::random_placements;
 using gangway::tests::random_priorities;
 
-// Of a third of the values; where the others end up is open.
+// Places a third of the results; the compiler chooses the placements of the others.
 void place_results(std::mt19937_64& random, const Function& function, CallContext& context) {
   for (const ValueId result : function.results) {
     context.result_placements.push_back(
@@ -63,7 +63,7 @@ class Graph {
   size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
   void keep(Value value) { values_.push_back(below(4) == 0 ? annotated(value) : value); }
 
-  // The gradients of a loss, wherever propagation leaves them.
+  // Adds the gradients of a loss. Propagation chooses their placements.
   void differentiate() {
     const std::vector<Value> of(values_.begin(), values_.begin() + 4);
     const std::vector<Value> found = gradients(mean(square(any(square_))), of);
@@ -118,7 +118,8 @@ class Graph {
     }
   }
 
-  // A scan whose body is random too: with a carry, a sum, what iterations share, slices and stacks.
+  // A scan whose body is random too, with a carry, a sum, values that iterations share, slices and
+  // stacks.
   void loop(Value x, Value y, Value row, Value z) {
     const auto length = static_cast<int64_t>(below(3)) + 1;
     const auto spread = [&](Value v) {
@@ -169,8 +170,8 @@ class Graph {
   std::mt19937_64& random_;
   const Mesh mesh_;
   Builder b_;
-  Builder* at_ = &b_;       // Of the body, where one is traced.
-  bool is_inside_ = false;  // A body.
+  Builder* at_ = &b_;       // The builder of the body that is traced, else b_.
+  bool is_inside_ = false;  // True while a body is traced.
   std::vector<Value> values_;
   Value index_, key_;
 };

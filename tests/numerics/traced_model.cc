@@ -124,7 +124,7 @@ Example example_of(const programs::TransformerConfig& config, DType dtype, uint6
 
 namespace {
 
-// Where the layer's number begins and ends in a name; npos: it is of no layer.
+// Begin and end of the layer's number in a name. Begin is npos if the tensor is of no layer.
 std::pair<size_t, size_t> number_in(const std::string& name) {
   constexpr std::string_view kLayers = "layers.";
   if (!name.starts_with(kLayers)) return {std::string::npos, 0};

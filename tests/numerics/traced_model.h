@@ -1,5 +1,5 @@
-// The repository's transformer as a function of its parameters and tokens, beside the same model of
-// the reference: what the numerics tests compare.
+// The repository's transformer as a function of its parameters and tokens, and the same model of
+// the reference. The numerics tests compare the two.
 //
 // Threads: pure functions.
 #pragma once
@@ -21,8 +21,8 @@ struct Model {
   std::string name;
   programs::TransformerConfig config;
 };
-// Dense and MoE, dropless and with a capacity that drops, tied and not, gated and not, both
-// activations, rematerialised and not.
+// Models that are dense or MoE, dropless or with a capacity that drops, tied or not, gated or not,
+// with either activation, rematerialised or not.
 std::vector<Model> models();
 inline std::string name_of(const Model& model) { return model.name; }
 
@@ -33,8 +33,7 @@ reference::ModelConfig reference_of(const programs::TransformerConfig& config);
 // experts].
 Function loss_and_gradients(const programs::TransformerConfig& config, const Mesh& mesh);
 
-// Parameters and tokens of a seed whose routing has no near tie, and what the reference makes of
-// them.
+// Parameters and tokens of a seed whose routing has no near tie, and the reference's results.
 struct Example {
   uint64_t seed = 0;
   reference::Tensors parameters;
@@ -44,12 +43,12 @@ struct Example {
 // The parameters are exact in `dtype`. Seeds are tried from `first_seed` on.
 Example example_of(const programs::TransformerConfig& config, DType dtype, uint64_t first_seed);
 
-// The model stacks its layers where the reference names each: of "layers.0.attn.q" and so on the
-// stack "layers.attn.q", and what it is called.
+// The reference names the tensors of each layer ("layers.0.attn.q"); the model stacks them
+// ("layers.attn.q"). stacked() builds the stacks, stack_of() gives the name of a tensor's stack.
 reference::Tensors stacked(const reference::Tensors& tensors);
 std::string stack_of(const std::string& name);
 
-// As loss_and_gradients takes and gives them.
+// The example's arguments and expected gradients in the order of loss_and_gradients().
 std::vector<Literal> arguments_of(const Function& function, const Example& example);
 std::vector<Literal> gradients_of(const Function& function, const Example& example);
 

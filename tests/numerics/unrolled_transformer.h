@@ -1,5 +1,5 @@
-// The model of programs/models/transformer.h with every layer a copy in the graph and states of its
-// own: what the scan over stacked layers must equal.
+// The model of programs/models/transformer.h, where every layer is a copy in the graph with states
+// of its own. The scan over stacked layers must give the same results.
 //
 // Parameters are those of the model, with layers.N.* for each layer.
 // Threads: traces on the builder's thread.
@@ -11,7 +11,7 @@ namespace gangway::numerics {
 
 StateTree unrolled_parameters(const programs::TransformerConfig& config);
 
-// As programs::transformer_loss; rules on activations are not applied.
+// Like programs::transformer_loss(), but rules on activations are not applied.
 programs::Losses unrolled_loss(const programs::TransformerConfig& config, const Tree& p,
                                Value tokens);
 

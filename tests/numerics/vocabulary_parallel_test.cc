@@ -38,7 +38,7 @@ TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
     const Mesh& mesh = meshes[n % meshes.size()];
     VocabularySizes sizes;
     for (const MeshAxis& axis : mesh.axes) {
-      const uint64_t use = random() % 4;  // Words twice as often.
+      const uint64_t use = random() % 4;  // An axis cuts words twice as often as rows.
       if (use < 2) sizes.of_words.push_back(axis.name);
       if (use == 2) sizes.of_batch.push_back(axis.name);
     }
@@ -123,7 +123,7 @@ TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
   for (double value : got[2].values) EXPECT_TRUE(std::isnan(value)) << "it must not train";
 }
 
-// In f32, where 1e6 leaves steps of 1/16: the logits are whole steps, so what they share is exact.
+// Near 1e6 steps of f32 are 1/16. The logits are whole steps, so their common offset is exact.
 TEST(VocabularyParallel, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
   const std::vector<double> plain = {0, 1, 2, 1, 3, -1, 0.5, 0}, labels = {0, 3};
   std::vector<double> losses, dlogits;

@@ -11,7 +11,7 @@ namespace gangway::op_table {
 
 namespace {
 
-// As the passes leave a body for devices.
+// The case's body as the passes leave it for devices.
 std::shared_ptr<const Function> local_body(const OpCase& test) {
   if (!shares_body(test.op)) return test.body;
   Function body = *test.body;

@@ -1,4 +1,4 @@
-// What runs a case on some device needs: the case as a function, and what counts as equal.
+// Builds a case as a function, which tests run on some device, and compares its results.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace gangway::op_table {
 
-// One node, with parameters and results of its own.
+// A function of one node, with parameters and results of its own.
 std::shared_ptr<Function> function_of(const OpCase& test, const std::vector<Literal>& inputs);
 
-// What differs between the results of a case of type `of_case` and the reference; empty: nothing.
+// Describes how the results of a case of type `of_case` differ from the reference. Empty if they
+// are close enough.
 std::string difference(const std::vector<Literal>& got, const std::vector<Literal>& want,
                        DType of_case);
 
-// Of GW_TEST_SEED, or 1.
+// GW_TEST_SEED, or 1.
 uint64_t case_seed();
 
 }  // namespace gangway::op_table

@@ -12,14 +12,14 @@
 
 namespace gangway::op_table {
 
-// Of the samples: GW_TEST_SEED, or 17.
+// The seed of samples: GW_TEST_SEED, or 17.
 uint64_t sample_seed();
 
 struct Sample {
   Sample(const OpCase& op_case, Rng& rng);
 
   OpCall call() const { return {op, types, attrs, body.get()}; }
-  // On one device: not what looks at a mesh, nor a user's kernel.
+  // True if one device can evaluate it: the op looks at no mesh, and is no user's kernel.
   bool can_evaluate() const;
   std::string text() const;
 
@@ -30,7 +30,7 @@ struct Sample {
   std::vector<Type> types, results;
 };
 
-// One of every case, those of collectives among them.
+// One sample of every case, including those of collectives.
 std::vector<Sample> samples(DType dtype);
 
 }  // namespace gangway::op_table

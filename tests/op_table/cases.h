@@ -22,7 +22,7 @@ struct OpCase {
   std::shared_ptr<const Function> body;            // fusion, scan and call only.
 };
 
-// How an input is filled.
+// The values of an input.
 enum class Fill {
   kAny,       // -2 to 2, away from integers.
   kPositive,  // 0.3 to 2.
@@ -34,14 +34,15 @@ Literal random_literal(Type type, Fill fill, Rng& rng);
 // i32 from low to high - 1.
 Literal random_index(Dims dims, int64_t low, int64_t high, Rng& rng);
 
-// All cases, `dtype` standing for every float type that the op leaves open.
+// All cases. `dtype` stands for every float type that the op leaves open.
 std::vector<OpCase> all_cases(DType dtype);
 
-// Those of collectives and of what looks at the mesh, on {data: 2}. Apart, since not every kind of
-// device has them; all_reduce and a shard_slice in even parts are among all_cases().
+// Cases of collectives and of other ops that look at the mesh, on {data: 2}. They are apart, since
+// not every kind of device has them; all_reduce and a shard_slice in even parts are among
+// all_cases().
 std::vector<OpCase> collective_cases(DType dtype);
 
-// By family; each appends.
+// Each appends the cases of one family.
 void add_elementwise_cases(DType dtype, std::vector<OpCase>& cases);
 void add_shape_cases(DType dtype, std::vector<OpCase>& cases);
 void add_index_cases(DType dtype, std::vector<OpCase>& cases);

@@ -1,4 +1,4 @@
-// Cases of the ops in which devices meet, and of those that look at the mesh alone.
+// Cases of collectives, and of ops that look at the mesh without communicating.
 #include <algorithm>
 
 #include "runtime/base/cat.h"

@@ -1,5 +1,5 @@
-// What the type rules of collectives give, and the words in which they refuse attributes that any
-// file may hold.
+// Tests the types that the rules of collectives give, and the words in which they refuse attributes
+// that a file may hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ struct Attempt {
     Attrs all = attrs;
     return infer_types(op, types, all);
   }
-  // What the rule says; "" when it takes them.
+  // The rule's refusal; "" if it takes the types.
   std::string refusal() const {
     try {
       types_given();
@@ -39,7 +39,7 @@ struct Attempt {
   }
 };
 
-// With `changes` over attributes that the rule takes.
+// An attempt with attributes that the rule takes, changed by `changes`.
 Attempt attempt(Op op, const Attrs& changes, std::vector<Type> types = {f32({5, 6})}) {
   const std::string axes = "data";
   const int64_t parts = 4;
@@ -117,7 +117,7 @@ TEST(CollectiveRules, AResultHasNoMoreThanThePartsHold) {
         attempt(Op::ragged_all_to_all, {{"bound", size}}, {f32({5, 6}), i32({4})}).refusal(),
         HasSubstr("bound is out of range"));
   }
-  // Sizes whose product with the parts has no 64 bits.
+  // Sizes whose product with the parts overflows 64 bits.
   const Type large = f32({kElementsMax, 1});
   EXPECT_EQ(attempt(Op::all_gather, {{"parts", kMeshDevicesMax}, {"size", kElementsMax}}, {large})
                 .refusal(),

@@ -124,7 +124,7 @@ void add_attention(DType dtype, std::vector<OpCase>& cases) {
   }
 }
 
-// Of some queries to some keys, each of which sees one at least.
+// Adds attention of some queries to some keys. Each query sees one key at least.
 void add_part_of_attention(DType dtype, std::vector<OpCase>& cases) {
   struct Shape {
     int64_t queries, keys;

@@ -1,4 +1,4 @@
-// Walks the op table: what a row says of its op is checked against the reference, case by case.
+// Walks the op table: compares the facts of each row with the reference, case by case.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ std::vector<Type> spoiled(const Type& type) {
   return mutants;
 }
 
-// What the rule says to other inputs; "" when it takes them.
+// The rule's refusal of other inputs; "" if it takes them.
 std::string refusal(const Sample& sample, const std::vector<Type>& types) {
   Attrs attrs = sample.attrs;
   try {
@@ -297,7 +297,7 @@ TEST(OpTable, CuttingAFactorGivesPartsOfTheWhole) {
         Literal joined = dim >= 0  ? join({low[r], high[r]}, dim)
                          : partial ? added(low[r], high[r])
                                    : low[r];
-        // A piece that is all there is stands for the whole on both devices.
+        // A result that is neither cut nor partial is whole on both devices.
         expect_near(joined, whole[r], 1e-12);
         if (dim < 0 && !partial) expect_near(high[r], whole[r], 1e-12);
         if (HasFatalFailure()) return;
@@ -343,7 +343,7 @@ TEST(OpTable, FactorsCoverEachDimensionAtMostOnceAndDivideIt) {
           int64_t size = types[i].dims[static_cast<size_t>(dims[i])];
           EXPECT_TRUE(factor.kind == FactorKind::kWhole || factor.size == size ||
                       (factor.size > 0 && size % factor.size == 0));
-          if (!factor.lowering.empty()) continue;  // Others may have the dimension too.
+          if (!factor.lowering.empty()) continue;  // Other factors may have the dimension too.
           EXPECT_TRUE(seen.insert({i, dims[i]}).second) << "dim " << dims[i] << " of " << i;
         }
       };

@@ -1,5 +1,5 @@
-// Rows that say that their ops keep zeros: zeros behind the inputs along a factor come out as zeros
-// behind the results, and change nothing else.
+// If an op's row says that it keeps zeros, zeros behind the inputs along a factor give zeros behind
+// the results, and change nothing else.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 constexpr InterpretOptions kExact{.round = false};
 constexpr int64_t kMore = 3;
 
-// With kMore zeros behind dimension `dim`; -1: as it is.
+// The literal with kMore zeros behind dimension `dim`, or unchanged if that is -1.
 Literal padded(const Literal& x, int dim) {
   if (dim < 0) return x;
   Type zeros = x.type;
@@ -22,7 +22,7 @@ Literal padded(const Literal& x, int dim) {
   return join({x, filled(zeros, 0)}, dim);
 }
 
-// Of the op on inputs that are padded along the factor.
+// The results of the op on inputs that are padded along the factor.
 std::vector<Literal> evaluate_padded(const Sample& sample, const Factor& factor) {
   std::vector<Literal> in;
   std::vector<Type> types;

@@ -13,7 +13,7 @@ function counted(values) {
   return counts;
 }
 
-// Functions that a call or a state names, once each, and bodies.
+// Functions that a call or a state names, each once, and bodies.
 function drawnOf({ functions, bodies, nodes }) {
   const named = new Set(nodes.map((node) => node.function).filter((at) => at !== undefined));
   return [...[...named].map((at) => functions[at]), ...bodies];

@@ -20,7 +20,7 @@ export function modelOf({ program, layout, plan }) {
   return new Model(program, layout, plan);
 }
 
-// All open, and every box at its place.
+// Opens all boxes, and puts each at its place.
 export function laidOut(model) {
   model.setAll(true);
   layOut(model.root, (text) => text.length * letter);

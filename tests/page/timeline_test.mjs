@@ -1,4 +1,4 @@
-// The rows and spans of the panel "Timeline", against what the simulator counted.
+// Compares the rows and spans of the panel "Timeline" with the simulator's counts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -66,7 +66,7 @@ test('a span says where it is from, and all of it what is left out', () => {
     's; 3 earlier spans are left out; 1 more rows are not shown; nothing of far: gone\u2401$'));
 });
 
-// The panel where it is closed.
+// A timeline whose panel is closed.
 function timelineOf(document) {
   const model = modelOf(document);
   const view = { model, selected: model.root, overlay: null, whenSelected: [],

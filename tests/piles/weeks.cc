@@ -29,7 +29,8 @@ void pass(int64_t ns) {
   WaitQueue().wait_until_ns("for time to pass", Reactor::current().clock().now_ns() + ns);
 }
 
-// With a text it reads some of that, too, and adds too little of it to change anything.
+// Adds x to a state. If it has a text it also reads tokens, and adds too little of them to change
+// anything.
 Program counting(const fs::path& text = {}) {
   ProgramBuilder b("counting", Mesh{{{"data", kDevices}}});
   const Value w = b.state("w", zeros(f32({64})));
@@ -265,7 +266,7 @@ class Controllers {
   std::vector<std::unique_ptr<LastingExecutor>> executors_;
 };
 
-// Until tables that keep the last few of something are full: logs of programs that have ended.
+// Lives until tables that keep the last few of something are full, such as logs of ended programs.
 constexpr int kWarmUp = int{ProgramLogs::kEndedMax} * 3 / 2, kWarmUpRestarts = 4;
 
 }  // namespace

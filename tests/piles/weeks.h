@@ -20,15 +20,15 @@ struct Weeks {
   std::string problems;  // Problems of the lives; empty if none.
 };
 
-// Counts resources before and after so many lives. A life is a client that runs a program of its
+// Counts resources before and after `lives` lives. A life is a client that runs a program of its
 // own, keeps checkpoints now and then, and ends in one of four ways: it closes, vanishes for good,
 // detaches and is stopped, or is stopped while it waits for devices. In every fourth life a host is
 // lost too, in every tenth a host comes and goes under a new name. Names of hosts are forgotten at
 // the end, which otherwise happens after a day.
 Weeks live(uint64_t seed, int lives);
 
-// Counts resources before and after so many lives of controllers with one state folder; each has a
-// program that goes on under the next one.
+// Counts resources before and after `restarts` lives of controllers with one state folder. Each has
+// a program that goes on under the next one.
 Weeks restart(uint64_t seed, int restarts);
 
 // Differences between the two counts, "fibers: 12, before 10; ..."; empty if there are none.

@@ -35,7 +35,7 @@ Program training(int64_t columns) {
   return b.build();
 }
 
-// Whether the folder has a checkpoint that is being written or was left unfinished.
+// True if the folder has a checkpoint that is being written or was left unfinished.
 bool has_partial(const std::filesystem::path& folder) {
   std::error_code gone;
   for (std::filesystem::directory_iterator at(folder, gone), end; at != end; at.increment(gone)) {
@@ -103,7 +103,7 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   const Executable step = slice.compile(training(kColumns));
   slice.keep_checkpoints({.every = 2, .keep = 2});
   const CheckpointDir folder(kept("large"));
-  // Both are stopped, and then killed, while one of them has a file that is not whole.
+  // Both executors are stopped, and then killed, while one of them has an incomplete file.
   int64_t version = 0;
   while (version < 40) {
     version += 2;

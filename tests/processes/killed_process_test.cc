@@ -114,7 +114,7 @@ TEST(KilledClientTest, WhatItHeldIsFreeForTheNext) {
   const auto hold_most = [&address] {
     const Client client = connect(address);
     std::optional<Executable> held;
-    EXPECT_TRUE(eventually([&] {  // Until devices are free.
+    EXPECT_TRUE(eventually([&] {  // Waits until devices are free.
       try {
         const Slice slice = client.allocate({.devices = 2});
         held = slice.compile(with_state(slice.mesh({{"data", 2}}), kMemory / 4 * 3));

@@ -122,7 +122,7 @@ class RestartTest : public testing::Test {
     })) << output_of(controller_said_);
     EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }));
   }
-  // Whether the program's record names a checkpoint, from which the next controller goes on. A
+  // True if the program's record names a checkpoint, from which the next controller goes on. A
   // checkpoint that is being written does not count.
   bool has_recorded_a_checkpoint() const {
     std::ifstream in(folder_.path() / "state" / "programs" / (own_user_name() + ".trainer"));

@@ -11,7 +11,7 @@
 namespace gangway {
 namespace {
 
-// How often threads of this process and of those that it started have gone to sleep.
+// The number of times that threads of this process and its children have gone to sleep.
 int64_t sleeps() {
   std::vector<pid_t> processes = children_of(getpid());
   processes.push_back(getpid());

@@ -1,4 +1,4 @@
-// Several ranks on each CPU device: they compute what as many devices compute.
+// Several ranks on each CPU device compute the results of as many devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kRanks = 8;
 
-// Where eight ranks lie.
+// The places of eight ranks.
 struct Places {
   const char* cluster;
   int64_t ranks_per_device;
@@ -74,7 +74,7 @@ class CpuRanksTest : public FolderTest {
   LanguageModelConfig config_;
 };
 
-// Each host has so many consecutive ranks that all sum up in one tree (docs/collectives.md).
+// Hosts have consecutive ranks, in numbers with which all sums use one tree (docs/collectives.md).
 TEST_F(CpuRanksTest, EightRanksTrainBitForBitTheSameOnEightFourTwoAndOneDevices) {
   Training eight(config_, {"local:2x4", 1});
   const std::vector<float> losses = eight.train(4);
@@ -203,7 +203,7 @@ TEST_F(RanksOfAClientTest, ADeviceNeedsMemoryForEachOfItsRanks) {
   const MemoryReport two = planned(2);
   ASSERT_EQ(two.devices.size(), 4u) << "a line for each device";
   EXPECT_EQ(two.devices[0].state, 2 * 2 << 20);
-  // 16 MiB of states, and what initialises them.
+  // The states take 16 MiB, and their initialiser needs more.
   const Error error = error_of([&] { planned(4); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), HasSubstr("which has 16.0 MiB"));
@@ -221,7 +221,7 @@ TEST_F(RanksOfAClientTest, ANonFiniteStepIsFoundOnWhicheverRankItIs) {
   const Executable step = slice.compile(b.build());
   std::vector<float> values(128, 1.0f);
   EXPECT_EQ(step.run({{"x", HostTensor::of<float>({16, 8}, values)}})["loss"].item<float>(), 0.0f);
-  for (const size_t rank : {4, 5}) {  // Both of the third device.
+  for (const size_t rank : {4, 5}) {  // Both are on the third device.
     std::vector<float> wrong = values;
     wrong[16 * rank + 13] = -1.0f;
     const gangway::Run run = step.run({{"x", HostTensor::of<float>({16, 8}, wrong)}});

@@ -1,4 +1,4 @@
-// Several ranks on each simulated device, whose collectives hold it until all members came.
+// Several ranks on each simulated device, which a collective blocks until all members have come.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// The sum over all rows of x, which the first axis cuts, after so many kernels of 100 us each.
+// The sum over all rows of x, which the first axis cuts, after `kernels` kernels of 100 us each.
 Program summed(const Mesh& mesh, int kernels) {
   Builder f("sum", mesh);
   const AxisPlacements cuts = {{mesh.axes[0].name, shard(0)}};
@@ -38,12 +38,12 @@ HostTensor ones(int64_t rows) {
   return HostTensor::of<float>({rows, 8}, std::vector<float>(static_cast<size_t>(rows) * 8, 1.0f));
 }
 
-// One client of a scene: so many runs over the whole cluster of two hosts of two devices.
+// One client of a scene, with its runs over the whole cluster of two hosts of two devices.
 struct Sums {
-  int64_t ranks = 1;  // On each device.
+  int64_t ranks = 1;  // Ranks on each device.
   int kernels = 1;
   int runs = 10;
-  bool by_axes = false;  // A mesh of two axes: not all ranks of a device reduce together.
+  bool by_axes = false;  // The mesh has two axes, so not all ranks of a device reduce together.
 };
 
 void run(SimCluster& cluster, const std::string& name, const Sums& sums, int& done) {
@@ -74,7 +74,7 @@ void run(SimCluster& cluster, const std::string& name, const Sums& sums, int& do
 
 struct Outcome {
   int done = 0;
-  std::string broken;  // The order of tickets, by what the devices wrote down.
+  std::string broken;  // Violation of the order of tickets in the devices' logs.
   std::map<std::string, int64_t> busy_ns;
   int64_t took_ns = 0;
   uint64_t replay = 0;
@@ -124,8 +124,8 @@ TEST(SimRanksTimeTest, RanksOfADeviceTakeTurnsOnItAndShareItsPartOfACollective) 
   const auto busy_ns = [](int64_t ranks, int kernels) {
     return run_all({{.ranks = ranks, .kernels = kernels, .runs = 1}}).busy_ns.at("sums");
   };
-  // Four devices, each 100 us for each kernel of each rank; and their part of the all-reduce, which
-  // is more where more members meet, but not once for each rank.
+  // Each of four devices takes 100 us for each kernel of each rank, and its part of the all-reduce.
+  // That grows with the number of members, but is not taken once for each rank.
   EXPECT_EQ(busy_ns(2, 10) - busy_ns(2, 5), 2 * (busy_ns(1, 10) - busy_ns(1, 5)));
   EXPECT_EQ(busy_ns(1, 10) - busy_ns(1, 5), 4 * 5 * 100'000);
   const int64_t alone_ns = busy_ns(1, 0), two_ns = busy_ns(2, 0);
@@ -138,8 +138,9 @@ TEST(SimRanksTimeTest, TheSameSeedRepeatsExactly) {
   EXPECT_EQ(run_all(clients).replay, run_all(clients).replay);
 }
 
-// A device's time counts once, however many ranks use it, and one program is no contender of its
-// own: alone it has the devices for itself, and beside one with one rank half of their time.
+// A device's time counts once, however many ranks use it, and the ranks of one program do not
+// compete: alone it has all the devices' time, and half of it if a program with one rank shares
+// them.
 TEST(SimRanksTimeTest, DevicesAreSharedByTimeNotByRanks) {
   const auto reactor =
       Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
@@ -193,7 +194,7 @@ TEST(SimRanksTimeTest, ARunFailsWhereAHostWithItsRanksIsLostAndTheOthersGoOn) {
     const Client client = cluster.connect("client");
     {
       const Slice all = client.allocate({.devices = 8, .ranks_per_device = 2});
-      // All devices are shared alike, so it takes those of host-0.
+      // All devices are shared equally, so the slice gets those of host-0.
       const Slice half = client.allocate({.devices = 4, .ranks_per_device = 2});
       const Executable broken = all.compile(summed(all.mesh({{"data", 8}}), 1000));
       const Executable whole = half.compile(summed(half.mesh({{"data", 4}}), 1));
@@ -204,7 +205,7 @@ TEST(SimRanksTimeTest, ARunFailsWhereAHostWithItsRanksIsLostAndTheOthersGoOn) {
       EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
       EXPECT_THAT(error.what(), HasSubstr(SimCluster::host_name(1)));
       EXPECT_EQ(whole.run({{"x", ones(4)}})["y"].item<float>(), 32.0f);
-      // What is left runs the same mesh with twice as many ranks on each device.
+      // The remaining devices run the same mesh with twice as many ranks each.
       const Slice again = client.allocate({.devices = 8, .ranks_per_device = 4});
       const Executable repaired = again.compile(summed(again.mesh({{"data", 8}}), 10));
       EXPECT_EQ(repaired.run({{"x", ones(8)}})["y"].item<float>(), 64.0f);

@@ -14,11 +14,11 @@
 namespace ratchet {
 namespace {
 
-using namespace gangway;  // Whose functions are counted; those here are not.
+using namespace gangway;  // Functions of gangway are counted, functions of ratchet are not.
 
-constexpr uint32_t kDevices = 2;  // Of each host.
+constexpr uint32_t kDevices = 2;  // Devices of each host.
 
-// Hears what the controller sends; the first of all hosts keeps the grants.
+// Gets the controller's frames. The first host keeps them.
 class FakeExecutor final : public ExecutorPeer {
  public:
   explicit FakeExecutor(bool keeps) : keeps_(keeps) {}
@@ -54,7 +54,7 @@ class FakeClient final : public ClientPeer {
   int ended = 0;
 };
 
-// Three sections: where others run, too, each is a turn of its own.
+// A program of three sections. If other programs run too, each section is a turn of its own.
 Program three_sections(const Mesh& mesh) {
   ProgramBuilder b("three sections", mesh);
   Value x = b.input("x", f32());
@@ -87,7 +87,7 @@ class Runs {
     }
   }
 
-  // A run of each client: all are asked for before the first ends.
+  // Does a run of each client. All runs are submitted before the first ends.
   void round() {
     for (const auto& client : clients_) submit(*client);
     while (!executors_[0]->heard.empty()) {
@@ -119,7 +119,8 @@ class Runs {
     controller_.on_message(client.session, decode(frame));
   }
 
-  // The devices have done it. Of the positions before the last the first host tells.
+  // Answers as if the devices had done the range. Only the first host reports progress before the
+  // run's last position.
   void granted(const GrantRange& range) {
     const uint32_t end = range.first + range.count;
     const SectionTime time{range.run, 0, end, 300'000 * int64_t{range.count}};
@@ -146,13 +147,13 @@ class Runs {
   std::vector<std::unique_ptr<FakeClient>> clients_;
   Controller controller_{*reactor_};
   std::vector<HostId> hosts_;
-  uint32_t positions_ = 0;  // Of a run.
+  uint32_t positions_ = 0;  // Positions of a run.
 };
 
 }  // namespace
 
 bool count_controller(int hosts, int clients) {
-  constexpr int kUncounted = 3;  // Then every section was measured.
+  constexpr int kUncounted = 3;  // Rounds until every section was measured.
   const int rounds = clients == 1 ? 20 : 1;
   Runs runs(hosts, clients);
   for (int round = 0; round < kUncounted; ++round) runs.round();

@@ -1,14 +1,14 @@
-// A run's way through the controller: the client's frame in, prepare and grants out, completions
-// in, the client's completion out.
+// Counts a run's instructions in the controller: the client's frame comes in, prepare and grants go
+// out, completions come in, and the client's completion goes out.
 //
 // Threads: the caller's is the reactor.
 #pragma once
 
 namespace ratchet {
 
-// So many hosts of two devices each, on all of which each client runs a program of its own. Hosts
-// and clients are fakes: they answer at once, and what they do is not counted.
-// False: not all runs ended.
+// Counts with `hosts` hosts of two devices each, on all of which each client runs a program of its
+// own. Hosts and clients are fakes: they answer at once, and their work is not counted. Returns
+// false if not all runs ended.
 bool count_controller(int hosts, int clients);
 
 }  // namespace ratchet

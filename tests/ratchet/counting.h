@@ -1,5 +1,5 @@
-// What a program tells callgrind, which counts the instructions of each function: only those that
-// run while a Counted lives. Without valgrind none of it does anything.
+// Marks for callgrind, which counts the instructions of each function: it counts those that run
+// while a Counted lives. Without valgrind the marks do nothing.
 //
 // Threads: one.
 //
@@ -17,7 +17,7 @@
 
 namespace ratchet {
 
-// Its counts are written at its end, under its name and the number of runs that they are for.
+// The destructor writes the counts of this case, with its name and the number of its runs.
 class Case {
  public:
   Case(const std::string& name, int runs) : label_(name + " / " + std::to_string(runs)) {

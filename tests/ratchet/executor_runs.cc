@@ -16,9 +16,9 @@
 namespace ratchet {
 namespace {
 
-using namespace gangway;  // Whose functions are counted; those here are not.
+using namespace gangway;  // Functions of gangway are counted, functions of ratchet are not.
 
-constexpr uint32_t kDevices = 2;  // Of each host.
+constexpr uint32_t kDevices = 2;  // Devices of each host.
 constexpr PlanId kPlan{1};
 
 class Runs final : public HostEvents {
@@ -89,9 +89,9 @@ class Runs final : public HostEvents {
 
   const std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   std::vector<std::unique_ptr<Host>> hosts_;
-  uint32_t positions_ = 0;  // Of a run.
+  uint32_t positions_ = 0;  // Positions of a run.
   uint64_t runs_ = 0;
-  size_t ended_ = 0;  // Of this run, by how many hosts.
+  size_t ended_ = 0;  // Number of hosts that have ended this run.
 };
 
 }  // namespace

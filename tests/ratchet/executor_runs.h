@@ -1,12 +1,13 @@
-// A run's way through executors: prepare and grant in, completion out.
+// Counts a run's instructions in an executor: prepare and grant come in, and the completion goes
+// out.
 //
 // Threads: the caller's is the reactor.
 #pragma once
 
 namespace ratchet {
 
-// So many hosts of two simulated devices each, which compute no values. Counts are for one host.
-// False: a run failed.
+// Counts with `hosts` hosts of two simulated devices each, which compute no values. Counts are for
+// one host. Returns false if a run failed.
 bool count_executors(int hosts);
 
 }  // namespace ratchet

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Counts with callgrind what a run costs in Gangway's own functions, and compares with counts.txt.
+# Counts with callgrind the instructions of a run in Gangway's own functions, and compares with
+# counts.txt.
 #   tests/ratchet/run_counts.sh PROGRAM            fails where a count grew by more than 2 %, and
 #                                                  says where one shrank by as much
 #   tests/ratchet/run_counts.sh PROGRAM --accept   writes the counts of now to counts.txt
@@ -15,8 +16,8 @@ valgrind --tool=callgrind --instr-atstart=no --collect-atstart=no --compress-str
   exit 1
 }
 
-# Of each case: its name and the instructions of a run. The line after "calls=" is what the called
-# function took, which has lines of its own.
+# Writes the name of each case and the instructions of a run. The line after "calls=" counts the
+# called function, which has lines of its own.
 for file in $(ls -v "$counted"/out.*); do
   awk '
     /^desc: Trigger: Client Request: / {

@@ -25,7 +25,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-char current_run[256];  // Read by the signal handler.
+char current_run[256];  // The signal handler prints it.
 
 void report_and_die(int signal) {
   if (write(STDERR_FILENO, current_run, std::string_view(current_run).size()) < 0) _exit(3);
@@ -39,7 +39,7 @@ std::vector<Bytes> read_corpus(const char* folder) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry);
   }
   std::sort(paths.begin(), paths.end());  // One seed means one sequence on every file system.
-  std::vector<Bytes> corpus(1);           // Nothing at all is an input too.
+  std::vector<Bytes> corpus(1);           // The empty input is one too.
   for (const auto& path : paths) {
     std::ifstream in(path, std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());

@@ -32,10 +32,10 @@ import results
 
 KEPT = re.compile(r"^(PATH|HOME|TMPDIR|TZ|LANG|LC_\w+|LD_\w+|MALLOC_\w+|OMP_\w+|DNNL_\w+|ONEDNN_\w+"
                   r"|TBB_\w+|(A|L|T|UB)SAN_\w+|GTEST_\w+|GW_\w+|GANGWAY_\w+)$")
-# They say where a test writes and when CI began, and change no result.
+# These variables say where a test writes and when CI began, and change no result.
 UNSEEN = {"PATH", "HOME", "TMPDIR", "GANGWAY_RESULTS", "GANGWAY_SAVED", "GANGWAY_CI_BEGAN",
           "GANGWAY_THIRD"}
-# Not always at the beginning of a line: a test's child may have printed half of one.
+# The text may follow half a line that a test's child has printed.
 ENDED = re.compile(r"\[(       OK |  FAILED  |  SKIPPED )\] (\S+?)(?:, where .*)? \(\d+ ms\)$")
 KEEP_DAYS = 30
 GRACE_S = 20  # For a crash handler, once a test that takes too long was told to abort.

@@ -40,7 +40,7 @@ class ChaosClient {
   std::vector<std::string> problems;
 
   bool has_program() const { return !hosts_.empty(); }
-  // Whether the fault happens to this client, to the controller, or to a host of its program.
+  // True if the fault happens to this client, to the controller, or to a host of its program.
   bool is_hit_by(const Fault& fault) const;
 
  private:
@@ -68,8 +68,8 @@ class ChaosClient {
   const int number_;
   std::set<std::string> hosts_;  // Hosts of its program; empty until it has one.
   int slices_ = 1;
-  bool counts_ = true;           // Whether its program counts.
-  bool waits_for_each_ = false;  // Whether it waits for each run.
+  bool counts_ = true;           // Its program counts.
+  bool waits_for_each_ = false;  // It waits for each run.
   bool died_ = false;
   HostTensor x_;
   Array array_;

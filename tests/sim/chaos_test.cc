@@ -67,7 +67,7 @@ TEST(PlantedBugTest, CollectivesWhoseTicketsAreComparedWithinALaneOnly) {
 TEST(ChaosTest, WhatThisMachineLacksEndsTheTestAndIsNoFaultOfTheCluster) {
   std::vector<SharedSegment> segments;
   const Error error = error_of([&] {
-    while (true) segments.push_back(SharedSegment::create(size_t{1} << 46));  // Too much.
+    while (true) segments.push_back(SharedSegment::create(size_t{1} << 46));  // Exceeds memory.
   });
   EXPECT_EQ(error_of([&] { require_machine(error.what()); }).kind(), ErrorKind::kOverloaded);
   require_machine("put: no memory for input \"x\"");

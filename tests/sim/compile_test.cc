@@ -31,7 +31,7 @@ TEST(SimCompile, HoldsUpNoHeartbeatsRunsOrCompilesOfOthers) {
     const int64_t began_ns = reactor->clock().now_ns();
     Fiber large = reactor->spawn("large", [&] {
       const Slice own = other.allocate({.devices = 2});
-      own.compile(chain(own.mesh({{"data", 2}}), 3000));  // 30 s.
+      own.compile(chain(own.mesh({{"data", 2}}), 3000));  // It takes 30 s.
       compiled_ns = reactor->clock().now_ns();
     });
     const Array x = slice.from_host(HostTensor::of<float>({4, 4}, std::vector<float>(16, 0.5f)));
@@ -63,7 +63,7 @@ TEST(SimCompile, EndsWithItsClient) {
     ASSERT_TRUE(error);
     WaitQueue().wait_until_ns("for the compile's end", reactor->clock().now_ns() + kSecond);
     EXPECT_EQ(cluster.controller.controller().counts().plans, 0u);
-    client.allocate({.devices = 4});  // All are free.
+    client.allocate({.devices = 4});  // All devices are free.
   });
 }
 

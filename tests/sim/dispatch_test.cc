@@ -66,7 +66,7 @@ std::vector<Slice> three_slices(const Client& client) {
   return slices;
 }
 
-// The outputs of so many runs, with inline arguments and arrays in turn.
+// The outputs of `runs` runs, with inline arguments and arrays in turn.
 std::vector<float> told_by(const std::vector<Slice>& slices, Dispatch dispatch, int runs) {
   const Executable program = slices[0].compile(counting(3), {slices[1], slices[2]},
                                                {.runs_in_flight_max = 3, .dispatch = dispatch});

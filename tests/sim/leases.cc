@@ -93,8 +93,8 @@ class Worker {
     expect(slice.read_state("w").as<float>()[3], static_cast<float>(sent_), "state w");
   }
 
-  // Compiles on a slice of its own; slice and plan are freed again at once, and nobody waits for
-  // the last run.
+  // Compiles on a slice of its own. Slice and plan are freed again at once, and the client does not
+  // wait for the last run.
   void compile_another() {
     const Slice slice = client_.allocate({.devices = kLeaseDevices});
     const Executable step = slice.compile(counting());
@@ -192,7 +192,7 @@ void run_and_cut(Reactor& reactor, uint64_t seed, int cuts, LeaseReport& report)
   if (!broken.empty()) report.problems.push_back("the order of tickets is broken: " + broken);
 }
 
-// How a client of the soak ends.
+// Ways in which a client of the soak ends.
 enum class End : uint8_t { kClose, kCloseInRuns, kCutAndClose, kCutOff };
 
 void live_shortly(SimCluster& cluster, const std::string& name, End end, LeaseReport& report) {

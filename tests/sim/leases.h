@@ -20,8 +20,8 @@ struct LeaseReport {
 // times. After some of the cuts they can't connect for a while.
 LeaseReport cut_under_load(uint64_t seed, int cuts);
 
-// Plays so many clients, four at a time: each connects, runs a little, and then closes, is cut off
-// for ever, or both.
+// Plays `clients` clients, four at a time: each connects, runs a little, and then closes, is cut
+// off for ever, or both.
 LeaseReport soak(uint64_t seed, int clients);
 
 }  // namespace gangway

@@ -169,8 +169,8 @@ TEST(LogsTest, CheckpointsAreThereAndThatAHostIsLostAndTheProgramGoesOn) {
   });
 }
 
-// Cuts a client's connection so many times while it follows a log. Returns how many fibers are
-// left.
+// Cuts a client's connection `cuts` times while it follows a log. Returns the number of fibers that
+// are left.
 int64_t fibers_left_by_cuts(int cuts) {
   int64_t left = 0;
   auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});

@@ -66,11 +66,11 @@ TEST(NamesTest, AClientWhoseConnectionBreaksWhileItConnectsIsOneProgram) {
         EXPECT_EQ(client.name(), "trainer") << at_us;
         EXPECT_EQ(client.status().programs.size(), 1u) << at_us;
         client.close();
-      } catch (const Error& error) {  // Before the two had greeted one another.
+      } catch (const Error& error) {  // The cut came before both greetings.
         EXPECT_THAT(error.what(), HasSubstr("is it a Gangway process?")) << at_us;
       }
       breaks.join();
-      pass(*reactor, 62'000'000'000);  // In case the client could not close.
+      pass(*reactor, 62'000'000'000);  // The client may have failed to close.
       EXPECT_EQ(cluster.controller.controller().counts().total(), 0u) << at_us;
     });
   }

@@ -32,7 +32,7 @@ Program trainer(const std::string& name, int64_t width, int layers) {
   Value h = x, kept = x;
   for (int layer = 0; layer < layers; ++layer) {
     h = timed(tanh(dot(h, w)), 300);
-    kept = kept + h;  // Every layer's.
+    kept = kept + h;  // Keeps every layer's rows.
   }
   const Value update = dot(transpose(kept), h) * (1.0 / static_cast<double>(rows));
   b.update(w, w - update * 0.05);
@@ -83,8 +83,8 @@ void train(const Client& client, const What& what, Trained& trained, Start& star
 
 struct Seen {
   std::vector<Trained> programs;
-  std::vector<int64_t> reserved;  // By the controller, while all programs run.
-  std::vector<int64_t> in_use;    // By the executors, on each device.
+  std::vector<int64_t> reserved;  // Bytes that the controller reserves while all programs run.
+  std::vector<int64_t> in_use;    // Bytes that the executors use on each device.
   std::string broken;             // Violation of the order in the devices' logs.
 };
 

@@ -69,7 +69,7 @@ std::string wrong_bits(const Snapshot& snapshot) {
 }
 
 struct Report {
-  std::vector<std::string> problems, errors;  // `errors`: those that clients got.
+  std::vector<std::string> problems, errors;  // `errors`: errors that clients got.
   int runs = 0, committed = 0, snapshots = 0, past = 0;
 };
 

@@ -27,7 +27,7 @@ struct Steps {
   int64_t piece_us = 200;
   size_t ahead = 4;  // Steps enqueued at once; 1: it waits for each.
   int32_t priority = 0;
-  int64_t from_ns = 0;  // When the program connects, after the cluster's start.
+  int64_t from_ns = 0;  // Time from the cluster's start until the program connects.
 };
 
 Program program_of(const std::string& name, const Steps& steps) {
@@ -194,7 +194,7 @@ TEST(SharesTest, ProgramsOfEqualWeightGetEqualDeviceTimeWhateverTheirStepsTake) 
   expect_shares(steps_of({1, 1, 1, 1}));
 }
 
-// The smallest busy part of the last second of any device, with so many clients that run kernels of
+// The smallest busy part of the last second of any device, while `clients` clients run kernels of
 // 0.33 ms and wait for each result.
 double busy_with(size_t clients) {
   const Shared shared =

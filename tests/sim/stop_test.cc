@@ -1,4 +1,4 @@
-// Programs that somebody asks to end, on virtual time.
+// Programs that are asked to end, on virtual time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

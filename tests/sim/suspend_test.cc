@@ -65,7 +65,7 @@ ConnectOptions named(const std::string& name) {
   return {.name = name, .on_warning = [](const std::string&) {}};
 }
 
-// Losses of so many steps of an undisturbed program.
+// Losses of `steps` steps of an undisturbed program.
 std::vector<float> losses_alone(int64_t width, int steps) {
   const auto reactor = Reactor::make_simulated({.seed = 1});
   return reactor->run([&] {

@@ -1,5 +1,5 @@
-// What devices exchange in a training step under each strategy: the collectives of the papers that
-// they are named after, whatever the batch and the number of devices.
+// Tests the collectives of a training step under each strategy. They are those of the papers that
+// strategies are named after, whatever the batch and the number of devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct Listed {
   std::string strategy;
   bool has_experts = false;
   std::vector<std::string> axes;
-  bool is_dropless = false;  // Its experts.
-  bool is_pyramid = false;   // A dense layer, one of few experts and one of 16.
+  bool is_dropless = false;  // Its experts are dropless.
+  bool is_pyramid = false;   // It has a dense layer, one of few experts and one of 16.
 };
 
 const std::vector<Listed>& listed() {
@@ -49,7 +49,7 @@ const std::vector<Listed>& listed() {
   return kListed;
 }
 
-// Two devices along each axis.
+// A mesh of two devices along each axis.
 Mesh mesh_of(const Listed& of) {
   Mesh mesh;
   for (const std::string& axis : of.axes) mesh.axes.push_back({axis, 2});
@@ -61,20 +61,20 @@ Mesh resized(Mesh mesh, size_t axis, int64_t size) {
   return mesh;
 }
 
-// Sizes that 8 divides along each axis, beside 2 along another.
+// Sizes that 8 devices along any axis can cut, with 2 along another axis.
 LanguageModelConfig config_of(const Listed& of, const Mesh& mesh, int64_t batch = 32) {
   LanguageModelConfig config;
   config.batch = batch;
   config.model = {.seq = 16, .dim = 32, .layers = 2, .heads = 8, .hidden = 64};
-  // Rows of a device are dealt out to all: with eight, each has eight.
+  // Each device deals its rows out to all devices: of eight devices each has eight rows.
   if (of.strategy == "context_parallel") config.model.seq = 64;
   if (of.has_experts)
     config.model.moe = {
         .experts = 8, .top_k = 2, .groups = 16, .capacity_factor = of.is_dropless ? 0.0 : 1.0};
   if (of.is_pyramid) {
     config.model.layers = 3;
-    // The layer of few has one for each device along "expert", the last axis, and is copied over
-    // the other one, however long they are.
+    // The layer of few experts has one for each device along "expert", the last axis, and is copied
+    // along the other axis, however long they are.
     config.model.experts = {0, mesh.axes.back().size, 16};
     config.model.moe.residual = true;
   }
@@ -92,8 +92,8 @@ std::set<std::string> kinds_and_axes(const std::vector<CollectiveUse>& uses) {
   return all;
 }
 
-// How many tensors a kind of collective moves over some axes in a step; of one type alone, if
-// given.
+// The number of tensors that a kind of collective moves over some axes in a step. With `type`, only
+// tensors of that type count.
 int64_t count(const std::vector<CollectiveUse>& uses, Op op, const std::string& axes,
               const std::optional<Type>& type = std::nullopt) {
   int64_t tensors = 0;
@@ -135,7 +135,7 @@ TEST(Collectives, KindsAndAxesAreTheSameForTwiceTheBatchAndForTwoOrEightDevicesA
   }
 }
 
-// By device: its coordinate along one axis, the only one that crosses hosts.
+// The host of each device: its coordinate along one axis, the only one that crosses hosts.
 std::vector<uint32_t> hosts_along(const Mesh& mesh, size_t axis) {
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner) stride *= mesh.axes[inner].size;
@@ -160,7 +160,8 @@ TEST(Collectives, KindsAndAxesAreTheSameWhicheverAxisCrossesHosts) {
   }
 }
 
-// What a partitioner would list that gathers what is cut and computes all of it on every device.
+// A partitioner that gathers all cut tensors and computes everything on every device would have
+// these collectives.
 TEST(Collectives, OfComputingEverythingEverywhereAreNotThoseOfAnyStrategy) {
   for (const Listed& of : listed()) {
     const Mesh mesh = mesh_of(of);
@@ -201,8 +202,8 @@ TEST(Collectives, SequenceParallelismGathersAndScattersInsteadOfReducing) {
   EXPECT_EQ(count(uses, Op::all_reduce, "model", activation), 0);
 }
 
-// What goes into products is kept cut then, and computed again and gathered again for the gradients
-// of weights (Korthikanti et al. 2022, section 4.2.2).
+// With rematerialisation the inputs of products are kept cut, and are computed and gathered again
+// for the gradients of weights (Korthikanti et al. 2022, section 4.2.2).
 TEST(Collectives, SequenceParallelismGathersWhatItComputesAgainOnceMore) {
   const Listed of{"megatron+sequence_parallel", false, {"model"}};
   LanguageModelConfig config = config_of(of, mesh_of(of));
@@ -217,7 +218,8 @@ TEST(Collectives, FullyShardedParametersAreGatheredTwiceInTheirComputeTypeAndSca
   LanguageModelConfig config = config_of(of, mesh_of(of));
   config.model.compute = DType::kBF16;
   const auto uses = uses_of(of, mesh_of(of), config);
-  // By elements of the whole tensor: how often one is gathered, and scattered.
+  // Key: elements of a whole tensor. Value: the number of times that such tensors are gathered, or
+  // scattered.
   std::map<int64_t, int64_t> gathered, scattered, twice, once;
   for (const CollectiveUse& use : uses) {
     if (use.op != Op::all_gather && use.op != Op::reduce_scatter) continue;
@@ -259,7 +261,7 @@ TEST(Collectives, RowsOfExpertsGoThereAndBackInEachPass) {
   EXPECT_EQ(count(uses, Op::all_gather, "expert"), 0) << "no weight moves";
 }
 
-// Besides, devices tell one another how many rows come, once in each pass.
+// Devices also report to one another how many rows come, once in each pass.
 TEST(Collectives, DroplessRowsOfExpertsGoThereAndBackInEachPassToo) {
   for (const bool gated : {false, true}) {
     const Listed of{"expert_parallel", true, {"expert"}, true};

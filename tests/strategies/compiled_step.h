@@ -1,4 +1,4 @@
-// The training step of a strategy as devices get it, without a cluster.
+// The training step of a strategy, compiled for devices without a cluster.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,7 +13,8 @@
 
 namespace gangway::programs {
 
-// The local function of the only call of `program`. `host_of`: by device; empty: all lie on one.
+// The local function of the only call of `program`. `host_of`: the host of each device; empty: all
+// devices are on one host.
 Function local_function(const Program& program, const std::vector<uint32_t>& host_of = {});
 
 Function compiled_step(const std::string& strategy, const Mesh& mesh, LanguageModelConfig config,

@@ -19,7 +19,7 @@ class EquivalenceTest : public FolderTest, public testing::WithParamInterface<Mo
 
 TEST_P(EquivalenceTest, InF64EveryStrategyGivesTheLossesAndGradientsOfOneDevice) {
   const Training how{.text = write("text.txt", readable_text())};
-  std::map<int64_t, Outcome> alone;  // By microbatches: experts' groups are of one microbatch.
+  std::map<int64_t, Outcome> alone;  // Key: microbatches. An expert's group lies within one.
   for (const StrategyCase& of : strategy_cases()) {
     if (of.model != GetParam()) continue;
     SCOPED_TRACE(to_string(of));
@@ -30,8 +30,9 @@ TEST_P(EquivalenceTest, InF64EveryStrategyGivesTheLossesAndGradientsOfOneDevice)
 
 class RankOrdersTest : public FolderTest {};
 
-// Losses of data parallelism in eight orders of ranks, so that sums are done in eight orders: how
-// much of a loss is rounding. The model and the microbatches are those of `like`.
+// Losses of data parallelism in eight orders of ranks. Sums are done in eight orders, so the
+// differences show how much of a loss is rounding. The model and the microbatches are those of
+// `like`.
 std::vector<Outcome> in_eight_orders(const StrategyCase& like, const Training& how) {
   StrategyCase of = like;
   of.strategy = "data_parallel";
@@ -53,7 +54,7 @@ TEST_F(RankOrdersTest, GiveWhatTheFirstOfThemGivesInF64) {
       runs, [&](const Outcome& run) { return run.gradients != runs[0].gradients; }));
 }
 
-// The tree that ranks are added in, left and right being the same, as a text.
+// The tree in which ranks are added, as a text. Left and right are the same.
 std::string tree_of(std::span<const int64_t> ranks) {
   if (ranks.size() == 1) return cat(ranks[0]);
   const size_t half = ranks.size() / 2;
@@ -73,8 +74,8 @@ TEST(RankOrdersTable, AreOfAllRanksAndNoTwoAddInTheSameWay) {
 }
 
 struct Rounding {
-  std::vector<double> losses;  // The mean, by step.
-  double spread = 0;           // The largest, as a part of the loss.
+  std::vector<double> losses;  // The mean loss of each step.
+  double spread = 0;           // The largest spread of a step, as a part of the loss.
 };
 
 Rounding rounding_of(const std::vector<Outcome>& runs) {
@@ -92,9 +93,9 @@ Rounding rounding_of(const std::vector<Outcome>& runs) {
   return found;
 }
 
-// Orders of ranks alone change next to nothing in bf16: a sum over ranks is in f32, where that of
-// eight numbers of 8 bits is nearly always exact, and is rounded once. How many ranks there are
-// decides what each of them rounds.
+// Orders of ranks alone change next to nothing in bf16: ranks are added in f32, where the sum of
+// eight numbers of 8 bits is nearly always exact, and it is rounded once. The number of ranks
+// decides what each of them rounds, so bf16 also has runs on two and on four.
 std::vector<Outcome> in_orders_of_sums(const StrategyCase& like, const Training& how) {
   std::vector<Outcome> all = in_eight_orders(like, how);
   if (how.compute != DType::kBF16) return all;
@@ -111,14 +112,14 @@ std::vector<Outcome> in_orders_of_sums(const StrategyCase& like, const Training&
 class RoundingTest : public FolderTest,
                      public testing::WithParamInterface<std::tuple<ModelKind, DType>> {};
 
-// 4 times the spread is at most this part of a loss, so that no error hides in it.
+// 4 times the spread may be at most this part of a loss, so that no error hides in it.
 constexpr double kRoundingMaxF32 = 1e-3, kRoundingMaxBf16 = 0.02;
 
 TEST_P(RoundingTest, StrategiesDifferByNoMoreThanOrdersOfSumsDo) {
   const auto [model, compute] = GetParam();
   const Training how{
       .text = write("text.txt", readable_text()), .storage = DType::kF32, .compute = compute};
-  std::map<int64_t, Rounding> roundings;  // By microbatches, as in the test above.
+  std::map<int64_t, Rounding> roundings;  // Key: microbatches, as in the test above.
   for (const StrategyCase& of : strategy_cases()) {
     if (of.model != model) continue;
     SCOPED_TRACE(to_string(of));

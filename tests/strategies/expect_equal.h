@@ -1,4 +1,4 @@
-// Whether a model learned under a strategy what it learns on one device.
+// Checks that a model learned under a strategy what it learns on one device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace gangway::programs {
 // Sums in another order differ by some units of 2^-53 of the largest term.
 inline constexpr double kLossTolerance = 1e-9, kGradientTolerance = 1e-10;
 
-// Of a tensor by its largest element: an element that is nearly 0 is a difference of larger ones.
+// Compares relative to the tensor's largest element: an element that is nearly 0 is a difference of
+// larger ones.
 inline void expect_equal_gradients(const std::vector<double>& got,
                                    const std::vector<double>& expected) {
   ASSERT_EQ(got.size(), expected.size());

@@ -1,5 +1,5 @@
-// What a device keeps under a strategy: as planned, and as counted by executors where they hand out
-// memory.
+// Tests how much memory a device needs under a strategy: the planned bytes, and the bytes that
+// executors count where they hand out memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -51,7 +51,7 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
       ASSERT_EQ(devices.size(), static_cast<size_t>(n));
       for (const auto& device : devices) EXPECT_EQ(device.state * n, 3 * parameters);
       const Host& host = cluster.executors[0]->host();
-      // Initialisers have run: what they needed is among what the step has at its disposal.
+      // Initialisers have run. They needed no more memory than the step has.
       for (uint32_t d = 0; d < devices.size(); ++d) {
         EXPECT_EQ(host.bytes_peak(d), devices[d].total());
         EXPECT_EQ(host.bytes_in_use(d), devices[d].total());
@@ -59,27 +59,27 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
       step.run({{"lr", 0.01f}, {"step", 1.0f}}).wait();
       for (uint32_t d = 0; d < devices.size(); ++d)
         EXPECT_EQ(host.bytes_in_use(d), devices[d].total());
-      // Hosts tell with their heartbeats, one a second.
+      // Hosts report with their heartbeats, one a second.
       WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
       EXPECT_EQ(client.status().hosts[0].memory_used, devices[0].total());
     });
   }
 }
 
-// Whatever the depth, what lies whole are the gathered weights of two layers, the gradients of one
-// that are not scattered yet, those of the one before that are being scattered beside it, and
-// embeddings.
+// Whatever the depth, the only whole tensors are the gathered weights of two layers, the gradients
+// of one layer that are not scattered yet, those of the layer before that are being scattered
+// meanwhile, and embeddings.
 TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
   LanguageModelConfig model = config();
   model.batch = 8;
   model.model.layers = 2;
   const int64_t two_layers = parameter_count(model.model);
   model.model.layers = 1;
-  const int64_t layer = 4 * (two_layers - parameter_count(model.model));  // Bytes of one.
+  const int64_t layer = 4 * (two_layers - parameter_count(model.model));  // Bytes of one layer.
   for (const int64_t n : {2, 4, 8}) {
     SCOPED_TRACE(n);
     const Mesh mesh{{{"data", n}}};
-    std::map<int64_t, int64_t> work;  // By layers: what a device needs beside states.
+    std::map<int64_t, int64_t> work;  // Key: layers. Bytes that a device needs besides states.
     for (const int64_t layers : {4, 12}) {
       model.model.layers = layers;
       const Program program = train_step(model, mesh, strategy_of("zero3", mesh, model.model));
@@ -104,11 +104,11 @@ TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
         work[layers] = devices[0].total() - devices[0].state;
       });
     }
-    // A layer more: its scattered gradients, and what is kept of its activations.
+    // One layer more adds its scattered gradients and the activations that it keeps.
     const int64_t deeper = (work[12] - work[4]) / 8;
     EXPECT_GE(deeper, layer / n);
     EXPECT_LT(deeper, layer / n * 5 / 4);
-    // One layer's part, of what is scattered, is cut too.
+    // The device also holds its cut part of the layer that is being scattered.
     EXPECT_LT(work[4] - 4 * deeper, 4 * layer + layer / n + layer / 4);
   }
 }

@@ -1,4 +1,4 @@
-// Microbatches are a loop: it computes what they do one after another, and what it sums up is
+// Microbatches are a loop. It gives the results of one microbatch after another, and its sums are
 // reduced once.
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_P(MicrobatchesTest, ALoopOverThemTrainsAsThemselvesWrittenOut) {
   const Training how{.text = write("text.txt", readable_text())};
   for (const char* mesh : {"data=1", "data=2"}) {
     for (const int64_t microbatches : {2, 4}) {
-      if (has_experts() && microbatches > 2) continue;  // It has eight groups of rows.
+      if (has_experts() && microbatches > 2) continue;  // The model has eight groups of rows.
       const StrategyCase of{GetParam(), "data_parallel", mesh, "local:1x2", false, microbatches};
       SCOPED_TRACE(to_string(of));
       const Outcome looped = under_strategy(of, how);
@@ -99,7 +99,7 @@ TEST(Microbatches, AreSummedOnEachDeviceAndReducedOnceWhereGradientsAreKeptWhole
   }
 }
 
-// No device has room for whole gradients then.
+// A device that keeps gradients cut has no room for whole ones.
 TEST(Microbatches, AreReducedOneByOneWhereGradientsAreCut) {
   for (const char* strategy : {"zero2", "zero3"})
     EXPECT_GT(summed_bytes(strategy, 4), 3 * summed_bytes(strategy, 1)) << strategy;

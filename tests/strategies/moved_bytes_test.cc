@@ -1,5 +1,5 @@
-// What devices move under a strategy, by class of link: as executors count it where devices meet,
-// and as docs/collectives.md says of each collective that the compiled step has.
+// Compares the bytes that devices move under a strategy, by class of link: executors count them in
+// each rendezvous, and docs/collectives.md has a formula for each collective of the compiled step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,12 +30,12 @@ std::ostream& operator<<(std::ostream& out, const Moved& moved) {
   return out << moved.in_host << " in hosts, " << moved.between_hosts << " between them";
 }
 
-// All members of one collective together. They lie on `hosts` hosts, a power of two, as many on
-// each.
+// The bytes of all members of one collective together. They lie on `hosts` hosts, a power of two,
+// equally many on each.
 Moved moved_by(const CollectiveUse& use, int64_t hosts) {
   const int64_t members = use.members, here = members / hosts;
   const int64_t others = here - 1, whole = use.bytes;
-  // What one host has for others, or gets of them.
+  // Bytes that one host has for other hosts, or gets from them.
   const int64_t far = whole * (hosts - 1) / hosts;
   if (use.op == Op::all_reduce) {
     if (whole > kSmallMax) return {2 * hosts * others * whole, 2 * (hosts - 1) * whole};
@@ -45,17 +45,18 @@ Moved moved_by(const CollectiveUse& use, int64_t hosts) {
     return {2 * hosts * others * whole, hosts * times * whole};
   }
   if (use.op == Op::all_gather) {
-    // Each member takes the parts of its host's others; what comes is written for all of them.
+    // Each member reads the parts of its host's other members. Parts that come from other hosts are
+    // written for all members of the host.
     return {hosts * others * (whole / hosts + far), hosts * far};
   }
   if (use.op == Op::reduce_scatter) {
     if (hosts == 1) return {others * whole, 0};
-    // A lane reads its range of all tensors, and writes what it is of other members' parts.
+    // A channel reads its range of all tensors, and writes the pieces of other members in it.
     const int64_t written = whole / hosts * others / here;
     return {hosts * (others * whole + written), hosts * far};
   }
   if (use.op == Op::permute) {
-    // A ring in the order of members: where there are several hosts one link of each leaves it.
+    // Members are a ring in their order. If there are several hosts, one link leaves each of them.
     if (hosts == 1) return {members * whole, 0};
     return {hosts * others * whole + hosts * whole * others / here, hosts * whole};
   }
@@ -64,25 +65,26 @@ Moved moved_by(const CollectiveUse& use, int64_t hosts) {
   return {hosts * (in_host + others * far), hosts * here * far};
 }
 
-// Every other member sends so many bytes to the first, or gets them from it, and tells each member
-// how many rows come.
+// Every other member sends `bytes` bytes to the first one, or gets them from it, and all members
+// report to one another how many rows come.
 Moved moved_by_ragged(const CollectiveUse& use, int64_t hosts, int64_t bytes) {
   const int64_t here = use.members / hosts, others = here - 1;
   const int64_t far = (hosts - 1) * here * bytes;
   CollectiveUse sizes{.op = Op::all_to_all, .members = use.members, .bytes = 4 * use.members};
   Moved moved = moved_by(sizes, hosts);
-  // What comes from another host is written by all members of the host in equal parts.
+  // All members of the first host write equal parts of the bytes that come from other hosts.
   moved.in_host += others * bytes + far * others / here;
   moved.between_hosts += far;
   return moved;
 }
 
-// On how many hosts the members of each group over `axes` lie; devices are numbered along the mesh.
+// The number of hosts on which the members of each group over `axes` lie. Devices are numbered
+// along the mesh.
 int64_t hosts_of_group(const Mesh& mesh, const std::string& axes, int64_t devices_per_host) {
   const std::vector<std::string_view> names = split_axes(axes);
   std::set<int64_t> hosts;
   for (int64_t device = 0; device < mesh.devices(); ++device) {
-    bool is_of_first = true;  // Group: all other coordinates are 0.
+    bool is_of_first = true;  // The first group has 0 in all other coordinates.
     int64_t rest = device;
     for (size_t i = mesh.axes.size(); i-- > 0;) {
       const bool is_along = std::ranges::find(names, mesh.axes[i].name) != names.end();
@@ -167,7 +169,7 @@ class MovedBytesTest : public FolderTest {
                      counted(client, is_far ? "between" : "island", on.hosts)};
       };
       const Moved before = moved();
-      for (int i = 1; i <= kSteps; ++i)  // No weight changes.
+      for (int i = 1; i <= kSteps; ++i)  // The rate is 0, so that no weight changes.
         step.run({{"lr", 0.0f}, {"step", static_cast<float>(i)}}).wait();
       const Moved after = moved();
       EXPECT_EQ((Moved{after.in_host - before.in_host, after.between_hosts - before.between_hosts}),
@@ -175,7 +177,8 @@ class MovedBytesTest : public FolderTest {
     });
   }
 
-  // Of equal experts the first are chosen, and these lie on the first device.
+  // Makes all experts equal for the router. Tokens then choose the first ones, which are on the
+  // first device.
   static void choose_the_first_experts(const Slice& slice) {
     const std::string router = "params.layers.moe.router";
     HostTensor zeros = slice.read_state(router);

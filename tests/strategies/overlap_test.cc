@@ -1,4 +1,4 @@
-// What a training step waits for of what its devices exchange, under modelled costs.
+// Tests which exchanges a training step waits for, under modelled costs.
 #include <gtest/gtest.h>
 
 #include "executor/devices/sim/timed_function.h"
@@ -9,9 +9,9 @@
 namespace gangway::programs {
 namespace {
 
-// Kernels take longer than what a layer gathers or scatters. Nothing is computed yet where the
-// embeddings are gathered, and nothing is left to compute where their gradient, the last one, is
-// scattered. The norm of all gradients, by which each is clipped, is then summed with the loss.
+// Kernels take longer than a layer's gathers and scatters. Nothing is computed yet when the
+// embeddings are gathered, and nothing is left to compute when their gradient, the last one, is
+// scattered. The norm of all gradients, which clips each, is then summed with the loss.
 TEST(OverlapOfStrategies, Zero3WaitsForTheFirstGatherAndTheLastScatterHoweverDeep) {
   RanksTimer timer;
   timer.kernel_us = 100;

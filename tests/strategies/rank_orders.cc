@@ -10,7 +10,7 @@
 namespace gangway::programs {
 namespace {
 
-// Of tokens: the same in another order, cut as they are.
+// A function that gives the tokens in another order of ranks, cut as before.
 Function reordered(const Function& of, ValueId tokens, const RankOrder& order) {
   const Type& type = of.types[tokens];
   const int64_t rows = type.dims[0] / kOrderedRanks;
@@ -26,7 +26,8 @@ Function reordered(const Function& of, ValueId tokens, const RankOrder& order) {
   return b.build();
 }
 
-// `of` with its parameter `tokens` read through `first`, a function of that parameter alone.
+// `of`, changed so that it reads its parameter `tokens` through `first`, a function of that
+// parameter alone.
 Function behind(const Function& first, Function of, ValueId tokens) {
   const auto parameters = static_cast<ValueId>(of.parameters.size());
   const ValueId added = first.value_count() - 1;

@@ -1,11 +1,11 @@
-// Eight orders of eight ranks, no two of which add in the same way: how much of what a step
-// computes depends on the order of sums alone.
+// Eight orders of eight ranks, no two of which add in the same way. They show how far the results
+// of a step depend on the order of sums alone.
 //
-// Members of a collective are added in the tree of executor/collectives/hosts/rank_tree.h, of eight
-// ((0 1) (2 3)) ((4 5) (6 7)). Orders differ where trees do, left and right being the same: 315 of
-// the 8! orders. In seven of these eight rank 0 is added to another rank first, in the eighth to
-// one of them again and then to another pair. Two ranks have one such order and four have three:
-// what cases of fewer ranks may differ by is measured on eight of them too.
+// Members of a collective are added in the tree of executor/collectives/hosts/rank_tree.h: eight in
+// ((0 1) (2 3)) ((4 5) (6 7)). Two orders differ if their trees do, where left and right are the
+// same: 315 of the 8! orders differ. Seven of these eight orders first add rank 0 to a different
+// rank each. The eighth adds it to one of these again, and then to another pair. Two ranks have one
+// such order and four have three, so the rounding of cases of fewer ranks is measured on eight too.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -30,8 +30,8 @@ inline constexpr std::array<RankOrder, 8> kRankOrders = {{{0, 1, 2, 3, 4, 5, 6, 
                                                           {0, 7, 1, 6, 2, 5, 3, 4},
                                                           {0, 1, 4, 5, 2, 3, 6, 7}}};
 
-// `step` as one in which rank i of the eight that the batch is cut over has the rows of rank
-// order[i]: what it computes is the same but for rounding.
+// `step`, changed so that rank i of the eight that the batch is cut over has the rows of rank
+// order[i]. Its results are the same but for rounding.
 Program with_ranks_in_order(const Program& step, const RankOrder& order);
 
 }  // namespace gangway::programs

@@ -18,8 +18,8 @@ struct StrategyCase {
   std::string strategy;
   std::string mesh;  // "data=2 model=2"
   std::string cluster;
-  bool on_processes = false;  // Also on real processes.
-  int64_t accumulate = 1;     // Microbatches.
+  bool on_processes = false;  // True: a slow test runs the case on real processes too.
+  int64_t accumulate = 1;     // Number of microbatches.
   bool remat = false;
 };
 std::string to_string(const StrategyCase& of);
@@ -28,9 +28,9 @@ const std::vector<StrategyCase>& strategy_cases();
 
 Mesh mesh_of(const StrategyCase& of);
 
-// A model of some thousand parameters, whose sizes 8 divides; kGatedUntied is gated and not tied,
-// and has no positions; kPyramid has a dense layer, one of 2 experts and one of 4, each with a
-// dense expert beside them, and a capacity; kDroplessPyramid has none.
+// A model of some thousand parameters, whose sizes 8 divides. kGatedUntied is gated and not tied,
+// and has no positions. kPyramid has a dense layer, one of 2 experts and one of 4, each with a
+// dense expert besides, and a capacity; kDroplessPyramid has no capacity.
 LanguageModelConfig model_config(ModelKind kind);
 
 }  // namespace gangway::programs

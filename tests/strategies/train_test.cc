@@ -33,13 +33,13 @@ class TrainTest : public FolderTest {
     return options;
   }
 
-  // Stopped after two of its four steps, and resumed, perhaps as another case.
+  // Trains two of four steps, and resumes, perhaps as another case.
   TrainReport interrupted(const StrategyCase& of) { return interrupted(of, of); }
   TrainReport interrupted(const StrategyCase& of, const StrategyCase& resumed) {
     TrainOptions first = options(of);
     first.steps = 2;
     first.sample_bytes = 0;
-    first.replace = true;  // Of the case before.
+    first.replace = true;  // The folder has the files of the case before.
     train(first);
     TrainOptions second = options(resumed);
     second.resume = true;
@@ -95,8 +95,8 @@ TEST_F(TrainTest, ResumesUnderAnotherStrategyOnAnotherMesh) {
   }
 }
 
-// Its layers have no experts, then eight: what is said of experts is said of each layer, and files
-// number the layers together.
+// The config gives each layer's number of experts: none, then eight. Files number all layers
+// together.
 TEST_F(TrainTest, APyramidTrainsAndResumes) {
   TrainOptions whole =
       options({ModelKind::kCapacity, "zero3+expert_parallel", "data=2 expert=2", "local:2x2"});
@@ -117,7 +117,7 @@ TEST_F(TrainTest, APyramidTrainsAndResumes) {
 
 TEST_F(TrainTest, WhatDoesNotFitIsRefusedWithWhatWould) {
   const auto error = [&](TrainOptions changed) {
-    changed.cluster = "local:2xnone";  // No cluster starts from this: what is wrong is found first.
+    changed.cluster = "local:2xnone";  // No cluster starts from this, so the error comes before.
     changed.devices = 4;
     return std::string(error_of([&] { train(changed); }).what());
   };

@@ -1,4 +1,4 @@
-// Training under a strategy, and what is compared of it.
+// Training under a strategy, and the results that tests compare.
 //
 // Threads: one thread.
 #pragma once
@@ -14,9 +14,9 @@
 namespace gangway::programs {
 
 struct Outcome {
-  std::vector<double> losses;  // By step.
-  double norm = 0;             // Of all gradients of the first step, before they were clipped.
-  // Of the first step, clipped, by parameter: AdamW's first moments are a part of them.
+  std::vector<double> losses;  // The loss of each step.
+  double norm = 0;             // Norm of all gradients of the first step, before clipping.
+  // AdamW's first moments after the first step, by parameter: a part of the clipped gradients.
   std::map<std::string, std::vector<double>> gradients;
 };
 
@@ -30,11 +30,12 @@ struct Training {
 // The case's model on one device.
 Outcome on_one_device(const StrategyCase& of, const Training& how);
 Outcome under_strategy(const StrategyCase& of, const Training& how);
-// As a strategy of the test's own.
+// Like under_strategy(), but with a strategy of the test's own.
 Outcome under(const StrategyCase& of, const Training& how, const Strategy& strategy);
 
-// What the case trains, and a step of the test's own in place of train_step(), over its mesh.
+// The configuration that the case trains.
 LanguageModelConfig config_of(const StrategyCase& of, const Training& how);
+// Trains over the case's mesh with a step of the test's own in place of train_step().
 Outcome train(const Program& step, const StrategyCase& of, const Training& how);
 
 }  // namespace gangway::programs

@@ -1,4 +1,4 @@
-// A device that has memory and does nothing by itself: for tests that advance what runs on it. A
+// A device that has memory and does nothing by itself, for tests that advance work by themselves. A
 // test overrides the functions that it needs to do more.
 //
 // Threads: the test's.

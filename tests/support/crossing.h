@@ -16,7 +16,7 @@
 namespace gangway {
 
 inline constexpr int kCrossingClients = 8, kCrossingHops = 4;
-// Number of runs of each client that make so many gang launches, one for each hop of a run.
+// Number of runs of each client that make `gang_launches` launches, one for each hop of a run.
 constexpr int crossing_runs(int gang_launches) {
   return gang_launches / (kCrossingClients * kCrossingHops) + 1;
 }
@@ -24,8 +24,8 @@ constexpr int crossing_runs(int gang_launches) {
 struct Crossing {
   int runs = 0;                     // Number of runs of each client.
   int64_t time_limit_ms = 0;        // Time limit of a run; 0: none.
-  int64_t first_microseconds = 20;  // How long a hop of the first client computes,
-  int64_t more_microseconds = 7;    // and how much longer each next client's.
+  int64_t first_microseconds = 20;  // Time that a hop of the first client computes.
+  int64_t more_microseconds = 7;    // Time by which each next client's hop computes longer.
 };
 
 // Sums and texts of all clients.

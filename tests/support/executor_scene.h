@@ -66,7 +66,7 @@ class FakeController {
   Server server_;
 };
 
-// How far plan 1 and run 1 have come.
+// Stages of plan 1 and run 1.
 enum class Stage : uint8_t {
   kNothing,
   kInstalled,

@@ -1,6 +1,6 @@
 // Random valid graphs, for properties that hold of every graph.
 //
-// Threads: one generator, one thread. What a generator gives depends on its seed alone.
+// Threads: one generator, one thread. The graphs that a generator gives depend on its seed alone.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ Program random_program(Random& random);
 // Makes one change that gives a different graph, valid or not: to a name, an attribute, an operand,
 // a region or a type.
 void change(Function& function, Random& random);
-// Changes only what is no part of the graph: locations, scopes, origins.
+// Changes only locations, scopes and origins, which are no part of the graph.
 void change_side_tables(Function& function, Random& random);
 
 }  // namespace gangway::tests

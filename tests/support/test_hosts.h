@@ -51,8 +51,8 @@ class EventLog final : public HostEvents {
   uint64_t ended_runs = 0;
 };
 
-// Whether the order of devices' steps is logged and checked. Benchmarks leave this out, since it
-// costs more than the work itself.
+// kNo: the order of devices' steps is neither logged nor checked. Benchmarks choose it, since the
+// check costs more than the work itself.
 enum class OrderChecked { kYes, kNo };
 
 class TestHosts {
@@ -235,8 +235,9 @@ class TestHosts {
   std::shared_ptr<SimFabric> fabric_;
   std::shared_ptr<OrderLog> order_;  // Null: the order is not checked.
   uint64_t requests_ = 0;
-  std::map<std::pair<size_t, PlanId>, uint64_t> prepared_;  // By host.
-  std::map<size_t, uint64_t> started_;                      // By host.
+  // Runs that a host has prepared of a plan, and runs that it has started.
+  std::map<std::pair<size_t, PlanId>, uint64_t> prepared_;
+  std::map<size_t, uint64_t> started_;
   std::map<PlanId, std::shared_ptr<const Plan>> plans_;
   std::map<PlanId, uint32_t> positions_;  // Number of positions.
   std::map<std::pair<PlanId, RunId>, GrantFrame> grants_;

@@ -45,7 +45,8 @@ std::string outer_part(std::string_view head) {
   return outer;
 }
 
-// A guess from the text before a brace, good enough for clang-formatted code: what a brace opens.
+// The kind of scope that a brace opens, guessed from the text before it. The guess is good enough
+// for clang-formatted code.
 enum class Opens { kScope, kFunction, kOther };
 Opens what_opens(std::string_view head) {
   const std::string outer = outer_part(head);

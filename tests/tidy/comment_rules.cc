@@ -79,7 +79,7 @@ class Sentences {
   }
 
  private:
-  // Behind a full stop, and the spaces after it, or npos.
+  // The place behind a full stop and the space after it, or npos.
   static size_t end_of_sentence(std::string_view text) {
     for (size_t at = text.find_first_of(".?!"); at != text.npos;
          at = text.find_first_of(".?!", at + 1)) {

@@ -1,5 +1,5 @@
-// [path-error]: what std::filesystem throws says "filesystem error", which tells a user nothing, so
-// it is called with an error code, and whoever calls throws an Error with name, path and hint.
+// [path-error]: exceptions of std::filesystem say "filesystem error", which does not help a user.
+// Code must call it with an error code, and throw an Error with name, path and hint.
 #include <array>
 #include <cctype>
 
@@ -8,7 +8,7 @@
 namespace gangway::tidy {
 namespace {
 
-// Those that throw without an error code.
+// Functions that throw if they get no error code.
 constexpr std::array kCalls = {"absolute",
                                "canonical",
                                "copy",
@@ -73,7 +73,7 @@ std::string last_argument(std::string_view text, size_t open) {
   return last;
 }
 
-// An error code, or the status that another call has given.
+// True if the argument is an error code, or the status that another call has given.
 bool throws_nothing(std::string_view last) {
   for (const char* name : {"error", "ignored", "none", "gone", "unread", "status"}) {
     if (last.find(name) != last.npos) return true;
@@ -94,7 +94,7 @@ void check_named_calls(const SourceFile& file, const Code& code, Findings& findi
       while (open < text.size() && (is_of_word(text[open]) || text[open] == ' ')) ++open;
       if (open >= text.size() || text[open] != '(') continue;
       if (text.compare(open, 2, "()") == 0 && std::string_view(call).ends_with("iterator"))
-        continue;  // The end.
+        continue;  // The end iterator.
       if (!throws_nothing(last_argument(text, open)))
         findings.push_back({"path-error", file.path, code.line_at(at),
                             std::string(call) + " throws an exception of the standard library: "

@@ -1,4 +1,4 @@
-// Rules on where files lie, and what they may include of other rooms.
+// Rules on the folders of files, and on the rooms that they may include.
 #include <algorithm>
 #include <set>
 
@@ -29,7 +29,7 @@ void check_include(const SourceFile& file, size_t index, Findings& findings) {
                                "of a file in a room (tests/tidy/rooms.cc)"});
 }
 
-// The public headers: gangway.h, and what it includes, and what that includes.
+// The public headers: gangway.h, and all headers that it includes, directly or through others.
 std::set<std::string_view> public_headers(const Tree& tree) {
   std::set<std::string_view> found;
   std::vector<std::string_view> next = {"gangway.h"};
@@ -46,7 +46,7 @@ std::set<std::string_view> public_headers(const Tree& tree) {
   return found;
 }
 
-// Programs are written as a user's are.
+// Programs include public headers only, like a user's.
 void check_programs(const Tree& tree, Findings& findings) {
   const std::set<std::string_view> open = public_headers(tree);
   if (open.empty()) return;
@@ -61,7 +61,7 @@ void check_programs(const Tree& tree, Findings& findings) {
   }
 }
 
-// Code lies in a folder that has walls; what builds and describes it, in the folders above as well.
+// Code must lie in a room. Files that build or describe it may also lie in the folders above.
 bool lies_in_a_room(const SourceFile& file) {
   static const std::set<std::string_view> kTopFiles = {
       "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", ".gitignore",

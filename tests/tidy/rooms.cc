@@ -12,7 +12,7 @@ Names operator+(Names names, const Names& more) {
   return names;
 }
 
-// What nearly every room reads: values and graphs.
+// Rooms that nearly every room includes: values and graphs.
 Names graphs() { return {"runtime/base", "ir/types", "ir/op_table", "ir/graph"}; }
 
 std::vector<Room> runtime_rooms() { return {{"runtime/base", {}}, {"runtime", {"runtime/base"}}}; }
@@ -132,7 +132,7 @@ std::vector<Room> controller_rooms() {
   };
 }
 
-// What programs and whoever serves them see.
+// Rooms that programs use, and rooms that use programs.
 std::vector<Room> public_rooms() {
   const Names api = graphs() + Names{"data",       "ir/build",      "ir/text",
                                      "ir/inspect", "ir/transforms", "ir/transforms/propagation",

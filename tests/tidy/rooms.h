@@ -1,4 +1,5 @@
-// The rooms of the tree and what each may include: the walls that docs/architecture.md draws.
+// The rooms of the tree, and the rooms that each may include: the walls that docs/architecture.md
+// draws.
 #pragma once
 
 #include <span>
@@ -18,11 +19,11 @@ struct Room {
 // Lowest first: a room includes only rooms that stand before it, so there are no cycles.
 std::span<const Room> rooms();
 
-// Null: the path lies in none.
+// The room that the path is in. Null if it is in none.
 const Room* room_of(std::string_view path);
 
-// Whether a test in `from` may include `to`: all of its own top-level folder, and all of those that
-// the rooms of that folder may include something of.
+// True if a test in `from` may include `to`. It may include all of its own top-level folder, and
+// all of each top-level folder of which the rooms of its own may include something.
 bool test_may_include(const Room& from, const Room& to);
 
 }  // namespace gangway::tidy

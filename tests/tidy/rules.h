@@ -1,6 +1,5 @@
-// The rules of docs/house_style.md that a program can check. Each takes the whole tree and adds
-// what it finds; names of rules are the words in [brackets] of a finding and in
-// tests/tidy_allow.txt.
+// The rules of docs/house_style.md that a program can check. Each takes the whole tree and adds its
+// findings; names of rules are the words in [brackets] of a finding and in tests/tidy_allow.txt.
 #pragma once
 
 #include <string>
@@ -35,7 +34,7 @@ void check_rooms(const Tree& tree, Findings& findings);
 // [docs-link]
 void check_links(const Tree& tree, Findings& findings);
 
-// [docs-place]: what the table "Where things go" of docs/architecture.md names is there.
+// [docs-place]: all places that the table "Where things go" of docs/architecture.md names exist.
 void check_places(const Tree& tree, Findings& findings);
 
 // [plain-comment]: a room has as many sentences that begin as riddles do as its budget says
@@ -45,7 +44,7 @@ void check_comments(const Tree& tree, Findings& findings);
 // The path of `#include "path"`, or empty.
 std::string_view included_path(std::string_view line);
 
-// All of the above.
+// Checks all rules above.
 Findings check_all(const Tree& tree);
 
 // Removes the findings that the lines "<rule> <path> <reason>" of `allow` excuse. A line that

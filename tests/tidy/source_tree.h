@@ -8,7 +8,7 @@
 namespace gangway::tidy {
 
 struct SourceFile {
-  std::string path;                // From the root of the tree: "ir/types/type.h".
+  std::string path;                // Path from the root of the tree: "ir/types/type.h".
   std::vector<std::string> lines;  // Without line ends.
   std::vector<std::string> code;   // C++ only: the same lines, comments and literals blanked out.
   bool ends_with_newline = true;

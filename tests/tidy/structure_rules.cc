@@ -1,4 +1,4 @@
-// Rules on headers, and on what documents name.
+// Rules on headers, and on files and places that documents name.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -45,7 +45,7 @@ std::set<std::string> files_and_folders_of(const Tree& tree) {
   return known;
 }
 
-// What stands in `backticks` in a line of Markdown.
+// The texts in `backticks` in a line of Markdown.
 std::vector<std::string> quoted_in(std::string_view line) {
   std::vector<std::string> texts;
   for (size_t at = line.find('`'); at != line.npos; at = line.find('`', at)) {

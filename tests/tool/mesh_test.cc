@@ -1,4 +1,4 @@
-// How a mesh is read from the command line.
+// Tests how a mesh is read from the command line.
 #include "tools/commands/mesh.h"
 
 #include <gmock/gmock.h>

@@ -34,7 +34,7 @@ class RefusalsTest : public testing::Test {
 
   std::string in(const char* name) const { return (folder_.path() / name).string(); }
 
-  // The command line of a small training of so many steps.
+  // The command line of a small training of `steps` steps.
   std::vector<std::string> training(const std::string& steps) const {
     return {"train",     "quickstart", "--connect", "local:1x1", "--text",         text_,
             "--out",     in("out"),    "--steps",   steps,       "--batch",        "2",

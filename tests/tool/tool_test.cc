@@ -381,7 +381,7 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
                                        "--island", "rack-7", "--end-with-controller"},
                          .output_file = executor_said.path()});
   Ended ran{1, {}};
-  for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor has registered.
+  for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Waits for the executor.
     ran = gangway({"run", program_, "--random", "1", "--connect", address});
   }
   EXPECT_EQ(ran.status, 0) << ran.text;

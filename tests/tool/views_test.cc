@@ -51,7 +51,7 @@ class ViewsTest : public testing::Test {
     }
     client_.report({{"step", kSteps}, {"loss", loss_}, {"tokens_per_s", 1234}, {"epoch", 0.5}});
     for (const auto& device : step_->memory().devices) memory_ += device.total();
-    // Until the last report has come, and the released results are freed.
+    // Waits until the last report has come and the released results are freed.
     EXPECT_TRUE(eventually([&] {
       const ProgramStatus now = client_.status().programs.at(0);
       return now.reported.size() == 4 && now.memory_bytes == memory_;

@@ -1,4 +1,4 @@
-// What is wrong with a text, a folder or a configuration is said before any cluster starts.
+// Errors in a text, a folder or a configuration are reported before any cluster starts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,9 +23,9 @@ class BadInputTest : public FolderTest {
     options.steps = 2;
     options.sample_bytes = 0;
     options.in_process = true;
-    // No cluster can start from this, so an error of anything else came first.
+    // No cluster can start from this text, so any other error came first.
     options.cluster = "local:2xnone";
-    options.devices = 4;  // Else it would be read for their number, and refused first.
+    options.devices = 4;  // Without it the cluster's text would be read for a number, and refused.
     return options;
   }
   TrainOptions good() const { return options(write("good.txt", readable_text())); }
@@ -67,7 +67,7 @@ TEST_F(BadInputTest, AnOutputFolderBelowAFileIsNamed) {
 
 TEST_F(BadInputTest, AnOutputFolderThatCannotBeWrittenIsNamed) {
   TrainOptions forbidden = good();
-  forbidden.out = "/proc/self";  // Nobody writes there, root neither.
+  forbidden.out = "/proc/self";  // No user can write there, not even root.
   expect_invalid(forbidden, HasSubstr("/proc/self"));
 }
 

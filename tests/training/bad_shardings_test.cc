@@ -1,5 +1,4 @@
-// What is wrong with how a program is cut is told to whoever compiles it, with the lines of their
-// own code.
+// A user who compiles a program gets errors in its shardings with lines of the user's own code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

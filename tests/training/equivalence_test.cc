@@ -1,4 +1,5 @@
-// Ways to compute the same training give the same losses: bit for bit, or within a stated noise.
+// Several ways to compute the same training give the same losses, bit for bit or within a stated
+// noise.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,8 +13,9 @@ namespace {
 
 constexpr int64_t kSteps = 10;
 
-// Sums in another order differ by some units of 2^-24 in a loss: measured 8e-8 of it. Each update
-// adds to it, as Adam divides what gradients differ by through their size: measured 2e-7 in all.
+// Sums in another order change a loss by some units of 2^-24: 8e-8 of it was measured. Each update
+// adds to that, since Adam divides differences of gradients by the gradients' size: 2e-7 in all was
+// measured.
 constexpr double kFirstNoise = 5e-7;
 constexpr double kLastNoise = 5e-6;
 

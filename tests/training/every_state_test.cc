@@ -1,4 +1,4 @@
-// A checkpoint holds every state, whatever it is called, and says what it can't place.
+// A checkpoint holds every state, whatever its name, and errors name tensors without a place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ const std::vector<std::string> kNames = {"w", "model.w", "params", "params.w", "
 
 class EveryState : public FolderTest {
  protected:
-  // On which each of these states begins as its place among them, from 1 on.
+  // A slice with these states. The n-th state begins as n, from 1 on.
   Slice slice_with(const std::vector<std::string>& names) const {
     const Slice slice = client_.allocate({});
     ProgramBuilder b("holder", Mesh{});

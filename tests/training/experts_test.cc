@@ -109,7 +109,7 @@ TEST_F(ExpertsTest, StepsThatRunAgainLeaveTheSameStates) {
     Cluster cluster(model, 1, 2);
     const int64_t arena = cluster.step.memory().devices[0].arena;
     for (int64_t i = 0; i < kSteps; ++i) cluster.step.run();
-    cluster.step.run().wait();  // Of the first six nobody waits.
+    cluster.step.run().wait();  // The test waits for none of the first six runs.
     EXPECT_EQ(cluster.step.position(), static_cast<uint64_t>(kSteps + 1));
     EXPECT_EQ(cluster.step.memory().devices[0].arena > arena, bound == 0) << "compiled again";
     return states_of(cluster.slice);

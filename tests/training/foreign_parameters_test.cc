@@ -1,4 +1,4 @@
-// Parameters from a file of another program: other names, other float types.
+// Parameters come from a file of another program, with other names and other float types.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,12 +23,12 @@ void append(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), at, at + sizeof(T));
 }
 
-// Exact in bf16, and another one for each tensor and element.
+// A number that bf16 holds exactly, different for each tensor and element.
 float value_at(size_t tensor, int64_t element) {
   return static_cast<float>((element * 7 + static_cast<int64_t>(tensor) * 13) % 255 - 127) / 64.0f;
 }
 
-// Exact: it has at most seven bits, none below 1/64.
+// The conversion is exact: a number has at most seven bits, none below 1/64.
 uint16_t half_of(float value) {
   if (value == 0) return 0;
   const auto bits = std::bit_cast<uint32_t>(value);

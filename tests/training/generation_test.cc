@@ -1,4 +1,4 @@
-// Generation with key/value caches gives what the full-sequence model gives.
+// Generation with key/value caches gives the tokens of the full-sequence model.
 #include <gtest/gtest.h>
 
 #include "ir/build/ops.h"

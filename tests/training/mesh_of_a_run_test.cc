@@ -1,4 +1,4 @@
-// On which devices the training command trains, by what it was told of them.
+// Tests on which devices the training command trains, by its options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

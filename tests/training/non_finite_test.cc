@@ -1,5 +1,5 @@
-// A result that is not finite: the step is not committed, the first op that computed it is named,
-// and training goes on once the cause is gone.
+// If a result is not finite, the step does not commit, the error names the first op that computed
+// it, and training goes on once the cause is gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,10 +28,11 @@ Error end_of(const gangway::Run& run) {
   return error_of([&] { run.wait(); });
 }
 
-// w += sum over rows of log(x): finite only while x is positive.
+// A step that adds a sum over rows to w, which goes through a log: it is finite only while the
+// log's input is positive.
 struct Planted {
   Program program;
-  int line = 0;  // Of the log.
+  int line = 0;  // The line of the log.
 };
 
 Planted planted(const Mesh& mesh) {
@@ -70,7 +71,7 @@ TEST_P(PlantedTest, TheFirstOpWithFiniteInputsIsNamedWithTheUsersLineWhereverItR
                                   HasSubstr("planted"), HasSubstr("nothing was committed")));
   EXPECT_EQ(slice.read_state("w").bytes, before.bytes);
 
-  // 24 rows more of exp(log(3)): the state went on from where it was.
+  // The state went on from where it was: 8 rows more of exp(log(3)).
   const float sum = step.run({{"x", rows_of(1)}})["loss"].item<float>();
   EXPECT_NEAR(sum, 4 * (1 + 2 * 24), 1e-3);
 }
@@ -85,7 +86,7 @@ TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneDoNotCommitUntilTheUserWasTold) 
   const auto loss_after = [](int good) { return 4 * (1 + static_cast<float>(good) * 24); };
   const std::vector<gangway::Run> runs{run(-1), run(5), run(-1), run(-1)};
   EXPECT_NEAR(runs[0]["loss"].item<float>(), loss_after(1), 1e-3);
-  const gangway::Run behind = run(-1);  // Nobody has looked yet.
+  const gangway::Run behind = run(-1);  // The user has not seen the failure yet.
   EXPECT_THAT(end_of(runs[1]).what(), HasSubstr("log"));
   for (const gangway::Run& later : {runs[2], runs[3], behind}) {
     const Error error = end_of(later);
@@ -97,10 +98,10 @@ TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneDoNotCommitUntilTheUserWasTold) 
   EXPECT_NEAR(anew[1]["loss"].item<float>(), loss_after(3), 1e-3);
 }
 
-// One program on four devices, which cut what is along "data".
+// One program on four devices, which cut dimensions along "data".
 class GateTest : public testing::Test {
  protected:
-  // Its error, when nothing was committed.
+  // Runs the step, expects that it commits nothing, and returns its error.
   std::string refusal(const Executable& step, const std::vector<Argument>& arguments) const {
     const States before = states_of(slice_);
     const Error error = end_of(step.run(arguments));
@@ -116,7 +117,7 @@ class GateTest : public testing::Test {
 
 HostTensor zeros_of(Dims dims) { return HostTensor(f32(std::move(dims))); }
 
-// The square root's loss at 0 is finite, its slope is not.
+// At 0 the loss of the square root is finite, but its slope is not.
 TEST_F(GateTest, ANewValueThatIsNotFiniteIsNotCommittedThoughTheLossIsFinite) {
   ProgramBuilder b("sgd", slice_.mesh({{"data", 4}}));
   const Value w = b.state("w", filled(f32({8}), 1), {{"data", shard(0)}});
@@ -179,7 +180,7 @@ TEST_F(GateTest, AStepBelowOneIsNotCommittedAndTheErrorNamesTheStep) {
   EXPECT_EQ(step.run({{"lr", 0.1f}, {"count", 1.0f}})["loss"].item<float>(), 8);
 }
 
-// The op as a user calls it, without a norm that tells of the gradient.
+// A user calls the op without a norm, which would show that the gradient is not finite.
 TEST_F(GateTest, AGradientWhoseSquaresNobodySumsIsLookedAt) {
   ProgramBuilder b("op", slice_.mesh({{"data", 4}}));
   const Value p = b.state("p", filled(f32({8}), 1)), m = b.state("m", zeros(f32({8}))),
@@ -272,10 +273,10 @@ struct Cut {
 
 class PoisonedGradients : public FolderTest, public testing::WithParamInterface<Cut> {};
 
-// The head's weights make the loss large, and the gradients of what is below it so large that the
-// sum of their squares is no number of f32. Only some devices may have a part that overflows: no
-// device may commit its own. Every device computes losses of rows of its own with copies or parts
-// of its own, so equal losses afterwards say that all of them have what they had.
+// The head's weights make the loss large, and the gradients below the head so large that the sum of
+// their squares is no number of f32. If only some devices have a part that overflows, no device may
+// commit its own. Every device computes losses of rows of its own with copies or parts of its own,
+// so equal losses afterwards show that the states of all devices are unchanged.
 TEST_P(PoisonedGradients, AreNotCommittedOnAnyDeviceThoughTheLossIsFinite) {
   LanguageModelConfig config = tiny_model(write("text.txt", readable_text()));
   config.model.tied = false;

@@ -103,7 +103,7 @@ TEST_F(OutFolderTest, ReplacedCheckpointsStayUntilTheFirstNewOneIsWritten) {
 
 TEST_F(OutFolderTest, ATrainingThatIsKilledBeforeItsFirstCheckpointHasReplacedNone) {
   const fs::path path = with_checkpoint("out", 287);
-  // What it leaves: the old ones aside, and one that is not whole in their place.
+  // The killed training leaves the old checkpoints aside, and an incomplete one in their place.
   fs::rename(path / "checkpoints", path / "checkpoints.replaced");
   write("out/checkpoints/.partial-step-00000003-1/model.safetensors", "half");
   EXPECT_THAT(folders_with_checkpoints(path), ElementsAre(path));

@@ -26,7 +26,7 @@ class ResumeTest : public FolderTest {
     text_ = FolderTest::write("text.txt", readable_text());
   }
 
-  // Everything that `train` does, small.
+  // Options with which `train` does everything that it can, at a small size.
   TrainOptions options(const std::string& out) const {
     TrainOptions options;
     options.text = text_.string();
@@ -59,7 +59,7 @@ TEST_F(ResumeTest, ANewClusterGoesOnFromACheckpointBitForBit) {
     losses = trainer.train(4);
     save_checkpoint(trainer.slice, folder_ / "checkpoints",
                     {.step = 4, .position = trainer.step.position(), .seed = config.seed});
-    trainer.train(2);  // Lost: they were not saved.
+    trainer.train(2);  // These steps are lost, since they were not saved.
     trainer.client.close();
   }
   Trainer trainer(config);
@@ -307,7 +307,7 @@ TEST_F(ResumeTest, NothingIsLoadedWhereTheOptimizersFileIsMissingOrDoesNotFit) {
   std::filesystem::remove(moments);
   EXPECT_THAT(why(), HasSubstr("optimizer.safetensors"));
   std::filesystem::copy(folder_ / "wider/step-00000001/optimizer.safetensors", moments);
-  std::filesystem::remove(moments.parent_path() / "b2sums.txt");  // Which tells the two apart.
+  std::filesystem::remove(moments.parent_path() / "b2sums.txt");  // It would tell the two apart.
   EXPECT_THAT(why(), HasSubstr("tensor \"adamw.m.params.layers.0.ffn."));
 }
 

@@ -17,7 +17,7 @@ Program count_runs(const Mesh& mesh) {
 
 class StateVersionTest : public testing::Test {
  protected:
-  // The one value of all elements.
+  // The value that all elements have.
   float constant() const {
     const HostTensor tensor = slice_.read_state("w");
     const auto values = tensor.as<float>();

@@ -1,4 +1,4 @@
-// A tiny language model in training on a cluster in this process: what the tests of training share.
+// A tiny language model in training on a cluster in this process. The tests of training share it.
 //
 // Threads: one thread.
 // Ownership: the cluster ends with its Trainer.
@@ -20,12 +20,12 @@
 
 namespace gangway::programs {
 
-// Words of a fixed vocabulary in a fixed order: something to learn.
+// Words of a fixed vocabulary in a fixed order, which a model can learn.
 std::string readable_text(size_t bytes = 20'000);
 
-// Dense; a step takes some milliseconds on four devices.
+// A dense model. A step takes some milliseconds on four devices.
 LanguageModelConfig tiny_model(const std::filesystem::path& text);
-// The same with four experts; `capacity_factor` 0 is dropless.
+// A model like tiny_model() with four experts. `capacity_factor` 0 is dropless.
 LanguageModelConfig tiny_experts(const std::filesystem::path& text, double capacity_factor = 0);
 
 // The bytes of every state, by name.
@@ -34,13 +34,13 @@ States states_of(const Slice& slice);
 
 class Trainer {
  public:
-  // Under a strategy of the name, over all devices as the axis "data".
+  // Compiles the training step of the named strategy, over all devices as the axis "data".
   explicit Trainer(const LanguageModelConfig& config, const std::string& cluster = "local:2x2",
                    const std::string& strategy = "data_parallel");
 
-  // The next steps, enqueued ahead of their results; their losses.
+  // Enqueues the next steps ahead of their results, and returns their losses.
   std::vector<float> train(int64_t steps, float lr = 0.01f);
-  // The next step alone.
+  // Enqueues the next step alone.
   Run enqueue(float lr = 0.01f);
 
   Client client;

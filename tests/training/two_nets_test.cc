@@ -1,4 +1,4 @@
-// Two nets that are trained beside one another, each by an optimizer of its own.
+// Two nets are trained together, each by an optimizer of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The tutorial shows the examples as they are: what a newcomer copies from it is built and run.
+// The tutorial shows the examples as they are, so the code that a newcomer copies is built and run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,7 +20,7 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-// What stands between "```LANGUAGE" and "```".
+// The texts between "```LANGUAGE" and "```".
 std::vector<std::string> blocks(const std::string& text, const std::string& language) {
   const std::string begin = "```" + language + "\n";
   std::vector<std::string> found;

@@ -110,7 +110,7 @@ TEST_F(CurvesTest, SaysTheStepUnderThePointer) {
             "Step 57: <b>first</b> loss -, 44.6k tokens/s; second loss -, 44.6k tokens/s");
   EXPECT_EQ(point(1, 250), "Step 250: second loss 1.4, 46.5k tokens/s");
   EXPECT_EQ(point(1, 20), "Step 20: <b>first</b> loss 6, 44.2k tokens/s");
-  EXPECT_EQ(point(0, -10), "Step 20: <b>first</b> loss 6, 44.2k tokens/s");  // Left of all.
+  EXPECT_EQ(point(0, -10), "Step 20: <b>first</b> loss 6, 44.2k tokens/s");  // Left of points.
   // Both charts have a line at it.
   const json markers = browser.evaluate(
       "return [...document.querySelectorAll('svg.chart')].map((svg) => {"

@@ -101,7 +101,7 @@ TEST_F(DevicePlanTest, AClickOnTheMinimapMovesTheWindowThere) {
   open(browser, looped());
   browser.click("#expand");
   browser.evaluate("gangway.view.scale = 1; gangway.view.moveTo(0, 0); gangway.view.draw();");
-  browser.click("#minimap");  // Its middle.
+  browser.click("#minimap");  // Clicks its middle.
   const json off = browser.evaluate(
       "const { view, model } = gangway; view.draw();"
       "const { left, top, right, bottom } = view.window;"

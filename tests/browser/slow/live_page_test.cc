@@ -93,7 +93,7 @@ class LivePageTest : public testing::Test {
   }
 
   static json without_used(json rows) {
-    for (json& row : rows) row.erase("used");  // It is of the last second.
+    for (json& row : rows) row.erase("used");  // The value is that of the last second.
     return rows;
   }
 
@@ -169,7 +169,7 @@ TEST_F(LivePageTest, SaysWhatATrainingWasAtAStep) {
     ASSERT_TRUE(comes(browser, cat("gangwayLive.cluster.charts.steps.includes(", step, ")")));
   }
   browser.evaluate("document.querySelector('#panel .curves').focus()");
-  browser.press("\xee\x80\x90\xee\x80\x92");  // End, and one to the left.
+  browser.press("\xee\x80\x90\xee\x80\x92");  // The keys End and Left.
   const char* said = "document.querySelector('#panel .said-at-step').textContent";
   const std::string text = browser.evaluate(cat("return ", said));
   EXPECT_EQ(text.find("Step 2: first loss "), 0u) << text;
@@ -177,13 +177,13 @@ TEST_F(LivePageTest, SaysWhatATrainingWasAtAStep) {
   first.train();
   ASSERT_TRUE(comes(browser, "gangwayLive.cluster.charts.steps.includes(4)"));
   EXPECT_EQ(browser.evaluate(cat("return ", said)), text);
-  browser.press("\xee\x80\x94");  // The focus is still there.
+  browser.press("\xee\x80\x94");  // The focus is still on the curves.
   const std::string next = browser.evaluate(cat("return ", said));
   EXPECT_EQ(next.find("Step 3: first loss "), 0u) << next;
   EXPECT_EQ(browser.console(), json::array());
 }
 
-// Counts the page's objects after so many more answers of the controller, and so many new graphs.
+// Counts the page's objects after some more answers of the controller and some new graphs.
 constexpr const char* kUpdates = R"js(
 const [updates, graphs] = [%, %];
 return (async () => {
@@ -260,7 +260,7 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
       first.slice.compile(doubled(first.slice.mesh({{"data", 2}})), {.name = "other"});
   ASSERT_TRUE(comes(browser, "document.querySelectorAll('#chooser option').length === 2"));
   browser.evaluate("document.getElementById('chooser').focus()");
-  browser.press("\xee\x80\x95");  // Down.
+  browser.press("\xee\x80\x95");  // The key Down.
   ASSERT_TRUE(comes(browser, "gangway.program.name === 'doubled'"));
   EXPECT_EQ(browser.evaluate("return gangway.program"),
             of_tool({"graph", "first", "--executable", "other", "--connect", address_, "--json"}));
@@ -268,7 +268,7 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-// By run: the names of the ops on each device in their order, and the number of ops whose line is
+// For each run and device: the names of its ops in their order, and the number of ops whose line is
 // known.
 constexpr const char* kRunsShown = R"js(
 const { rows, spans } = gangwayLive.timeline.spans.timeline;
@@ -295,10 +295,10 @@ TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
       "[...document.querySelectorAll('#tabs button')]"
       ".find((tab) => tab.textContent === 'Timeline').click();");
   ASSERT_TRUE(comes(browser, "gangwayLive.timeline.taken > 0"));
-  // The other program's runs are there, and are not taken for runs of this one, which has the same
-  // ops.
+  // The page shows the other program's runs too. It does not take them for runs of this program,
+  // which has the same ops.
   const json runs = browser.evaluate(kRunsShown);
-  std::map<size_t, int> devices_of_runs;  // By ops whose lines are known.
+  std::map<size_t, int> devices_of_runs;  // Key: number of ops whose lines are known.
   for (const auto& [run, ops] : runs.items()) {
     EXPECT_EQ(ops["names"], runs.begin().value()["names"]) << run;
     EXPECT_GT(ops["names"].size(), 0u) << run;
@@ -308,7 +308,7 @@ TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
   EXPECT_EQ(devices_of_runs, (std::map<size_t, int>{{0, 2}, {ops, 3 * 2}})) << runs;
   EXPECT_TRUE(comes(browser, cat(kPanelText, ".includes('% busy')")));
 
-  // Another run is there without a reload, and colours the graph.
+  // Another run appears without a reload, and colours the graph.
   browser.evaluate("window.mark = 'not loaded again'");
   first.train();
   ASSERT_TRUE(eventually([&] { return browser.evaluate(kRunsShown).size() == 10; }));
@@ -518,7 +518,7 @@ TEST_F(LivePageTest, ManyHostsAndProgramsAreFewElements) {
               << " ms\n";
     EXPECT_EQ(browser.evaluate(kPanelFaults), json::array());
     EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
-    // By keyboard to the next hosts; the focus stays on the button that was drawn anew.
+    // The keyboard shows the next hosts. The focus stays on the button, which was drawn anew.
     browser.evaluate("document.querySelector('#panel .pages button:not(:disabled)').focus()");
     browser.press("\xee\x80\x87");
     const std::string text = browser.evaluate(cat("return ", kPanelText));

@@ -71,7 +71,7 @@ TEST(TrainingPageTest, OfAStoppedTrainingShowsTheStepsThatItDid) {
   ASSERT_GT(steps.size(), 1u);
   EXPECT_EQ(steps.back(), report["steps"]) << report;
   browser.evaluate("document.querySelector('.curves').focus()");
-  browser.press("\xee\x80\x90");  // End.
+  browser.press("\xee\x80\x90");  // The key End.
   const std::string line =
       browser.evaluate("return document.querySelector('.said-at-step').textContent");
   EXPECT_EQ(line.find(cat("Step ", steps.back().get<int>(), ": ")), 0u) << line;

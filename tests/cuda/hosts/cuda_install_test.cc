@@ -1,5 +1,5 @@
-// Plans are compiled on a thread of their own: the host goes on meanwhile, also where a driver
-// takes for ever.
+// Plans are compiled on a thread of their own: the host goes on meanwhile, even if a driver never
+// finishes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::Each;
 
 constexpr PlanId kOther{2};
 
-// Where the driver's compiler waits until a test lets it go on.
+// A gate at which the driver's compiler waits until a test opens it.
 class Gate {
  public:
   void pass() {
@@ -36,7 +36,7 @@ class Gate {
     open_ = true;
     changed_.notify_all();
   }
-  // Blocks until somebody has come since it was closed.
+  // Blocks until a thread has come to the gate since it was closed.
   void await_waiting() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return came_; });
@@ -61,7 +61,7 @@ class CudaInstall : public testing::Test {
   }
   void SetUp() override { t->will_start(kOther, chain()); }
   Host& host() { return *t->hosts[0]; }
-  // The driver compiles, and does not come back.
+  // Returns while the driver compiles; its compiler waits at the gate.
   Future<Installed> install_and_block() {
     gate.close();
     Future<Installed> installed = host().install(kOther, chain(), 0, {1});
@@ -132,7 +132,7 @@ TEST_F(CudaInstall, APlanThatIsCompiledStillCanNeitherBeLinkedNorRun) {
 TEST_F(CudaInstall, AHostMayGoWhileAPlanIsCompiled) {
   const Future<Installed> first = install_and_block();
   const Future<Installed> behind = host().install(PlanId(3), chain(), 0, {1});
-  Thread opener("opener", [&] { gate.open(); });  // Before or after the host has been told.
+  Thread opener("opener", [&] { gate.open(); });  // Races with reports(), which destroys the host.
   EXPECT_EQ(t.reports(), "");
   for (const Future<Installed>& installed : {first, behind}) {
     ASSERT_TRUE(installed.ready());

@@ -1,4 +1,5 @@
-// All-reduces on emulated cards go on beside what does not need them, and what needs them waits.
+// All-reduces on emulated cards are overlapped with work that does not need them; work that needs
+// them waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,11 +82,11 @@ TEST_P(CudaOverlap, WhatDoesNotNeedAnAllReduceRunsWhileItIsUnderWay) {
   t.install(a_product_beside_an_all_reduce(), 1.0f);
   t.machine().hold("all_reduce");
   Reducing::start(t.all(), 1);
-  t.hosts.reactor().run_ready();  // Which wakes the devices.
+  t.hosts.reactor().run_ready();  // Wakes the devices.
   EXPECT_TRUE(t.machine().wait_until_ran("f: %2 dot"));
   EXPECT_EQ(t.machine().ran("all_reduce"), 0u);
   t.machine().release();
-  // 2 * 4 in each place of the second product, four times.
+  // Each element of the second product sums 2 * 4 four times.
   EXPECT_EQ(Reducing::result(t.all(), 1), std::vector<float>(kN * kN, 32.0f));
   EXPECT_EQ(t.hosts.reports(), "");
 }
@@ -102,7 +103,7 @@ TEST_P(CudaOverlap, AJoinThatIsLostIsCaught) {
                              Field(&emulated::Report::second, "f: %3 dot"))));
 }
 
-// From the second all-reduce on, what the first reads may be given to others.
+// From the second all-reduce on, other values may take the buffer that the first one reads.
 TEST_P(CudaOverlap, ABufferIsReusedOnlyOnceAnAllReduceHasReadIt) {
   Builder b("f", TestPlan::mesh_of(2));
   Value x = b.parameter("x", f32({kN, kN}));
@@ -147,7 +148,7 @@ TEST_P(CudaOverlap, RandomFunctionsComputeWhatTheyDoOnCpus) {
   }();
   Reducing t = cards();
   t.install(function, 0.3f);
-  for (uint64_t run = 1; run <= 4; ++run) Reducing::start(t.all(), run);  // Then as graphs.
+  for (uint64_t run = 1; run <= 4; ++run) Reducing::start(t.all(), run);  // Later runs are graphs.
   for (uint64_t run = 1; run <= 4; ++run) {
     EXPECT_THAT(Reducing::result(t.all(), run), Pointwise(FloatNear(1e-4f), want));
   }

@@ -1,5 +1,5 @@
-// Two programs take turns on the same cards, one of them without collectives: what fails of the
-// collectives of the other fails no run of its.
+// Two programs take turns on the same cards, and one of them has no collectives. A collective of
+// the other one that fails does not fail its runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,12 +18,12 @@ constexpr uint64_t kSeeds = 25, kRuns = 6;
 constexpr int64_t kWide = 8;
 
 struct Shape {
-  uint32_t hosts, devices, cards;  // Of each host.
+  uint32_t hosts, devices, cards;  // Devices and cards of each host.
 };
 constexpr Shape kTwoCards{1, 2, 2}, kTwoHosts{2, 1, 1}, kOneCard{1, 2, 1};
 
-// Five all-reduces, each of which needs the one before: while one waits for its members, others
-// come.
+// Five all-reduces, each of which needs the one before. Other runs come while one waits for its
+// members.
 std::shared_ptr<const Plan> reducing(const Shape& shape) {
   TestPlan t("reducing", shape.hosts, shape.devices);
   const Type rows = f32({2, kWide});
@@ -56,7 +56,7 @@ RunFrame request(PlanId plan, uint64_t run) {
 
 class CudaOwnerTest : public testing::TestWithParam<uint64_t> {
  protected:
-  // Of kRuns runs of the program with collectives some fail, of three times as many beside it none.
+  // Some of kRuns runs of the program with collectives fail; no run of the other program fails.
   void expect_beside_unharmed(const Shape& shape, cuda::StatusKind kind) {
     EmulatedHosts t(GetParam(), shape.hosts, shape.devices, shape.cards);
     t->install(kReducing, reducing(shape));
@@ -84,7 +84,8 @@ class CudaOwnerTest : public testing::TestWithParam<uint64_t> {
     }
     EXPECT_GE(failed, 1u);
     EXPECT_LT(failed, kRuns);
-    // Of devices that share a card, one whose reduction did not start goes on with what lies there.
+    // Where devices share a card, a device whose reduction did not start goes on with what its
+    // buffer holds, which the emulated driver may report.
     if (shape.cards == shape.devices) {
       EXPECT_EQ(t.reports(), "");
     }
@@ -101,7 +102,7 @@ TEST_P(CudaOwnerTest, ACommunicatorThatBreaksFailsNoRunOfAnotherProgram) {
     ASSERT_NO_FATAL_FAILURE(expect_beside_unharmed(shape, cuda::StatusKind::kAborted));
 }
 
-// What the hosts count for the collectives that were launched so far.
+// Bytes that the hosts count for the collectives that were launched so far.
 uint64_t moved(EmulatedHosts& t) {
   uint64_t bytes = 0;
   for (const auto& host : t->hosts) {
@@ -137,7 +138,7 @@ TEST_P(CudaOwnerTest, AProgramThatIsGivenUpTellsThoseThatShareItsCommunicatorWhy
   EXPECT_EQ(t.reports(), "");
 }
 
-// y = x + 1, of what the other one computes; `commits`: into a state.
+// y = x + 1, where x is the other program's result. `commits`: it also writes a state.
 std::shared_ptr<const Plan> taking(const Shape& shape, bool commits) {
   TestPlan t("taking", shape.hosts, shape.devices);
   const Type row = f32({kWide});

@@ -1,5 +1,5 @@
-// argmax along rows that a block takes: the lowest index among equals, the first NaN, nothing but
-// infinities; and along shorter ones.
+// argmax along rows that a block takes and along shorter ones: the lowest index among equal
+// elements, the first NaN, rows of infinities alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,8 @@ namespace {
 
 class Argmax : public ::testing::TestWithParam<DType> {
  protected:
-  // Of rows of `axis` small whole numbers, so that many are equal; `change` makes them special.
+  // Takes the argmax of rows of `axis` small whole numbers, of which many are equal. `change` makes
+  // the rows special.
   template <class Change>
   void expect_the_reference(int64_t axis, const Change& change) {
     SCOPED_TRACE(axis);

@@ -1,8 +1,8 @@
 // Attention in bf16 by Gangway's own kernels on the matrix unit, against sums in double precision.
 //
-// Each element is held to what rounding explains: the kernels round weights, the scores' gradients
-// and results to bf16, and sum in f32. One rounding is off by 2^-8 of the number at most, so a sum
-// of rounded summands by 2^-8 of the sum of their sizes.
+// An element may be off by no more than rounding explains: the kernels round weights, the scores'
+// gradients and results to bf16, and sum in f32. One rounding is off by 2^-8 of the number at most,
+// so a sum of rounded summands is off by at most 2^-8 of the sum of their sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Shape {
   std::optional<Starts> starts = std::nullopt;
   double scale = 0;
   int64_t batch = 1;
-  bool is_below_zero = false;  // Every score.
+  bool is_below_zero = false;  // Every score is below zero.
 
   int64_t width() const { return heads * head_dim; }
   double factor() const {
@@ -48,7 +48,7 @@ struct Shape {
   Attrs attrs() const { return {{"heads", heads}, {"scale", scale}, {"causal", causal}}; }
 };
 
-// Sums, and those of the summands' sizes.
+// Sums, and the sums of the summands' absolute values.
 struct Sums {
   std::vector<double> value, size;
 
@@ -105,7 +105,7 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
       sum += a.values[at_a + c] * b.values[at_b + c];
     return sum;
   }
-  // Along the last dimension.
+  // Concatenates along the last dimension.
   static Literal side_by_side(const std::vector<Literal>& parts) {
     Type type = parts[0].type;
     const size_t width = as_size(type.dims.back()), row = parts.size() * width;
@@ -145,7 +145,7 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
     return std::to_string((GetParam().head_dim + 31) / 32 * 32);
   }
 
-  // The starts go behind the tensors.
+  // The starts, if there are any, are inputs behind the tensors.
   std::shared_ptr<Function> function_of(Op op, std::vector<Literal>& inputs) const {
     if (const auto& starts = GetParam().starts) {
       for (const double start : {starts->q, starts->k}) inputs.push_back({i32(), {start}});
@@ -153,7 +153,7 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
     return op_table::function_of({op, GetParam().attrs(), nullptr, nullptr}, inputs);
   }
 
-  // What the gradient is given.
+  // The inputs of the gradient op.
   std::vector<Literal> with_results() const {
     auto [out, lse] = attend();
     Literal rounded = q();
@@ -162,7 +162,7 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
     round_values(lse);
     return {q(), k(), v(), rounded, lse, dout()};
   }
-  // Of the forward op: out as it should be, and lse.
+  // The results of the forward op in double precision: out and lse.
   std::pair<Sums, Literal> attend() const {
     const Shape& s = GetParam();
     Sums out(q());

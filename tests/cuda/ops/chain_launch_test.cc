@@ -1,5 +1,5 @@
-// How chains and large element-wise ops are launched, and that a card has the reference's results
-// of them whatever the width.
+// Tests how chains and large element-wise ops are launched, and that their results are the
+// reference's whatever the width.
 #include <gtest/gtest.h>
 
 #include "executor/devices/cuda/lower/lower.h"

@@ -1,5 +1,5 @@
-// Sums and running sums of many elements: one that is added to one by one loses its digits, and
-// stands still once the next element is below half a step of it.
+// Sums and running sums of many elements. If elements were added to a sum one by one, it would lose
+// digits, and stand still once the next element is below half a step of it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,13 +31,13 @@ class LongSums : public ::testing::TestWithParam<DType> {
     EXPECT_EQ(devices_.report(), "");
     return found;
   }
-  // A result is rounded once to its type, and the sum before that to few steps of f32.
+  // A result is rounded once to its type. Before that its sum is off by a few steps of f32.
   void expect_close(double got, double want) {
     const double most = GetParam() == DType::kBF16 ? 1.0 / 256 : 1e-5;
     EXPECT_LE(std::fabs(got - want), most * want) << "got " << got << ", want " << want;
   }
 
-  double each_ = 0;  // As the type rounds it.
+  double each_ = 0;  // Each element, as the type rounds it.
 
  private:
   OpDevices devices_{emulated::card_maker(4).make(), 1};

@@ -29,7 +29,7 @@ class LossSizes : public ::testing::TestWithParam<DType> {
           op_table::random_literal({dtype, {rows, classes}}, Fill::kAny, rng),
           op_table::random_index({rows}, 0, classes, rng),
           op_table::random_literal({wide, {rows}}, Fill::kAny, rng)};
-      if (rows > 1) in[1].values[0] = static_cast<double>(classes);  // No class: NaN.
+      if (rows > 1) in[1].values[0] = static_cast<double>(classes);  // It is no class: NaN.
       return in;
     };
     const op_table::OpCase test{Op::cross_entropy_and_grad, {}, make, nullptr};

@@ -117,7 +117,8 @@ TEST(ManyTensors, NothingRunsBehindTheCommitPointButBehindASectionsEnd) {
   EXPECT_EQ(found_in(local), std::vector<Together>({{0, 1}, {2, 3}}));
 }
 
-// Else a step that updates each parameter as its gradient comes would keep all gradients.
+// If large ones waited, a step that updates each parameter as its gradient comes would keep all
+// gradients.
 TEST(ManyTensors, NothingWaitsForALargeTensor) {
   for (const int64_t n : {100, 100'000}) {
     Builder b("f");
@@ -162,7 +163,7 @@ TEST(ManyTensors, OneLaunchTakesAStepOfAllAndTwoTakeTheirSquares) {
 
 // --- bits ----------------------------------------------------------------------------------------
 
-// All on one card.
+// Runs functions on one card, in sections of two steps.
 class OnACard {
  public:
   std::vector<Literal> run(const LocalFunction& local, const std::vector<Literal>& inputs) {
@@ -186,7 +187,7 @@ class OnACard {
   Rng rng_{tests::test_seed(), 5};
 };
 
-// Of no elements, of an odd number, of a piece, of more than one; `copies` of each.
+// Sizes of tensors, `copies` of each: no elements, one, less than a piece, a piece and more.
 std::vector<int64_t> sizes_of(int copies) {
   std::vector<int64_t> sizes;
   for (int i = 0; i < copies; ++i)

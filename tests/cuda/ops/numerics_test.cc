@@ -1,4 +1,4 @@
-// What a program chooses of its numerics reaches the card's libraries and Gangway's own kernels.
+// The numerics that a program chooses reach the card's libraries and Gangway's own kernels.
 #include "ir/graph/numerics.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace gangway::numerics_test {
 namespace {
 
-constexpr int64_t kK = 48;  // Summands of each element.
+constexpr int64_t kK = 48;  // Number of summands of each element.
 
 struct Product {
   std::string name;
@@ -46,7 +46,7 @@ Value of_rows_of_experts(Builder& b, DType dtype) {
   return b.emit1(Op::grouped_dot_grad_w, {x, y}, {{"capacity", kK}}, Loc{});
 }
 
-// Each on a card whose library multiplies experts, and on one whose library does not.
+// Each product runs on a card whose library multiplies experts, and on one whose library does not.
 class Products : public testing::TestWithParam<std::tuple<Product, uint64_t>> {
  protected:
   Literal result(DType dtype, const Numerics& numerics, Literal* want = nullptr) {
@@ -70,7 +70,8 @@ class Products : public testing::TestWithParam<std::tuple<Product, uint64_t>> {
     EXPECT_EQ(devices.report(), "");
     return got;
   }
-  // How far the largest element is from the reference, of the sum of the summands' sizes at most.
+  // The largest distance of an element from the reference, as a part of the largest possible sum of
+  // the summands' sizes.
   double error(DType dtype, const Numerics& numerics) {
     Literal want;
     const Literal got = result(dtype, numerics, &want);

@@ -1,5 +1,5 @@
-// Chains that read broadcasts, transposes and slices where they lie: which do, and that results are
-// the reference's.
+// Tests which chains read broadcasts, transposes and slices where they lie, and that the results
+// are the reference's.
 #include "executor/devices/cuda/lower/view_fusion.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ LocalFunction function_of(const Body& body) {
   return local;
 }
 
-// Broadcasts, transposes and slices that are nodes of the function itself, and are read.
+// Number of broadcasts, transposes and slices that are nodes of the function itself and are read.
 size_t views_of(const Function& function) {
   const std::vector<uint32_t> uses = use_counts(function);
   return static_cast<size_t>(std::ranges::count_if(function.nodes, [&](const Node& node) {
@@ -70,7 +70,7 @@ void expect_the_reference(const LocalFunction& local, uint64_t seed) {
 
 using OfType = std::function<void(Builder&, DType)>;
 
-// How many copies stay.
+// `stay`: number of views that stay nodes of their own.
 void expect(const OfType& body, size_t stay) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF64}) {
     const LocalFunction local = function_of([&](Builder& b) { body(b, dtype); });
@@ -113,7 +113,7 @@ TEST(ViewFusion, ReadsTransposedRowsAndTransposedElements) {
       0);
 }
 
-// As positions are spread over batch and heads.
+// Models spread positions over batch and heads like this.
 TEST(ViewFusion, ReadsWhatIsSpreadInTheMiddleOrAlongRows) {
   expect(
       [](Builder& b, DType dtype) {
@@ -126,7 +126,8 @@ TEST(ViewFusion, ReadsWhatIsSpreadInTheMiddleOrAlongRows) {
       0);
 }
 
-// Of queries [batch, seq, heads, dim]: the halves of each head, turned by an angle of its position.
+// The queries are x[batch, seq, heads, dim]. The halves of each head are turned by an angle of its
+// position.
 TEST(ViewFusion, RotaryEmbeddingsReadHalvesAndAnglesWhereTheyLie) {
   expect(
       [](Builder& b, DType dtype) {
@@ -140,7 +141,7 @@ TEST(ViewFusion, RotaryEmbeddingsReadHalvesAndAnglesWhereTheyLie) {
       0);
 }
 
-// [outer, inner] is cut for one of them; the other is read by its place.
+// The chain's elements are cut into [outer, inner] for one of the two; it reads the other by place.
 TEST(ViewFusion, ReadsARowAndAColumnThatCutDifferently) {
   expect(
       [](Builder& b, DType dtype) {
@@ -171,7 +172,7 @@ TEST(ViewFusion, ALargeOpAloneBecomesAChain) {
     b.result("square", transpose(y, {1, 0}) * transpose(y, {1, 0}));
   };
   expect([&](Builder& b, DType dtype) { rotated(b, dtype, 256); }, 0);
-  // The row is a chain's in any case, and takes the slice along.
+  // The sum with a row is a chain at any size, and reads the slice where it lies.
   expect([&](Builder& b, DType dtype) { rotated(b, dtype, 8); }, 2);
 }
 
@@ -201,7 +202,7 @@ TEST(ViewFusion, LeavesTransposedElementsThatSeveralChainsRead) {
   expect([&](Builder& b, DType dtype) { twice(b, dtype, {0, 2, 1}); }, 1);
 }
 
-// Rows of 12 bf16 would have a thread take four elements where it takes eight.
+// With rows of 12 bf16 a thread would take four elements at a time instead of eight.
 TEST(ViewFusion, LeavesRowsThatWouldNarrowTheirChain) {
   const auto of_rows = [](Builder& b, DType dtype, int64_t columns) {
     const Value x = tensor(b, "x", dtype, {8, columns + 8}),
@@ -219,7 +220,7 @@ TEST(ViewFusion, LeavesRowsThatWouldNarrowTheirChain) {
   }
 }
 
-// Of 65,536 elements: as a diagnosis runs it, its ops have their names.
+// The op has 65,536 elements, so it is fused. A diagnosis runs it unfused, by the names of its ops.
 TEST(ViewFusion, LeavesWhatADiagnosisRuns) {
   const LocalFunction local = function_of([](Builder& b) {
     const Value x = tensor(b, "x", DType::kF32, {256, 256}), y = tensor(b, "y", DType::kF32, {256});
@@ -237,7 +238,8 @@ TEST(ViewFusion, LeavesWhatADiagnosisRuns) {
   EXPECT_THAT(steps_of(local), testing::Contains("fusion of f32[256, 256]"));
 }
 
-// A tensor of `times` what the chain reads, which the chain is the last to need, or not.
+// A chain reads a slice of a tensor that is `times` as large. `needed`: a later node needs the
+// whole tensor too.
 LocalFunction sliced(int64_t times, bool needed) {
   return function_of([&](Builder& b) {
     const Value x = cumsum(tensor(b, "x", DType::kF32, {16 * times, 8}), 0);
@@ -313,7 +315,7 @@ TEST(ViewFusion, ReadsByViewsInBodiesOfScans) {
   expect_the_reference(local, 6);
 }
 
-// Any view of up to four dimensions, in any types.
+// Views of up to four dimensions are drawn at random, in all float types.
 TEST(ViewFusion, AnyViewsHaveTheReferencesResults) {
   constexpr uint64_t kSeeds = 60;
   size_t before = 0, after = 0;
@@ -371,7 +373,7 @@ TEST(ViewFusion, AnyViewsHaveTheReferencesResults) {
     expect_the_reference(local, seed);
   }
   EXPECT_GT(before, kSeeds);
-  EXPECT_LT(after, before / 4);  // Transposed elements that two chains read.
+  EXPECT_LT(after, before / 4);  // Transposed elements that two chains read stay.
 }
 
 }  // namespace

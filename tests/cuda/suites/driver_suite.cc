@@ -15,7 +15,7 @@ constexpr int64_t kN = 1000;
 Access reads(const float* data, int64_t n) { return {data, n * 4, AccessKind::kRead}; }
 Access writes(const float* data, int64_t n) { return {data, n * 4, AccessKind::kWrite}; }
 
-// A card, one stream, and short words for what tests do there.
+// A card with one stream, and short functions for tests.
 class Table {
  public:
   explicit Table(Card card)

@@ -34,7 +34,7 @@ void enqueue_and_wait(Reactor& reactor, CudaDevice& device,
   reactor.run_until([&] { return done.load(); });
 }
 
-// Iterations read rows that begin at odd places: each has addresses of its own.
+// Iterations read rows that begin at odd places, so each has addresses of its own.
 constexpr int64_t kLayers = 5;
 std::shared_ptr<const Function> layers() {
   return std::make_shared<const Function>(parse_function(R"(
@@ -100,7 +100,7 @@ class Replayed {
   }
 
   const int64_t parameters_;
-  const size_t elements_;  // Of the result.
+  const size_t elements_;  // Elements of the result.
   const std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
   CudaDevice device_;
   const std::shared_ptr<const CompiledFunction> compiled_;

@@ -1,5 +1,5 @@
-// A program outside Gangway's tree: it sees what is installed, and nothing else. It fits a line to
-// points on a cluster of two processes.
+// A program outside Gangway's tree, which sees the installed files only. It fits a line to points
+// on a cluster of two processes.
 #include <cstdio>
 #include <vector>
 

@@ -32,7 +32,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kRows = 8, kColumns = 64;
 constexpr uint64_t kEvery = 200;  // Versions between two evaluations.
-constexpr int kLookSeconds = 15;  // How long shares are watched, while nothing dies.
+constexpr int kLookSeconds = 15;  // Seconds in which shares are watched while no process dies.
 constexpr int kSeconds = 60;
 
 int64_t now_ms() {

@@ -10,7 +10,7 @@ namespace gangway::history {
 
 struct Drawn {
   int hosts = 3;     // Hosts of two devices; a program has four.
-  int programs = 1;  // Each with a client of its own.
+  int programs = 1;  // Each has a client of its own.
   // Number of restarts of the controller. If not 0, the controller enqueues the steps of all
   // programs, so that they go on behind a restart.
   int restarts = 0;

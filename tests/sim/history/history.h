@@ -3,9 +3,9 @@
 // all these results.
 //
 //   begin(op) -> number      a client asks
-//   told(number, values)     it was done, and this is what was seen
+//   told(number, values)     it was done, and the client saw these values
 //   not_done(number, why)    nothing of it was or will be done
-//   unknown(number, why)     nobody told what came of it
+//   unknown(number, why)     the client does not know whether it was done
 //
 // Times are places in one order: an operation that began after another one's end saw all that the
 // other had seen.

@@ -15,7 +15,7 @@ namespace gangway::history {
 
 struct SceneReport {
   Drawn drawn;
-  std::vector<std::string> events;  // What happened to the cluster, and when.
+  std::vector<std::string> events;  // Events of the cluster, with their times.
   // The misfit and the operations that led to it, errors without a reason, and resources left
   // behind. Empty if all is well.
   std::vector<std::string> problems;

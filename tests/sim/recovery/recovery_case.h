@@ -28,7 +28,7 @@ struct RecoveryCase {
 
 struct Recovered {
   std::vector<double> losses;
-  int brought_back = 0;           // Number of times.
+  int brought_back = 0;           // Number of times that the program was brought back.
   std::vector<std::string> told;  // Warnings to its user.
   std::string failed;             // The error if there are no losses; else empty.
   std::string wrong;              // Wrong reads by others, or resources left behind; empty if none.

@@ -12,7 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// Returns how often the programs of so many seeds were brought back.
+// Returns how often the programs of `seeds` seeds were brought back.
 int expect_no_bit_changes(sim::RecoveryCase of, uint64_t seeds) {
   const std::vector<double> alone = sim::undisturbed_losses(of);
   int brought_back = 0;

@@ -23,7 +23,7 @@ Program adding(int64_t devices, int64_t elements) {
   return b.build();
 }
 
-// How often plans were installed so far, of any program: each time under another name.
+// The number of plans of any program that were installed so far. Each one has a new name.
 uint64_t installed(Controller& controller, const std::string& name) {
   for (const ProgramCounts& program : controller.programs()) {
     if (program.name != name) continue;

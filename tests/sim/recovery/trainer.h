@@ -28,7 +28,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Runs so many steps, at most `ahead` of them under way at once, and waits for the last ones.
+  // Runs `steps` steps, at most `ahead` of them under way at once, and waits for the last ones.
   void train(int steps, size_t ahead = 3);
   void enqueue();
   // Waits for the oldest run under way.
@@ -50,7 +50,7 @@ class Trainer {
   std::vector<double> losses;
 };
 
-// The losses of all its steps when nobody dies.
+// The losses of all steps of a Trainer when no host dies.
 const std::vector<double>& alone();
 
 // Calls `body` with a Trainer, on a simulated reactor.

@@ -16,7 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Its kernel is of a user's library, and it reads a text; one host has devices enough for it.
+// A program whose kernel is of a user's library, and which reads a text. One host has enough
+// devices for it.
 Program with_kernel(const std::filesystem::path& library, const std::filesystem::path& text) {
   ProgramBuilder b("with_kernel", Mesh{{{"data", 2}}});
   const Value w = b.state("w", zeros(f32({2, 2})));
@@ -39,7 +40,7 @@ class RefusedTest : public ResumedTest {
   }
   void give_library() const { std::filesystem::copy(tests::user_kernel(), library()); }
   std::filesystem::path library() const { return folder_ / "kernel.so"; }
-  // Until the program runs, and its controller has gone with the library.
+  // Starts the program, ends the controller while it runs, and removes the library.
   void begin_and_lose_library(Restarts& cluster) const {
     start(cluster);
     {
@@ -86,8 +87,8 @@ TEST_F(RefusedTest, AProgramWhoseLibraryNoHostHasAnyMoreEndsAndSaysSo) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "programs"));
 }
 
-// All hosts see one folder, so both find the library there again. The host that refused it is passed
-// over none the less.
+// All hosts see one folder, so both find the library there again. The host that refused the program
+// is passed over none the less.
 TEST_F(RefusedTest, AProgramGoesOnWhereAnotherHostHasItsLibrary) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {

@@ -52,7 +52,7 @@ class Restarts {
     network_.break_connections("controller");
     controller_.reset();
   }
-  // `told`: gets its warnings.
+  // `told`: gets the client's warnings.
   Client connect(const std::string& name, std::vector<std::string>* told = nullptr) {
     ConnectOptions options{.name = name};
     if (told != nullptr)
@@ -80,7 +80,7 @@ class Restarts {
   void resume_executor(size_t host) { network_.resume(machine_name(host)); }
   LastingExecutor& executor(size_t host) { return *executors_[host]; }
   void start_executor(size_t host, const ControllerWait& wait = {}) {
-    // Both ask for one name.
+    // The old and the new executor ask for the same name.
     executors_.resize(std::max(executors_.size(), host + 1));
     executors_[host] = std::make_unique<LastingExecutor>(
         reactor_, network_.endpoint(machine_name(host)),

@@ -87,7 +87,7 @@ class ResumedTest : public StateDirRestartTest {
                                {"step", Schedule::linear(own, 1)}});
     client.detach();
   }
-  // Waits until this controller has done so many steps of the program.
+  // Waits until this controller has done `steps` steps of the program.
   static void wait_for_steps(Restarts& cluster, uint64_t steps) {
     while (cluster.controller().programs().at(0).runs_done < steps)
       cluster.pass(std::chrono::milliseconds(1));

@@ -427,7 +427,7 @@ TEST_F(ResumedTest, StatesThatNoExecutableHadAnyMoreAreNamedAndNobodyTakesThemFo
       const Client client = cluster.connect("trainer");
       const Slice slice = client.allocate({.devices = 4});
       const Executable step = slice.compile(walking(text_));
-      slice.compile(another);  // And let go.
+      slice.compile(another);  // The executable is released at once.
       slice.keep_checkpoints({.every = 10, .keep = 2});
       step.repeat(kSteps, {{"lr", rates()}, {"step", Schedule::linear(0, 1)}});
       client.detach();

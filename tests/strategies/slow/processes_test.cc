@@ -1,4 +1,4 @@
-// Some cases of the table on real processes.
+// Trains some cases of the table on real processes.
 #include <gtest/gtest.h>
 
 #include <map>
