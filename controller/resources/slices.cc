@@ -108,6 +108,15 @@ std::vector<DeviceRef> SliceTable::find_place_if_idle(const SliceShape& shape,
   return placement_->place(offered(shape, Holders::kIgnore, without), request_of(shape));
 }
 
+// Adds devices that no slice of this shape may lie on because of this client's slices.
+void SliceTable::add_held_by(SessionId owner, const SliceShape& shape,
+                             std::set<DeviceRef>& devices) const {
+  for (const auto& [id, slice] : slices_) {
+    if (slice.owner == owner && (slice.exclusive || shape.exclusive))
+      devices.insert(slice.devices.begin(), slice.devices.end());
+  }
+}
+
 SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>& hosts) {
   SliceRecord& slice = slices_.at(id);
   GW_ASSERT(slice.plans == 0, "slice ", id, " has plans");
@@ -123,6 +132,7 @@ SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>
   give_devices_back(slice);
   std::vector<DeviceRef> devices = find_place(shape, without);
   if (devices.empty()) {
+    add_held_by(slice.owner, shape, without);  // Nobody else gives these back.
     return find_place_if_idle(shape, without).empty() ? Elsewhere::kIsNowhere : Elsewhere::kIsHeld;
   }
   slice.placed_because.clear();  // Or it would say that the slice moved as a host was lost.

@@ -133,7 +133,8 @@ class SliceTable {
     take_devices(slices_.at(id), shape, std::move(devices));
   }
   // Moves a slice that no plan uses off these hosts. kLies: it has devices on other hosts. kIsHeld,
-  // kIsNowhere: it has no devices, since others hold them, or since there are none.
+  // kIsNowhere: it has no devices, since others hold them, or since there are none but those that
+  // its own client holds.
   enum class Elsewhere : uint8_t { kLies, kIsHeld, kIsNowhere };
   Elsewhere leave_hosts(SliceId id, const std::set<HostId>& hosts);
   void release(SliceId id);  // Its owner has dropped it.
@@ -156,6 +157,7 @@ class SliceTable {
   enum class Holders { kCount, kIgnore, kIgnoreAndUndrain };
   std::vector<OfferedHost> offered(const SliceShape& shape, Holders holders,
                                    const std::set<DeviceRef>& without) const;
+  void add_held_by(SessionId owner, const SliceShape& shape, std::set<DeviceRef>& devices) const;
   bool may_take(const SliceShape& shape, DeviceRef at, int shares) const;
   std::string who_holds(const SliceShape& shape) const;
   void erase_if_unused(SliceId id);

@@ -88,6 +88,22 @@ TEST_F(SlicesTest, ASliceLeavesHostsThatCantServeItForOthers) {
   EXPECT_EQ(slices_.size(), 1u);
 }
 
+TEST_F(SlicesTest, ASliceThatOnlyItsOwnClientKeepsFromAnotherHostHasNoOtherPlace) {
+  using Elsewhere = SliceTable::Elsewhere;
+  host("a", 2);
+  host("b", 2);
+  SliceShape alone(2);
+  alone.exclusive = true;
+  for (const bool is_alone : {true, false}) {
+    const SliceRecord& held = slices_.allocate(SessionId(1), is_alone ? alone : SliceShape(2));
+    const SliceRecord& slice = slices_.allocate(SessionId(1), is_alone ? SliceShape(2) : alone);
+    const HostId there = slice.devices.at(0).host;
+    ASSERT_NE(held.devices.at(0).host, there);
+    EXPECT_EQ(slices_.leave_hosts(slice.id, {there}), Elsewhere::kIsNowhere);
+    for (const SliceId id : {held.id, slice.id}) slices_.release(id);
+  }
+}
+
 TEST_F(SlicesTest, RanksThatShareADeviceTakeItOnce) {
   host("a", 2);
   const SliceRecord& slice = slices_.allocate(SessionId(1), {8, 4});

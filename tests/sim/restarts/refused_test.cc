@@ -40,14 +40,17 @@ class RefusedTest : public ResumedTest {
   }
   void give_library() const { std::filesystem::copy(tests::user_kernel(), library()); }
   std::filesystem::path library() const { return folder_ / "kernel.so"; }
-  // Starts the program, ends the controller while it runs, and removes the library.
-  void begin_and_lose_library(Restarts& cluster) const {
+  // Starts the program on the first of these slices, ends the controller while it runs, and removes
+  // the library.
+  void begin_and_lose_library(Restarts& cluster,
+                              const std::vector<SliceOptions>& asked = {{.devices = 2}}) const {
     start(cluster);
     {
       const Client client = cluster.connect("trainer");
-      const Slice slice = client.allocate({.devices = 2});
-      const Executable step = slice.compile(with_kernel(library(), text_));
-      slice.keep_checkpoints({.every = 10, .keep = 2});
+      std::vector<Slice> slices;
+      for (const SliceOptions& options : asked) slices.push_back(client.allocate(options));
+      const Executable step = slices[0].compile(with_kernel(library(), text_));
+      slices[0].keep_checkpoints({.every = 10, .keep = 2});
       step.repeat(1'000'000, {});
       client.detach();
     }
@@ -85,6 +88,22 @@ TEST_F(RefusedTest, AProgramWhoseLibraryNoHostHasAnyMoreEndsAndSaysSo) {
                                "custom_call: library "));
   EXPECT_THAT(log(), HasSubstr("no other host can take it\"")) << "both have refused it";
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "programs"));
+}
+
+// If the program's first slice lies on the host that has not refused it, its second slice has no
+// place.
+TEST_F(RefusedTest, AProgramThatHoldsAllOtherHostsItselfEndsAndSaysSo) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    const SliceOptions alone{.devices = 2, .exclusive = true};
+    begin_and_lose_library(cluster, {alone, alone});
+    start(cluster);
+    cluster.pass(120s);
+    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_EQ(cluster.controller().counts().total(), 0u);
+  });
+  EXPECT_THAT(log(), HasSubstr("no other host can take it\""));
 }
 
 // All hosts see one folder, so both find the library there again. The host that refused the program
