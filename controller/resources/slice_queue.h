@@ -48,6 +48,11 @@ class SliceQueue {
       : clock_(clock), hosts_(hosts), slices_(slices), over_quota_(std::move(over_quota)) {}
 
   SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
+  // As SliceTable::leave_hosts(); what is kept for a client that waits is not taken.
+  SliceTable::Elsewhere leave_hosts(SliceId slice, const std::set<HostId>& hosts) {
+    serve();
+    return slices_.leave_hosts(slice, hosts, kept_);
+  }
   void session_closed(SessionId session);
   // "8 devices, for 12.00 s: client 3 of ada holds 8 devices". Empty: this client waits for none.
   std::string waits_for(SessionId session) const;

@@ -176,6 +176,18 @@ TEST_F(SliceQueueTest, WhatTheClusterDoesNotHaveIsWaitedForAndNothingIsKeptForIt
   EXPECT_THAT(told_, ElementsAre("2: 1", "1: 3"));
 }
 
+TEST_F(SliceQueueTest, ASliceThatLeavesAHostDoesNotTakeWhatIsKeptForTheFirst) {
+  host(1);
+  host(1);
+  const SliceId slice = take(1, SliceShape(1));
+  const HostId there = slices_.find(slice)->devices.at(0).host;
+  wait(2, alone(2, 60'000));
+  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_EQ(queue_.leave_hosts(slice, {there}), SliceTable::Elsewhere::kIsHeld);
+  reactor_->run_ready();
+  EXPECT_THAT(told_, ElementsAre("2: 2"));
+}
+
 TEST_F(SliceQueueTest, MemoryThatIsGivenBackIsWaitedFor) {
   const HostId a = host(1);
   const std::vector<Reservation> most{{{a, 0, 1}, 900}};

@@ -117,7 +117,8 @@ void SliceTable::add_held_by(SessionId owner, const SliceShape& shape,
   }
 }
 
-SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>& hosts) {
+SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>& hosts,
+                                              const std::set<DeviceRef>& kept) {
   SliceRecord& slice = slices_.at(id);
   GW_ASSERT(slice.plans == 0, "slice ", id, " has plans");
   const bool lies_there = std::ranges::any_of(
@@ -130,7 +131,9 @@ SliceTable::Elsewhere SliceTable::leave_hosts(SliceId id, const std::set<HostId>
   }
   const SliceShape shape = slice.shape;
   give_devices_back(slice);
-  std::vector<DeviceRef> devices = find_place(shape, without);
+  std::set<DeviceRef> others = without;
+  others.insert(kept.begin(), kept.end());
+  std::vector<DeviceRef> devices = find_place(shape, others);
   if (devices.empty()) {
     add_held_by(slice.owner, shape, without);  // Nobody else gives these back.
     return find_place_if_idle(shape, without).empty() ? Elsewhere::kIsNowhere : Elsewhere::kIsHeld;

@@ -96,7 +96,7 @@ void Controller::note_lost_states(SessionId session, SliceId slice,
 
 SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
                                               const std::set<HostId>& hosts) {
-  return slices_.leave_hosts(slices_.at(slice, session).id, hosts);
+  return slice_queue_.leave_hosts(slices_.at(slice, session).id, hosts);
 }
 
 void Controller::note_checkpoint(SliceId id) {
