@@ -335,8 +335,10 @@ class ProgramLowering {
     plan_.outputs.push_back(value_of(edge));
   }
 
+  // A program that updates nothing has a gate where it guards an output: a run whose output is not
+  // finite fails.
   void add_commits() {
-    if (commits_.empty()) return;
+    if (commits_.empty() && guarded_.empty()) return;
     plan_.nodes.push_back({.kind = PlanNodeKind::kGate,
                            .name = "gate",
                            .inputs = {guarded_.begin(), guarded_.end()}});

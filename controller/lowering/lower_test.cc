@@ -39,6 +39,19 @@ TEST(LowerTest, StateUpdatesCommitBehindTheGate) {
   EXPECT_GE(cache.counts().hits, 2u);
 }
 
+TEST(LowerTest, AProgramThatUpdatesNothingHasAGateIfItGuardsAnOutput) {
+  for (const bool is_guarded : {true, false}) {
+    ProgramBuilder b("look", Mesh{{{"data", 4}}});
+    b.output("loss", sum(b.input("x", f32({16}), {{"data", shard(0)}})));
+    if (is_guarded) b.require_finite("loss");
+    CompileCache cache;
+    const Plan plan = lower(b.build(), {.slices = {{{0, 0, 4}}}, .hosts = {"host-0"}}, cache);
+    EXPECT_EQ(plan.nodes.back().kind, is_guarded ? PlanNodeKind::kGate : PlanNodeKind::kCall);
+    EXPECT_EQ(plan.nodes.size(), is_guarded ? 2u : 1u);
+    EXPECT_FALSE(has_commit(plan));
+  }
+}
+
 TEST(LowerTest, WhatAProgramChoosesOfNumericsIsInThePlan) {
   ProgramBuilder b("step", Mesh{});
   const Value x = b.input("x", f32({8, 8}));

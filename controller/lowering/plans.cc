@@ -265,7 +265,7 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   record.positions = std::move(lowered->positions);
   record.text = std::move(lowered->text);
   record.lowered_bytes = lowered->held_bytes;
-  record.has_commit = record.positions->gate(0) != kNone;
+  record.has_commit = has_commit(*record.plan);
   record.output_bytes = output_bytes(record);
   require_reports(record, hosts_);
   return std::move(lowered->bytes);

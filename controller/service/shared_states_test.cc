@@ -175,6 +175,22 @@ TEST_F(SharedStatesTest, TheLatestIsTheVersionBehindTheRunsThatHaveBegun) {
   EXPECT_EQ(ended->version, 2u);
 }
 
+TEST_F(SharedStatesTest, ARunThatUpdatesNothingIsNoVersionThoughItGuardsAnOutput) {
+  ProgramBuilder b("guarded", Mesh{{{"data", 4}}});
+  b.output("twice", b.state("v", zeros(f32())) * 2.0);
+  b.require_finite("twice");
+  const PlanId guarded =
+      reactor_->run([&] { return controller_.compile(session_, b.build(), {slice_}, {16}).id; });
+  const uint64_t first = session_.value << 40;
+  controller_.on_message(
+      session_,
+      RunFrame{.plan = guarded, .run = RunId(first + 1), .outputs = {ArrayId(first + 2)}});
+  finish_everywhere(1);
+  const auto ended = read(std::nullopt);
+  end_copies();
+  EXPECT_EQ(ended->version, 0u);
+}
+
 TEST_F(SharedStatesTest, AVersionThatIsPastIsRefusedAndToldHowFarTheProgramIs) {
   for (int i = 0; i < 4; ++i) finish_everywhere(run());
   const auto ended = read(2);

@@ -98,6 +98,7 @@ class EntryMaker {
  public:
   EntryMaker(const HostPlan& plan, DevicePlan& device)
       : plan_(*plan.plan), positions_(*plan.positions), device_(device) {
+    device_.has_commit = has_commit(plan_);
     for (const PlanNode& node : plan_.nodes) {
       is_guarded_ |=
           node.kind == PlanNodeKind::kCall && plan_.functions[node.function].finite_result != kNone;

@@ -93,6 +93,7 @@ struct DevicePlan {
   std::vector<std::shared_ptr<void>> pins;  // Pin the segments of the channels.
   std::vector<std::unique_ptr<Collective>> collectives;
   Collective* gate = nullptr;
+  bool has_commit = false;  // The runs of the plan form a chain.
 
   BufferPtr arena;  // Overlaid plan: arena of the initialisers; null once they have ended.
   std::shared_ptr<OverlayRegion> region;  // Null: the plan is not overlaid here.

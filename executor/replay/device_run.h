@@ -184,7 +184,7 @@ class DeviceRun final : public Work {
   bool begun_ = false;    // The entry at the cursor has begun.
   bool marked_ = false;   // `mark_` is set, and has not been reached.
   Mark mark_ = 0;
-  bool passed_ = false;  // The gate let the run commit.
+  bool passed_ = false;  // The gate let the run pass, and so commit.
   bool culprit_ = false;
   int64_t entry_start_ns_ = 0;
   int64_t sent_at_ns_ = 0;  // On a modelled device: arrival of the last send.

@@ -45,7 +45,7 @@ void DeviceRun::look_at_arguments() {
 
 void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
   if (failure == nullptr) return;
-  if (!passed_) return poison(failure, failure != peer_failed());
+  if (!passed_ || !plan_.has_commit) return poison(failure, failure != peer_failed());
   poison(std::make_shared<const Error>(ErrorKind::kLost,
                                        cat("run: its commit failed: ", failure->message()),
                                        failure->where(), "restore the states from a checkpoint"),
@@ -61,7 +61,7 @@ void DeviceRun::begin(Turn& turn) {
   copy_inline_inputs(turn);
   enter_region();
   const RunId after = inputs_.after;
-  if (after == RunId() || plan_.gate == nullptr || plan_.last_committed == after) return;
+  if (after == RunId() || !plan_.has_commit || plan_.last_committed == after) return;
   poison(std::make_shared<const Error>(
              ErrorKind::kCancelled,
              "run: nothing was committed, since the run before it did not commit",

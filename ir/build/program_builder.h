@@ -125,8 +125,9 @@ class ProgramBuilder {
   // A gate: the named output must be finite, and so must all that the run would put into states:
   // every new value, and where AdamW writes in place, its gradient, learning rate and other
   // scalars. Otherwise the run is not committed, and its error names the first op whose result was
-  // not finite. A state that is to hold an infinity belongs in a program without a gate. A program
-  // that updates no state has nothing to commit, and so no gate: nothing is checked.
+  // not finite. A state that is to hold an infinity belongs in a program without a gate. In a
+  // program that updates no state the output alone is looked at: the run fails where it is not
+  // finite, and the runs behind it do not depend on it.
   void require_finite(const std::string& output);
   // Options that let the devices compute faster (ir/graph/numerics.h); defaults apply if this is
   // not called.

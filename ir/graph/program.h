@@ -111,7 +111,7 @@ struct Program {
   std::vector<ProgramSlice> slices;
   std::vector<std::shared_ptr<const Function>> functions;
   std::vector<ProgramNode> nodes;
-  // A float scalar output (a loss) that must be finite for a run to commit; empty: none.
+  // A float scalar output (a loss) that must be finite, else the run fails; empty: none.
   std::string finite_output;
   Numerics numerics;
 

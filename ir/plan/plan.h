@@ -12,11 +12,13 @@
 // Commit: calls that update state have two phases. Everything up to `commit_begin` leaves state as
 // it was. A kGate node over all devices of the program decides: if every device is ok and the
 // guarded output is finite, kCommit nodes run the rest of each call, in place. Otherwise they are
-// skipped and the state is as before the run.
+// skipped, the state is as before the run, and the run fails. A plan that updates nothing has a gate
+// if an output is guarded.
 //
 // Threads: a value, immutable once the controller has lowered it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -57,7 +59,7 @@ struct LocalFunction {
     friend bool operator==(const InPlace&, const InPlace&) = default;
   };
   std::vector<InPlace> in_place;
-  // A result that must be finite for the run to commit; kNone: none.
+  // A result that must be finite, else the run fails; kNone: none.
   uint32_t finite_result = kNone;
   // Pieces of the function between the points at which a device may switch to another program's
   // work (ir/plan/positions.h). Ascending; the first begins at step 0, and one at the commit point
@@ -178,5 +180,11 @@ struct Plan {
   // granted whole, so no node may be dispatched sequentially.
   bool overlaid = false;
 };
+
+// Whether its runs update states, and so form a chain.
+inline bool has_commit(const Plan& plan) {
+  return std::ranges::any_of(
+      plan.nodes, [](const PlanNode& node) { return node.kind == PlanNodeKind::kCommit; });
+}
 
 }  // namespace gangway

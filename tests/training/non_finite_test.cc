@@ -115,6 +115,25 @@ class GateTest : public testing::Test {
   Slice slice_ = client_.allocate({.devices = 4});
 };
 
+TEST_F(GateTest, AProgramThatUpdatesNothingFailsWhereItsOutputIsNotFiniteAndNoRunBehindItDoes) {
+  ProgramBuilder b("evaluate", slice_.mesh({{"data", 4}}));
+  const Value y = log(b.input("x", f32({8, 4}), {{"data", shard(0)}}));
+  const int line = __LINE__ - 1;
+  b.output("loss", sum(y));
+  b.output("largest", reduce_max(y));
+  b.require_finite("loss");
+  const Executable evaluate = slice_.compile(b.build());
+  const gangway::Run wrong = evaluate.run({{"x", rows_of(1, 5)}});
+  const gangway::Run behind = evaluate.run({{"x", rows_of(1)}});
+  EXPECT_THAT(end_of(wrong).what(),
+              AllOf(HasSubstr("log"), HasSubstr(cat("non_finite_test.cc:", line))));
+  for (const char* const output : {"loss", "largest"}) {
+    EXPECT_EQ(error_of([&] { wrong[output].item<float>(); }).kind(), ErrorKind::kInvalid);
+    EXPECT_EQ(behind[output].item<float>(), 0.0f);
+  }
+  EXPECT_EQ(evaluate.run({{"x", rows_of(1)}})["loss"].item<float>(), 0.0f);
+}
+
 HostTensor zeros_of(Dims dims) { return HostTensor(f32(std::move(dims))); }
 
 // At 0 the loss of the square root is finite, but its slope is not.
