@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace gangway::internal {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr size_t kWord = sizeof(capnp::word);
 constexpr size_t kFirstWords = 8 << 10;
+constexpr size_t kFirstBytes = kFirstWords * kWord;  // They are not taken from the budget.
 constexpr uint32_t kSegmentsMax = 512;
 
 // A message as it arrives: u32 segments - 1 | u32 words of each | padding | the segments.
@@ -92,10 +94,97 @@ class Arriving final : public capnp::MessageReader {
 
 }  // namespace
 
+MessageStream::MessageStream(kj::AsyncIoStream& stream, std::shared_ptr<MessageBudget> budget)
+    : stream_(stream), budget_(std::move(budget)) {}
+
+MessageStream::~MessageStream() noexcept {
+  if (taken_ > 0) budget_->give_back(taken_);
+}
+
+// TwoPartyVatNetwork leaves it to the reading end to notice that the peer has gone.
+void MessageStream::stop_writing(const kj::Exception& why) {
+  queue_.clear();
+  queued_bytes_ = 0;
+  broken_ = kj::cp(why);
+  KJ_IF_MAYBE (drained, on_drained_) (*drained)->reject(kj::cp(why));
+}
+
+void MessageStream::end_connection(kj::Exception&& why) {
+  stop_writing(why);
+  ended_.fulfiller->reject(kj::mv(why));
+}
+
+void MessageStream::enqueue(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  if (broken_ != nullptr) return;
+  queue_.push_back(capnp::messageToFlatArray(segments));
+  queued_bytes_ += queue_.back().asBytes().size();
+  const size_t counted = queued_bytes_ - std::min(queued_bytes_, kFirstBytes);
+  if (budget_ != nullptr && counted > taken_) {
+    if (!budget_->take(counted - taken_))
+      return end_connection(KJ_EXCEPTION(OVERLOADED, "too many bytes that the peer does not read"));
+    taken_ = counted;
+  }
+  if (queue_.size() > kQueuedMax)
+    return end_connection(
+        KJ_EXCEPTION(OVERLOADED, "too many messages that the peer does not read"));
+  if (std::exchange(is_writing_, true)) return;
+  writing_ = write_queue().eagerlyEvaluate([this](kj::Exception&& why) { stop_writing(why); });
+}
+
+kj::Promise<void> MessageStream::write_queue() {
+  if (queue_.empty()) {
+    is_writing_ = false;
+    if (taken_ > 0) budget_->give_back(std::exchange(taken_, 0));
+    KJ_IF_MAYBE (drained, on_drained_) (*drained)->fulfill();
+    return kj::READY_NOW;
+  }
+  const kj::ArrayPtr<const kj::byte> bytes = queue_.front().asBytes();
+  return stream_.write(bytes.begin(), bytes.size()).then([this] {
+    if (!queue_.empty()) {
+      queued_bytes_ -= queue_.front().asBytes().size();
+      queue_.pop_front();
+    }
+    return write_queue();
+  });
+}
+
+kj::Promise<void> MessageStream::outcome_of_write() {
+  KJ_IF_MAYBE (why, broken_) return kj::cp(*why);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> MessageStream::writeMessage(
+    kj::ArrayPtr<const int>, kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+  enqueue(segments);
+  return outcome_of_write();
+}
+
+kj::Promise<void> MessageStream::writeMessages(
+    kj::ArrayPtr<kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>>> messages) {
+  for (const auto& segments : messages) enqueue(segments);
+  return outcome_of_write();
+}
+
+kj::Maybe<int> MessageStream::getSendBufferSize() {
+  return capnp::AsyncIoMessageStream(stream_).getSendBufferSize();
+}
+
+kj::Promise<void> MessageStream::end() {
+  const auto shut = [this] { stream_.shutdownWrite(); };
+  if (!is_writing_ || broken_ != nullptr) {
+    shut();
+    return kj::READY_NOW;
+  }
+  auto drained = kj::newPromiseAndFulfiller<void>();
+  on_drained_ = kj::mv(drained.fulfiller);
+  return drained.promise.then(shut);
+}
+
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> MessageStream::tryReadMessage(
     kj::ArrayPtr<kj::AutoCloseFd>, capnp::ReaderOptions options, kj::ArrayPtr<capnp::word>) {
-  auto message = kj::heap<Arriving>(in_, options, budget_);
-  auto arrived = message->read();
+  auto message = kj::heap<Arriving>(stream_, options, budget_);
+  auto stopped = end_of_reading_.addBranch().then([] { return false; });
+  auto arrived = message->read().exclusiveJoin(kj::mv(stopped));
   return arrived.then(
       [message = kj::mv(message)](bool there) mutable -> kj::Maybe<capnp::MessageReaderAndFds> {
         if (!there) return nullptr;

@@ -1,5 +1,6 @@
 #include "runtime/net/message_stream.h"
 
+#include <capnp/rpc-twoparty.h>
 #include <capnp/serialize.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -60,6 +61,43 @@ TEST_F(MessageStreamTest, ReadsMessagesOfEveryNumberOfSegmentsInPiecesAndTheirEn
   EXPECT_TRUE(await(static_cast<capnp::MessageStream&>(stream_).tryReadMessage()) == nullptr);
 }
 
+// A server whose peer reads nothing is destroyed with all its answers, on a fiber's stack.
+TEST_F(MessageStreamTest, AnswersThatThePeerNeverReadsGoWithTheConnectionHoweverManyTheyAre) {
+  Fiber serves = reactor_->spawn("serve", [&] {
+    capnp::TwoPartyVatNetwork network(stream_, capnp::rpc::twoparty::Side::SERVER);
+    auto peer = await(network.accept());
+    for (uint64_t i = 0; i < 20'000; ++i) {
+      auto message = peer->newOutgoingMessage(8);
+      message->getBody().initAs<test::Note>().setNumber(i);
+      message->send();
+      WaitQueue().wait_until_ns("for the next message", reactor_->clock().now_ns() + 1);
+    }
+  });
+  serves.join();
+}
+
+TEST_F(MessageStreamTest, AnswersThatThePeerReadsLateComeWholeAndInOrder) {
+  capnp::MessageStream& stream = stream_;
+  for (uint64_t i = 0; i < 100; ++i) {
+    capnp::MallocMessageBuilder message;
+    auto note = message.initRoot<test::Note>();
+    note.setNumber(i);
+    note.setText(std::string(i * 50, 'x'));
+    await(stream.writeMessage(nullptr, message));
+  }
+  internal::MessageStream late(*pipe_.ends[0]);
+  capnp::MessageStream& reads = late;
+  for (uint64_t i = 0; i < 100; ++i) {
+    auto message = await(reads.tryReadMessage());
+    KJ_IF_MAYBE (reader, message) {
+      EXPECT_EQ((*reader)->getRoot<test::Note>().getNumber(), i);
+      EXPECT_EQ((*reader)->getRoot<test::Note>().getText().size(), i * 50);
+    } else {
+      ADD_FAILURE() << "no message " << i;
+    }
+  }
+}
+
 class CountedBudget final : public MessageBudget {
  public:
   explicit CountedBudget(size_t bytes) : left_(bytes) {}
@@ -93,6 +131,28 @@ TEST_F(MessageStreamTest, WhatALargeMessageTakesComesOutOfABudgetUntilItIsLetGo)
       EXPECT_EQ(budget->left() == kBudget, bytes < (64 << 10)) << bytes;
     }
     sent_ = kj::READY_NOW;
+  }
+  EXPECT_EQ(budget->left(), kBudget);
+}
+
+TEST_F(MessageStreamTest, AnswersThatThePeerDoesNotReadEndTheConnectionOnceTheBudgetHasNoMore) {
+  constexpr size_t kBudget = 1 << 20;
+  const auto budget = std::make_shared<CountedBudget>(kBudget);
+  {
+    internal::MessageStream stream(*pipe_.ends[1], budget);
+    capnp::MessageStream& sends = stream;
+    auto reading = sends.tryReadMessage();
+    capnp::MallocMessageBuilder message;
+    message.initRoot<test::Note>().setText(std::string(100'000, 'x'));
+    int sent = 0;
+    EXPECT_THROW(
+        {
+          for (; sent < 100; ++sent) await(sends.writeMessage(nullptr, message));
+        },
+        Error);
+    EXPECT_GT(sent, 8);
+    EXPECT_LT(sent, 12);
+    EXPECT_THROW(await(kj::mv(reading)), Error);
   }
   EXPECT_EQ(budget->left(), kBudget);
 }

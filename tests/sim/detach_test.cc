@@ -214,7 +214,8 @@ TEST(RepeatTest, WhatItDoesNotTakeIsRefusedWithTheInput) {
     const Executable counts = client.allocate({.devices = 1}).compile(b.build());
     const Error error = error_of([&] { counts.repeat(3, {{"n", Schedule::linear(0, 0.25)}}); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.message(), HasSubstr("input \"n\": the value in step 1 can't be 0.25 in i32"));
+    EXPECT_THAT(error.message(),
+                HasSubstr("input \"n\": the value in step 1 can't be 0.25 in i32"));
     EXPECT_EQ(counts.repeat(3, {{"n", Schedule::linear(0, 1)}}).wait().done, 3);
   });
 }

@@ -417,6 +417,7 @@ TEST(SharedStatesTest, AReadThatIsLetGoWhileItsConnectionIsLostIsNotAskedForAgai
     cluster.network.heal("reader", SimCluster::kController);
     step.run({{"x", ones()}}).wait();
     EXPECT_EQ(states.latest().version(), 1u) << "the reader is back";
+    pass(*reactor, kMillisecond);
     EXPECT_EQ(controller.counts().copies, 0u);
     EXPECT_EQ(controller.census().at("calls of clients"), calls);
     reader.close();
