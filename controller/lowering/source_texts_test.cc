@@ -91,7 +91,7 @@ class SourceTextsTest : public testing::Test {
     });
   }
 
-  static constexpr int64_t kMemory = 1 << 20;  // Of each device.
+  static constexpr int64_t kMemory = 1 << 20;  // Bytes of each device.
 
   const TempDir folder_;
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();

@@ -114,7 +114,7 @@ void Recovery::begin(const ProgramPtr& program) {
     session_closed(program->session);
     if (!has_lost_states(slice, tables_.hosts)) return;
     slice.given_up = error;
-    callbacks_.is_back(program->slice);  // Those who wait for its states are refused, too.
+    callbacks_.is_back(program->slice);  // Reads that wait for its states are refused, too.
     tables_.checkpoints.slice_is_back(program->slice);
     return;
   }

@@ -134,7 +134,7 @@ TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   EXPECT_EQ(controller_.counts().arrays, 3u);
 }
 
-// A part of the states is lost with the host.
+// A part of the states lay on the host that is lost.
 TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   run_to_its_end();
   const auto copy = [&](uint64_t request, CopyKind kind) {
@@ -300,7 +300,7 @@ TEST_F(PastRunsTest, AProgramThatLosesAllItsHostsWhileItCatchesUpLosesNoStates) 
   }
   reactor_->run_ready();
   ASSERT_THAT(slice.devices, SizeIs(4));
-  finish(3);  // Its second time was cut off.
+  finish(3);  // The run was cut off the second time.
   EXPECT_EQ(slice.version->value, 1u);
   const auto was_told = [&](const std::string& text) {
     return std::ranges::any_of(client_.received, [&](const Message& message) {

@@ -32,7 +32,8 @@ enum class OwnerResource : uint8_t {
   kMemory,       // Bytes: programs, plans and their texts, runs that wait, logs of runs.
   kCalls,        // Calls under way: each is a fiber.
   kConnections,  // Connections for calls: each is a file descriptor.
-  kMessages,     // Bytes of calls that arrive or are under way, beyond their first 64 KiB.
+  kMessages,     // Bytes of calls that arrive or are under way, and of answers that are not read,
+                 // beyond their first 64 KiB.
 };
 inline constexpr size_t kOwnerResources = 4;
 

@@ -48,7 +48,7 @@ class SliceQueue {
       : clock_(clock), hosts_(hosts), slices_(slices), over_quota_(std::move(over_quota)) {}
 
   SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
-  // As SliceTable::leave_hosts(); what is kept for a client that waits is not taken.
+  // SliceTable::leave_hosts(), which takes no devices that are kept for a client that waits.
   SliceTable::Elsewhere leave_hosts(SliceId slice, const std::set<HostId>& hosts) {
     serve();
     return slices_.leave_hosts(slice, hosts, kept_);

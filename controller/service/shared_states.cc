@@ -19,6 +19,13 @@ Error program_ended() {
           "open them again when it runs again"};
 }
 
+Error being_resumed(const std::string& program) {
+  return {ErrorKind::kOverloaded,
+          cat("states: the ", program, " is brought back behind a restart of its controller"),
+          {},
+          "try again later"};
+}
+
 }  // namespace
 
 bool SharedStateTable::may_read(SessionId reader, const SliceRecord& slice) const {
@@ -70,12 +77,7 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
   const SliceRecord* const slice = session ? shared_slice(reader, *session, text) : nullptr;
   GW_REQUIRE(slice != nullptr, "there is no program \"", text,
              "\" whose states this client may read: expected \"owner/name\" of one that has some");
-  if (slice->is_resuming) {
-    throw Error(ErrorKind::kOverloaded,
-                cat("states: the program \"", text,
-                    "\" is brought back behind a restart of its controller"),
-                {}, "try again later");
-  }
+  if (slice->is_resuming) throw being_resumed(cat("program \"", text, "\""));
   if (slice->given_up) throw Error(*slice->given_up);
   Opened opened{.slice = slice->id};
   for (const auto& [name, state] : slice->placed_states) opened.states.emplace(name, state.type);
@@ -105,6 +107,7 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
 const SliceRecord& SharedStateTable::require_may_ask(SessionId reader,
                                                      const Request& request) const {
   const SliceRecord& slice = readable(reader, request.slice);
+  if (slice.is_resuming && request.is_counted) throw being_resumed("program that is read");
   if (slice.given_up) throw Error(*slice.given_up);
   require_fits(slice, request);
   const auto asked = std::count_if(reads_.begin(), reads_.end(), [&](const ReadPtr& other) {

@@ -11,9 +11,14 @@ namespace {
 
 // Folder in which compiled sources are kept; empty: none.
 std::string kernel_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME")) return cat(cache, "/gangway/kernels");
-  const char* home = std::getenv("HOME");
-  return home == nullptr ? std::string() : cat(home, "/.cache/gangway/kernels");
+  const auto folder = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string cache = folder("XDG_CACHE_HOME"); !cache.empty())
+    return cache + "/gangway/kernels";
+  const std::string home = folder("HOME");
+  return home.empty() ? home : home + "/.cache/gangway/kernels";
 }
 
 }  // namespace

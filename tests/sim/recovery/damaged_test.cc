@@ -89,7 +89,7 @@ TEST(RecoveryDamagedTest, NobodyIsShownTheStatesOfAProgramWhoseCheckpointsAreAll
       expect_refused([&] { trainer.slice->compile(sim::trained_program()); });
       expect_refused(
           [&] { trainer.slice->keep_checkpoints({.every = Trainer::kEvery, .keep = 2}); });
-      // It goes on on another slice, while its client still has this one.
+      // The program goes on on another slice, while its client still has this one.
       const Slice next = trainer.client->allocate({.devices = 4});
       const Executable step = next.compile(sim::trained_program());
       expect_refused([&] { trainer.slice->read_state("steps"); });

@@ -3,6 +3,7 @@
 #include <nvrtc.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -39,11 +40,16 @@ std::vector<char> read(const fs::path& path) {
 void keep(const fs::path& path, const std::vector<char>& binary) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
-  const fs::path made = path.string() + "." + std::to_string(gettid());
+  // Machines that share the folder may number their threads alike.
+  std::string made = path.string() + ".XXXXXX";
+  const int fd = mkstemp(made.data());
+  if (fd < 0) return;
+  ::close(fd);
   std::ofstream out(made, std::ios::binary);
   out.write(binary.data(), static_cast<std::streamsize>(binary.size()));
   out.close();
   if (out) fs::rename(made, path, ignored);
+  fs::remove(made, ignored);
 }
 
 struct Program {
