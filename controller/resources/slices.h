@@ -132,9 +132,9 @@ class SliceTable {
   void occupy(SliceId id, const SliceShape& shape, std::vector<DeviceRef> devices) {
     take_devices(slices_.at(id), shape, std::move(devices));
   }
-  // Moves a slice that no plan uses off these hosts, and not to devices in `kept`, which are held for
-  // a client that waits. kLies: it has devices on other hosts. kIsHeld, kIsNowhere: it has no
-  // devices, since others hold them, or since there are none but those that its own client holds.
+  // Moves a slice that no plan uses off these hosts, not to devices in `kept`, which are held for a
+  // client that waits. kLies: it has devices on other hosts. kIsHeld, kIsNowhere: it has none, since
+  // others hold them, or since there are none but those that its own client holds.
   enum class Elsewhere : uint8_t { kLies, kIsHeld, kIsNowhere };
   Elsewhere leave_hosts(SliceId id, const std::set<HostId>& hosts,
                         const std::set<DeviceRef>& kept = {});

@@ -4,8 +4,8 @@
 // `what` is one of
 //   a name             of a state, input, source, call, transfer or output, or a part of it that
 //                      few have: "params.layers.attn.q"
-//   %14, @layer.%3     a value of a function that a call runs, or of a body in it, as
-//                      with_shardings() (ir/transforms/propagation/placed_functions.h) and `--level sharding` number them;
+//   %14, @layer.%3     a value of a function that a call runs, or of a body in it, as `--level
+//                      sharding` and with_shardings() (placed_functions.h) number them;
 //                      without a name, of the program's only call
 //   model.cc:80        what stands on a line of the user's source
 //

@@ -169,7 +169,7 @@ struct OpRow {
   int in_place = 0;
   // On a device the result may share its operand's buffer: the same bytes in the same order.
   bool shares_buffer = false;
-  // So cheap that it is computed once more for a reader that wants it cut differently.
+  // Cheap enough to be computed once more for a reader that wants it cut differently.
   bool made_again = false;
   // It runs where it stands, once for each node: it is not merged with an equal node, nor moved.
   // The same goes for ops in which devices meet (`meets`).

@@ -12,8 +12,8 @@
 // Commit: calls that update state have two phases. Everything up to `commit_begin` leaves state as
 // it was. A kGate node over all devices of the program decides: if every device is ok and the
 // guarded output is finite, kCommit nodes run the rest of each call, in place. Otherwise they are
-// skipped, the state is as before the run, and the run fails. A plan that updates nothing has a gate
-// if an output is guarded.
+// skipped, the state is as before the run, and the run fails. A plan that updates nothing has a
+// gate if an output is guarded.
 //
 // Threads: a value, immutable once the controller has lowered it.
 #pragma once

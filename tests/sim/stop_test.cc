@@ -154,8 +154,8 @@ TEST(StopTest, AControllerThatIsToldToEndAtOnceWaitsForNobody) {
   });
 }
 
-// The hosts stand still before the request to write the files reaches one of them. They go on within
-// the grace, or after it.
+// The hosts stand still before the request to write the files reaches one of them. They go on
+// within the grace, or after it.
 TEST(StopTest, AControllerThatIsToldToEndWaitsForTheCheckpointUnderWayButNotBeyondTheGrace) {
   constexpr int64_t kGraceSeconds = 4;
   for (const int64_t goes_on_after : {kGraceSeconds - 2, kGraceSeconds + 2}) {
