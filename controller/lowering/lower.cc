@@ -33,6 +33,7 @@ class ProgramLowering {
         kinds_(options.kinds),
         on_progress_(options.on_progress),
         on_record_(options.on_record),
+        records_passes_(options.records_passes),
         cache_(cache),
         values_(program.nodes.size()),
         is_read_(program.nodes.size()) {
@@ -179,7 +180,7 @@ class ProgramLowering {
 
   std::shared_ptr<const Compiled> recorded(const ProgramNode& call, const CallContext& context,
                                            const PassWatch& watch) {
-    CompileRecord record;
+    CompileRecord record{.keeps_passes = records_passes_};
     auto compiled = std::make_shared<const Compiled>(
         compile_function(*program_.functions[call.function], context, watch, &record));
     on_record_(static_cast<uint32_t>(&call - program_.nodes.data()), std::move(record));
@@ -355,6 +356,7 @@ class ProgramLowering {
   const std::vector<std::string>& kinds_;
   const std::function<void(const LowerProgress&)>& on_progress_;
   const std::function<void(uint32_t, CompileRecord)>& on_record_;
+  const bool records_passes_;
   CompileCache& cache_;
   Plan plan_;
   std::vector<std::vector<LinkClass>> links_;  // For each slice and axis; empty: all are alike.

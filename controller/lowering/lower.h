@@ -47,6 +47,7 @@ struct LowerOptions {
   // Called for each call of the program with its node and the reasons why it was compiled as it
   // was. Nothing is taken from the cache then.
   std::function<void(uint32_t node, CompileRecord)> on_record = {};
+  bool records_passes = false;  // The records have the function behind each pass.
 };
 
 Plan lower(const Program& program, const LowerOptions& options, CompileCache& cache);

@@ -23,6 +23,7 @@
 #include "runtime/fibers/stop.h"
 #include "runtime/net/server.h"
 #include "runtime/observe/log.h"
+#include "runtime/os/user.h"
 
 namespace gangway {
 
@@ -36,9 +37,12 @@ inline constexpr size_t kStatePartsMax = size_t{1} << 20;
 // The memory of an owner's messages while they arrive and their calls are under way.
 class OwnersMessages final : public MessageBudget {
  public:
-  // `refused` is called once, with why the first message was refused.
+  // `refused` is called once, with why the first message was refused. Messages that are not read
+  // count for other users than the one who runs this process, whose executors get whole plans.
   OwnersMessages(OwnerUse& use, const Peer& peer, std::function<void(const Error&)> refused)
-      : held_(use.hold(peer.user, OwnerResource::kMessages)), refused_(std::move(refused)) {}
+      : held_(use.hold(peer.user, OwnerResource::kMessages)),
+        counts_unread_(peer.user != own_user_name()),
+        refused_(std::move(refused)) {}
 
   bool take(size_t bytes) override {
     const Result<void> taken = result_of([&] { held_.grow(bytes, "a message"); });
@@ -46,9 +50,16 @@ class OwnersMessages final : public MessageBudget {
     return taken.ok();
   }
   void give_back(size_t bytes) override { held_.shrink(bytes); }
+  bool counts_unread() const override { return counts_unread_; }
+  void too_many_unread(size_t messages) override {
+    if (!refused_) return;
+    std::exchange(refused_, nullptr)(
+        Error(ErrorKind::kOverloaded, cat("it has left ", messages, " messages unread")));
+  }
 
  private:
   OwnerUse::Hold held_;
+  const bool counts_unread_;
   std::function<void(const Error&)> refused_;
 };
 

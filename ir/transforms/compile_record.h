@@ -25,13 +25,14 @@ struct AfterPass {
 };
 
 struct CompileRecord {
+  bool keeps_passes = false;  // Set by the caller: `after` is wanted.
   // The function at partitioning: simplified, with the shardings that were found.
   Function function;
   SimplifiedFunctions simplified;  // The places of the user's values in `function`.
   Propagation propagation;
   // Conversions of values of `function` and of bodies in it.
   std::vector<ConversionRecord> conversions;
-  std::vector<AfterPass> after;  // One for each pass, in their order.
+  std::vector<AfterPass> after;  // One for each pass, in their order, if they are wanted.
 };
 
 }  // namespace gangway

@@ -32,7 +32,7 @@ std::string without_locations(const Function& function) {
 // The function behind the pass, as text.
 std::string behind(const Pass& pass, const Function& before) {
   CallContext context;
-  CompileRecord record;
+  CompileRecord record{.keeps_passes = true};
   if (!before.local) {
     compile_function(before, context, {}, &record);
     for (const AfterPass& after : record.after) {
@@ -90,7 +90,7 @@ TEST(Passes, ARecordOfACompilationHasTheFunctionBehindEach) {
   return %2 "sum"
 }
 )");
-  CompileRecord record;
+  CompileRecord record{.keeps_passes = true};
   std::vector<std::string_view> begun;
   const Compiled compiled = compile_function(
       function, {}, [&](std::string_view pass) { begun.push_back(pass); }, &record);

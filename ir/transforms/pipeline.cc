@@ -29,7 +29,7 @@ Compiled compile_function(const Function& global, const CallContext& context,
   for (const Pass& pass : passes()) {
     if (watch) watch(pass.name);
     run_pass(pass, c);
-    if (record != nullptr) record->after.push_back(after(pass, c));
+    if (record != nullptr && record->keeps_passes) record->after.push_back(after(pass, c));
   }
   return {.local = {.function = std::make_shared<const Function>(std::move(c.function)),
                     .commit_begin = c.commit_begin,

@@ -101,17 +101,18 @@ MessageStream::~MessageStream() noexcept {
   if (taken_ > 0) budget_->give_back(taken_);
 }
 
-// TwoPartyVatNetwork leaves it to the reading end to notice that the peer has gone.
 void MessageStream::stop_writing(const kj::Exception& why) {
   queue_.clear();
   queued_bytes_ = 0;
   broken_ = kj::cp(why);
   KJ_IF_MAYBE (drained, on_drained_) (*drained)->reject(kj::cp(why));
+  ended_.fulfiller->reject(kj::cp(why));
 }
 
-void MessageStream::end_connection(kj::Exception&& why) {
+// Never called by `writing_`, which it destroys: a write that waits points into the queue.
+void MessageStream::end_connection(const kj::Exception& why) {
+  writing_ = kj::READY_NOW;
   stop_writing(why);
-  ended_.fulfiller->reject(kj::mv(why));
 }
 
 void MessageStream::enqueue(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
@@ -119,14 +120,16 @@ void MessageStream::enqueue(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> 
   queue_.push_back(capnp::messageToFlatArray(segments));
   queued_bytes_ += queue_.back().asBytes().size();
   const size_t counted = queued_bytes_ - std::min(queued_bytes_, kFirstBytes);
-  if (budget_ != nullptr && counted > taken_) {
+  if (budget_ != nullptr && budget_->counts_unread() && counted > taken_) {
     if (!budget_->take(counted - taken_))
       return end_connection(KJ_EXCEPTION(OVERLOADED, "too many bytes that the peer does not read"));
     taken_ = counted;
   }
-  if (queue_.size() > kQueuedMax)
+  if (queue_.size() > kQueuedMax) {
+    if (budget_ != nullptr) budget_->too_many_unread(queue_.size());
     return end_connection(
         KJ_EXCEPTION(OVERLOADED, "too many messages that the peer does not read"));
+  }
   if (std::exchange(is_writing_, true)) return;
   writing_ = write_queue().eagerlyEvaluate([this](kj::Exception&& why) { stop_writing(why); });
 }
@@ -170,14 +173,13 @@ kj::Maybe<int> MessageStream::getSendBufferSize() {
 }
 
 kj::Promise<void> MessageStream::end() {
-  const auto shut = [this] { stream_.shutdownWrite(); };
   if (!is_writing_ || broken_ != nullptr) {
-    shut();
+    stream_.shutdownWrite();
     return kj::READY_NOW;
   }
   auto drained = kj::newPromiseAndFulfiller<void>();
   on_drained_ = kj::mv(drained.fulfiller);
-  return drained.promise.then(shut);
+  return drained.promise.then([this] { stream_.shutdownWrite(); });
 }
 
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> MessageStream::tryReadMessage(

@@ -34,6 +34,10 @@ class MessageBudget {
   virtual ~MessageBudget() = default;
   virtual bool take(size_t bytes) = 0;  // Returns false if fewer are left.
   virtual void give_back(size_t bytes) = 0;
+  // Whether messages that the peer does not read are taken from it too.
+  virtual bool counts_unread() const { return true; }
+  // Called before a connection ends whose peer has left this many messages unread.
+  virtual void too_many_unread(size_t /*messages*/) {}
 };
 
 }  // namespace gangway
@@ -67,7 +71,7 @@ class MessageStream final : public capnp::MessageStream {
   kj::Promise<void> write_queue();
   kj::Promise<void> outcome_of_write();
   void stop_writing(const kj::Exception& why);
-  void end_connection(kj::Exception&& why);
+  void end_connection(const kj::Exception& why);
 
   kj::AsyncIoStream& stream_;
   const std::shared_ptr<MessageBudget> budget_;

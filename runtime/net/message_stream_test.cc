@@ -98,6 +98,22 @@ TEST_F(MessageStreamTest, AnswersThatThePeerReadsLateComeWholeAndInOrder) {
   }
 }
 
+TEST_F(MessageStreamTest, TheEndOfAStreamComesBehindTheMessagesThatWait) {
+  capnp::MessageStream& stream = stream_;
+  capnp::MallocMessageBuilder message;
+  message.initRoot<test::Note>().setText(std::string(1000, 'x'));
+  for (int i = 0; i < 10; ++i) await(stream.writeMessage(nullptr, message));
+  bool has_ended = false;
+  const auto end = stream.end().then([&] { has_ended = true; }).eagerlyEvaluate(nullptr);
+  reactor_->run_ready();
+  EXPECT_FALSE(has_ended);
+  internal::MessageStream late(*pipe_.ends[0]);
+  capnp::MessageStream& reads = late;
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(await(reads.tryReadMessage()) == nullptr);
+  EXPECT_TRUE(await(reads.tryReadMessage()) == nullptr);
+  EXPECT_TRUE(has_ended);
+}
+
 class CountedBudget final : public MessageBudget {
  public:
   explicit CountedBudget(size_t bytes) : left_(bytes) {}
@@ -153,6 +169,15 @@ TEST_F(MessageStreamTest, AnswersThatThePeerDoesNotReadEndTheConnectionOnceTheBu
     EXPECT_GT(sent, 8);
     EXPECT_LT(sent, 12);
     EXPECT_THROW(await(kj::mv(reading)), Error);
+    // The message that was being written is gone: nothing of its memory goes out.
+    kj::byte rest[64] = {};
+    bool is_read = false;
+    const auto late = pipe_.ends[0]
+                          ->tryRead(rest, 1, sizeof rest)
+                          .then([&](size_t) { is_read = true; })
+                          .eagerlyEvaluate([](kj::Exception&&) {});
+    reactor_->run_ready();
+    EXPECT_FALSE(is_read);
   }
   EXPECT_EQ(budget->left(), kBudget);
 }

@@ -77,7 +77,8 @@ Program load(const std::string& file, const std::string& mesh) {
 // The program that the command shows: one from a file, or a running one.
 class Subject {
  public:
-  explicit Subject(const GraphCommand& command) : hosts_(command.hosts) {
+  explicit Subject(const GraphCommand& command)
+      : hosts_(command.hosts), records_passes_(!command.after.empty()) {
     if (command.address.empty()) {
       GW_REQUIRE(!command.file.empty(),
                  "graph: no program: expected FILE, as Program::save() writes "
@@ -88,18 +89,19 @@ class Subject {
     const Client client =
         connect(command.address,
                 {.name = "gangway graph", .number_name = true, .timeout_ms = command.timeout_ms});
-    lowered_ = lower_as_it_runs(client.graph(command.file, command.executable));
+    lowered_ = lower_as_it_runs(client.graph(command.file, command.executable), records_passes_);
     program_ = lowered_->program;
   }
 
   const Program& program() const { return program_; }
   const LoweredProgram& lowered() {
-    if (!lowered_) lowered_ = lower_for_nobody(program_, hosts_);
+    if (!lowered_) lowered_ = lower_for_nobody(program_, hosts_, records_passes_);
     return *lowered_;
   }
 
  private:
   const int64_t hosts_;
+  const bool records_passes_;
   Program program_;
   std::optional<LoweredProgram> lowered_;
 };

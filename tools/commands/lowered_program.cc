@@ -43,13 +43,13 @@ Plan lower_with_records(LoweredProgram& lowered, LowerOptions options) {
 
 }  // namespace
 
-LoweredProgram lower_for_nobody(Program program, int64_t hosts) {
+LoweredProgram lower_for_nobody(Program program, int64_t hosts, bool records_passes) {
   LoweredProgram lowered{.program = std::move(program), .plan = {}, .calls = {}};
   int64_t devices = 0;
   for (const ProgramSlice& slice : lowered.program.slices) devices += slice.mesh.devices();
   GW_REQUIRE(hosts >= 1 && devices % hosts == 0, "graph: --hosts: expected a divisor of the ",
              devices, " devices of program \"", lowered.program.name, "\", got ", hosts);
-  LowerOptions options;
+  LowerOptions options{.records_passes = records_passes};
   for (int64_t host = 0; host < hosts; ++host)
     options.hosts.push_back(hosts == 1 ? "host" : cat("host-", host));
   uint32_t first = 0;
@@ -62,12 +62,14 @@ LoweredProgram lower_for_nobody(Program program, int64_t hosts) {
   return lowered;
 }
 
-LoweredProgram lower_as_it_runs(ProgramGraph graph) {
+LoweredProgram lower_as_it_runs(ProgramGraph graph, bool records_passes) {
   LoweredProgram lowered{.program = std::move(graph.program),
                          .plan = std::move(graph.plan),
                          .calls = {},
                          .placed = std::move(graph.placed)};
-  lower_with_records(lowered, options_of(lowered.plan, std::move(graph.kinds)));
+  LowerOptions options = options_of(lowered.plan, std::move(graph.kinds));
+  options.records_passes = records_passes;
+  lower_with_records(lowered, std::move(options));
   return lowered;
 }
 

@@ -26,9 +26,10 @@ struct LoweredProgram {
 };
 
 // Lowers the program for CPUs that need not exist, on `hosts` hosts, in equal parts.
-LoweredProgram lower_for_nobody(Program program, int64_t hosts);
+// `records_passes`: for pass_text(), which needs the function behind each pass.
+LoweredProgram lower_for_nobody(Program program, int64_t hosts, bool records_passes = false);
 // Lowers a running program for the devices on which the cluster runs it.
-LoweredProgram lower_as_it_runs(ProgramGraph graph);
+LoweredProgram lower_as_it_runs(ProgramGraph graph, bool records_passes = false);
 
 // Prints the functions of its calls, with the sharding of each value.
 std::string shardings_text(const LoweredProgram& lowered);

@@ -48,6 +48,7 @@ void keep(const fs::path& path, const std::vector<char>& binary) {
   std::ofstream out(made, std::ios::binary);
   out.write(binary.data(), static_cast<std::streamsize>(binary.size()));
   out.close();
+  fs::permissions(made, fs::perms(0644), ignored);  // Other users may share the folder, too.
   if (out) fs::rename(made, path, ignored);
   fs::remove(made, ignored);
 }
