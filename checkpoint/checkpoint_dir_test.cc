@@ -80,7 +80,7 @@ TEST_F(CheckpointDirTest, AnAbandonedCheckpointLeavesNothing) {
   EXPECT_THAT(names(), ElementsAre("latest", "step-00000001"));
 }
 
-TEST_F(CheckpointDirTest, WhatACrashLeftIsRemovedAtTheNextCheckpoint) {
+TEST_F(CheckpointDirTest, TheNextCheckpointRemovesAFolderThatACrashLeftUnfinished) {
   save(1, "one");
   fs::create_directory(folder_ / "checkpoints/.partial-step-00000002");
   write("checkpoints/.partial-step-00000002/data", "half");
@@ -133,7 +133,7 @@ TEST_F(CheckpointDirTest, PruningKeepsTheNewestAndTheLatest) {
   EXPECT_THROW(dir().prune(0), Error);
 }
 
-TEST_F(CheckpointDirTest, ADamagedNewestOneTakesNoPlaceOfThoseThatATrainingWentBackTo) {
+TEST_F(CheckpointDirTest, PruningDoesNotCountADamagedNewerCheckpointAmongThoseToKeep) {
   for (int64_t step : {450, 500, 550}) save(step, cat("step ", step));
   save(525, "gone on from 500");
   dir().prune(2);
@@ -143,7 +143,7 @@ TEST_F(CheckpointDirTest, ADamagedNewestOneTakesNoPlaceOfThoseThatATrainingWentB
   EXPECT_THAT(dir().steps(), ElementsAre(550, 575));
 }
 
-TEST_F(CheckpointDirTest, PruningKeepsTheOneThatIsNeeded) {
+TEST_F(CheckpointDirTest, PruningKeepsTheCheckpointThatIsNeeded) {
   for (int64_t step : {1, 2, 3, 4}) save(step, cat("step ", step));
   dir().prune(1, 2);
   EXPECT_THAT(dir().steps(), ElementsAre(2, 4));

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 using FileHashesTest = FolderTest;
 
-TEST_F(FileHashesTest, AreReadAsTheyWereWrittenAndAsB2sumPrintsThem) {
+TEST_F(FileHashesTest, HashesReadBackAsWrittenAndAreWrittenAsB2sumPrintsThem) {
   const FileHashes hashes = {{"a b.safetensors", content_hash("abc")}, {"c", content_hash("")}};
   write_file_hashes(folder_, hashes);
   EXPECT_EQ(read_file_hashes(folder_), hashes);
@@ -24,7 +24,7 @@ TEST_F(FileHashesTest, AreReadAsTheyWereWrittenAndAsB2sumPrintsThem) {
   EXPECT_TRUE(read_file_hashes(folder_ / "absent").empty());
 }
 
-TEST_F(FileHashesTest, AFileThatSaysSomethingElseIsRefusedByItsLine) {
+TEST_F(FileHashesTest, AMalformedFileIsRefusedWithItsLine) {
   const std::string row = content_hash("abc") + "  a\n";
   for (const std::string& text :
        {row + "x\n", row + content_hash("") + " b\n", row + content_hash("") + "  ../b\n",

@@ -39,7 +39,7 @@ TEST_F(ClientTest, ATrainingStepUpdatesItsStateAndHandsOutItsResults) {
   EXPECT_THAT(twice.as<float>(), testing::Each(2.0f));
 }
 
-TEST_F(ClientTest, IsToldHowFarACompileIs) {
+TEST_F(ClientTest, ACompileReportsItsProgress) {
   std::vector<CompileProgress> told;
   slice_.compile(accumulate(mesh_),
                  {.on_progress = [&](const CompileProgress& at) { told.push_back(at); }});
@@ -82,14 +82,14 @@ TEST_F(ClientTest, AProgramsGraphIsWhatWasCompiled) {
               HasSubstr("graph: there is no program \"nobody\" that "));
 }
 
-TEST_F(ClientTest, WhatIsThrownByItsProgressEndsACompile) {
+TEST_F(ClientTest, AnErrorThrownByTheProgressCallbackEndsTheCompile) {
   const auto enough = [](const CompileProgress&) { GW_REQUIRE(false, "that is enough"); };
   EXPECT_THAT(error_text_of([&] { slice_.compile(accumulate(mesh_), {.on_progress = enough}); }),
               HasSubstr("that is enough"));
   slice_.compile(accumulate(mesh_));
 }
 
-TEST_F(ClientTest, AnOutputThatNobodyPlacedStaysAsItWasMade) {
+TEST_F(ClientTest, AnOutputWithoutAPlacementKeepsItsComputedSharding) {
   ProgramBuilder b("open", mesh_);
   Value x = b.input("x", f32({8}), {{"data", shard(0)}});
   b.output("twice", x + x);
@@ -171,7 +171,7 @@ Program with_random_state(const Mesh& mesh, const AxisPlacements& cut) {
   return b.build();
 }
 
-TEST_F(ClientTest, OptionsAloneAreOptionsAndNotSlices) {
+TEST_F(ClientTest, BracedOptionsAreTakenAsOptionsAndNotAsSlices) {
   const Slice one = client_.allocate({.devices = 1});
   const Program program = with_random_state({{{"data", 1}}}, {});
   EXPECT_NO_THROW(one.compile(program, {.runs_in_flight_max = 1}).run().wait());
@@ -261,7 +261,7 @@ TEST_F(ClientTest, AWrongInputIsNamedWithWhatExists) {
   EXPECT_THAT(error_of([&] { run["loss"]; }).what(), HasSubstr("there are: sum, twice"));
 }
 
-TEST_F(ClientTest, WhatIsWrongWithACallIsSaidOfTheCallersLine) {
+TEST_F(ClientTest, ErrorsOfACallNameTheLineOfItsCaller) {
   const Executable step = slice_.compile(accumulate(mesh_));
   const HostTensor x = HostTensor::of<float>({16, 8}, ones(128));
   const gangway::Run run = step.run({{"x", x}, {"scale", 1.0f}});
@@ -299,7 +299,7 @@ class ClientWarningTest : public testing::Test {
   const Slice slice_ = client_.allocate({.devices = 1});
 };
 
-TEST_F(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTold) {
+TEST_F(ClientWarningTest, AStateThatExistsAlreadyKeepsItsValueAndTheUserIsWarned) {
   const auto adding = [](const std::string& name, double first, Mesh mesh) {
     ProgramBuilder b(name, std::move(mesh));
     const Value w = b.state("w", filled(f32({2}), first));
@@ -316,7 +316,7 @@ TEST_F(ClientWarningTest, AStateThatIsThereAlreadyKeepsWhatItHoldsAndTheUserIsTo
   EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(3.0f));
 }
 
-TEST_F(ClientWarningTest, AStateThatBeginsAlikeBehindAnotherOneIsNoReasonToWarn) {
+TEST_F(ClientWarningTest, AStateWithTheSameFirstValueCausesNoWarning) {
   const auto adding = [](const std::string& name, bool has_more) {
     ProgramBuilder b(name, Mesh{{{"data", 1}}});
     if (has_more) b.output("twice", b.state("v", filled(f32({2}), 5)) * 2.0);

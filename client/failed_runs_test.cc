@@ -61,7 +61,7 @@ class FailedRunsTest : public ::testing::Test {
 
 // The runs behind the failed one compute nothing, in whatever order their ends are reported. A call
 // of run() throws the error as well, if it comes late enough.
-TEST_F(FailedRunsTest, WhoReadsAStateBehindAHundredRunsIsToldThatTheEleventhFailedOnce) {
+TEST_F(FailedRunsTest, AReadBehindAHundredRunsReportsTheFailureOfTheEleventhOnce) {
   const Error error = error_of([&] {
     run_a_hundred();
     w();
@@ -75,7 +75,7 @@ TEST_F(FailedRunsTest, WhoReadsAStateBehindAHundredRunsIsToldThatTheEleventhFail
   EXPECT_EQ(step_.run({{"x", 1.0f}})["sum"].item<float>(), 11.0f);
 }
 
-TEST_F(FailedRunsTest, TheNextRunOfAnExecutableThatHasTheStateSaysSo) {
+TEST_F(FailedRunsTest, TheNextRunOfAnExecutableWithTheStateReportsTheFailure) {
   const Executable twice = slice_.compile(doubling("w")), other = slice_.compile(adding("o", "o"));
   for (const bool is_same : {true, false}) {
     last_ = step_.run({{"x", -1.0f}});
@@ -90,7 +90,7 @@ TEST_F(FailedRunsTest, TheNextRunOfAnExecutableThatHasTheStateSaysSo) {
   EXPECT_EQ(step_.run({{"x", 1.0f}})["sum"].item<float>(), 1.0f);
 }
 
-TEST_F(FailedRunsTest, WhoWritesOrRepeatsIsToldToo) {
+TEST_F(FailedRunsTest, AWriteOfAStateAndARepetitionReportAnEarlierFailureToo) {
   for (const bool writes : {true, false}) {
     last_ = step_.run({{"x", -1.0f}});
     wait_for_the_last();
@@ -104,7 +104,7 @@ TEST_F(FailedRunsTest, WhoWritesOrRepeatsIsToldToo) {
   EXPECT_EQ(w(), 2.0f);
 }
 
-TEST_F(FailedRunsTest, WhoHasWaitedForOneOfThemIsNotToldAgain) {
+TEST_F(FailedRunsTest, AFailureThatAWaitReportedIsNotReportedAgain) {
   const gangway::Run bad = step_.run({{"x", -1.0f}});
   EXPECT_THAT(error_text_of([&] { bad.wait(); }), HasSubstr("not finite"));
   EXPECT_EQ(w(), 0.0f);
@@ -130,7 +130,7 @@ class FailedChainTest : public ::testing::Test {
   internal::Chain chain_;
 };
 
-TEST_F(FailedChainTest, ARunThatFailsBehindTheEndOfALaterOneIsStillToBeToldOf) {
+TEST_F(FailedChainTest, AFailureThatComesAfterThatOfALaterRunIsStillReported) {
   note_failed(chain_, RunId(2), Error(ErrorKind::kCancelled, "not done within its limit"));
   EXPECT_EQ(*untold_, 1);
   note_told(chain_);
@@ -146,7 +146,7 @@ TEST_F(FailedChainTest, ARunThatFailsBehindTheEndOfALaterOneIsStillToBeToldOf) {
   EXPECT_EQ(*untold_, 0) << "runs are looked at no longer";
 }
 
-TEST_F(FailedChainTest, WhoWasToldByALaterRunWhyTheFirstFailedIsNotToldAgain) {
+TEST_F(FailedChainTest, AFailureThatALaterRunReportedIsNotReportedAgain) {
   note_failed(chain_, RunId(2),
               Error(ErrorKind::kCancelled, "since the run before it did not commit: not finite"));
   note_told(chain_);

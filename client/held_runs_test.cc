@@ -167,7 +167,7 @@ TEST_F(HeldRunsTest, TheResultOfARunThatRunsAgainIsAnArgumentOfAnotherProgram) {
   EXPECT_EQ(logged(other), 1);
 }
 
-TEST_F(HeldRunsTest, OfAProgramThatIsCompiledAgainTheUserIsWarnedWithItsBoundsAndItsLine) {
+TEST_F(HeldRunsTest, CompilingAgainWithALargerBoundWarnsTheUserWithTheBoundsAndTheLine) {
   std::mutex mutex;
   std::vector<std::string> lines;
   const Client client = connect(
@@ -204,7 +204,7 @@ TEST_F(HeldRunsTest, AnArrayOutlivesItsExecutableWhoseRunIsRunAgain) {
   EXPECT_EQ(logged(slice_), 1);
 }
 
-TEST_F(HeldRunsTest, NobodyIsToldOfACompileAfterItHasReturned) {
+TEST_F(HeldRunsTest, NoProgressIsReportedAfterACompileHasReturned) {
   int told = 0;
   const Executable step =
       slice_.compile(routed(mesh_, 1), {.on_progress = [&](const CompileProgress&) { ++told; }});
@@ -214,7 +214,7 @@ TEST_F(HeldRunsTest, NobodyIsToldOfACompileAfterItHasReturned) {
   EXPECT_EQ(told, during_compile);
 }
 
-TEST_F(HeldRunsTest, WhatARunWasGivenIsLetGoOnceItsEndIsKnown) {
+TEST_F(HeldRunsTest, ARunReleasesItsArgumentsOnceItsEndIsKnown) {
   const Executable step = slice_.compile(routed(mesh_, 1));
   for (const HostTensor& choice : {crowded(), balanced()}) {
     Array x = slice_.from_host(rows(1));
@@ -246,7 +246,7 @@ int64_t needs(const Slice& slice, const Program& program) {
   return slice.compile(program).memory().devices.at(0).total();
 }
 
-TEST(HeldRunsMemoryTest, WhereTheLargerProgramDoesNotFitItsRunsSaySoAndTheNextHasTheLastOne) {
+TEST(HeldRunsMemoryTest, RunsWhoseLargerProgramDoesNotFitFailAndLaterOnesUseTheLastProgram) {
   constexpr int64_t kWide = 1 << 14;
   const auto connected = [](int64_t memory_bytes) {
     return connect("local:1x2", {.in_process = true, .memory_bytes = memory_bytes});
@@ -326,7 +326,7 @@ TEST(HeldRunsSimTest, ARunCancelledBeforeItCouldRunAgainSaysSoAndSoDoThoseBehind
   });
 }
 
-TEST(HeldRunsSimTest, BehindARunThatFailedNoneRunsAgain) {
+TEST(HeldRunsSimTest, RunsBehindAFailedRunDoNotRunAgain) {
   on_simulated(8, [](const Client& client, Reactor&, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
@@ -339,7 +339,7 @@ TEST(HeldRunsSimTest, BehindARunThatFailedNoneRunsAgain) {
   });
 }
 
-TEST(HeldRunsSimTest, ToAskWhetherARunHasEndedWaitsForNothing) {
+TEST(HeldRunsSimTest, AskingWhetherARunHasEndedDoesNotWait) {
   on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
@@ -433,7 +433,7 @@ TEST(HeldRunsSimTest, ACopyForAPlanThatHasGoneMeanwhileIsLetGo) {
   });
 }
 
-TEST(HeldRunsSimTest, AClientThatClosesEndsThem) {
+TEST(HeldRunsSimTest, ClosingTheClientEndsHeldRuns) {
   on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Notify, AThreadThatWaitsLooksOnceItselfAndEachChangeThenLooksForIt) {
+TEST(Notify, AWaitingThreadChecksOnceItselfAndEachChangeThenChecksForIt) {
   Notify notify;
   int ended = 0;
   int looks = 0;
@@ -30,7 +30,7 @@ TEST(Notify, AThreadThatWaitsLooksOnceItselfAndEachChangeThenLooksForIt) {
   EXPECT_EQ(looks, 1 + 8);
 }
 
-TEST(Notify, WhatOnePredicateTakesIsNotThereForTheNext) {
+TEST(Notify, APlaceThatOneWaitingThreadTakesIsNotGivenToAnother) {
   Notify notify;
   int places = 0, taken = 0;
   std::atomic<int> waiting{0};

@@ -16,13 +16,13 @@ Program doubled(int64_t elements) {
   return b.build();
 }
 
-TEST(RunsInFlight, MoreWhereWhatARunBringsAndLeavesIsSmall) {
+TEST(RunsInFlight, MoreRunsAreInFlightWhereTheirInputsAndOutputsAreSmall) {
   EXPECT_EQ(default_runs_in_flight(doubled(1)), 64);
   EXPECT_EQ(default_runs_in_flight(doubled(8 << 10)), 64) << "64 KiB";
   EXPECT_EQ(default_runs_in_flight(doubled((8 << 10) + 1)), 8);
 }
 
-TEST(RunsInFlight, StatesAreNoRunsOwn) {
+TEST(RunsInFlight, StatesDoNotCountAsInputsOrOutputsOfARun) {
   ProgramBuilder b("step", Mesh{{{"data", 1}}});
   Value w = b.state("w", zeros(f32({1 << 20})));
   b.update(w, w + b.input("x", f32()));

@@ -58,7 +58,7 @@ Trained train(const ScanModel& model) {
   return done;
 }
 
-TEST(ScanTraining, OfAScanHasTheBitsOfTheUnrolledModelAndLearns) {
+TEST(ScanTraining, AScannedModelHasTheBitsOfTheUnrolledOneAndLearns) {
   const Trained unrolled = train({.form = ScanModel::Form::kUnrolled, .layers = kLayers});
   EXPECT_LT(unrolled.losses.back(), unrolled.losses.front());
   EXPECT_EQ(train({.layers = kLayers}), unrolled);

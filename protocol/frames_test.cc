@@ -55,12 +55,12 @@ TEST(FramesTest, AGrantReadsBackAsItWasWritten) {
   EXPECT_EQ(round_trip(grant), grant);
 }
 
-TEST(FramesTest, WhatDevicesEndedReadsBackAsItWasWritten) {
+TEST(FramesTest, AProgressFrameReadsBackAsItWasWritten) {
   const ProgressFrame progress{{{RunId(3), 1, 8, 1'500'000}}};
   EXPECT_EQ(round_trip(progress), progress);
 }
 
-TEST(FramesTest, AGrantOfNothingOrBeyondTheLastTicketIsRefused) {
+TEST(FramesTest, AGrantOfNoPositionsOrBeyondTheLastTicketIsRefused) {
   const auto refused = [](const GrantRange& range) {
     try {
       static_cast<void>(round_trip(GrantFrame{{range}}));
@@ -88,7 +88,7 @@ TEST(FramesTest, ARunOfFewArgumentsTakesAFewHundredBytes) {
   EXPECT_LT(encode(a_run())->size() * sizeof(capnp::word), 256u);
 }
 
-TEST(FramesTest, AnErrorOfAnyKindKeepsIt) {
+TEST(FramesTest, AnErrorKeepsItsKind) {
   for (const ErrorKind kind :
        {ErrorKind::kInvalid, ErrorKind::kUnavailable, ErrorKind::kOverloaded, ErrorKind::kOverflow,
         ErrorKind::kCancelled, ErrorKind::kLost, ErrorKind::kUnimplemented, ErrorKind::kBug}) {
@@ -220,7 +220,7 @@ const FrameBound kFrameBounds[] = {
      }},
 };
 
-TEST(FramesTest, WhatIsAtABoundReadsBackAndWhatIsBeyondItIsRefused) {
+TEST(FramesTest, FramesAtABoundReadBackAndFramesBeyondItAreRefused) {
   for (const FrameBound& bound : kFrameBounds) {
     const Frame at = encode(bound.frame(bound.max));
     const Frame again = encode(decode(at));

@@ -95,7 +95,7 @@ TEST(ScheduleTest, BytesAreTheSameInEveryStep) {
   EXPECT_EQ(bytes_at({0, bytes}, f32({3}), 5), bytes);
 }
 
-TEST(ScheduleTest, WhatIsBeyondTheBoundsIsRefused) {
+TEST(ScheduleTest, SchedulesBeyondTheBoundsAreRefused) {
   EXPECT_THROW(require_schedule("x", Schedule::list({})), Error);
   EXPECT_THROW(require_schedule("x", Schedule::list(Schedule::List(kScheduleValuesMax + 1))),
                Error);

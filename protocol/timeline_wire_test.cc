@@ -29,7 +29,7 @@ TraceDump recorded() {
   return tracer.newest(100);
 }
 
-TEST(TimelineWireTest, WhatOneHostWritesAnotherReads) {
+TEST(TimelineWireTest, ATimelineReadsBackAsItWasWritten) {
   const TraceDump written = recorded();
   capnp::MallocMessageBuilder message;
   const auto root = message.initRoot<wire::HostTimeline>();
@@ -43,7 +43,7 @@ TEST(TimelineWireTest, WhatOneHostWritesAnotherReads) {
   EXPECT_EQ(got.trace.threads[1].name, "host-0/0 collectives");
 }
 
-TEST(TimelineWireTest, WhatNoHostWritesIsRefused) {
+TEST(TimelineWireTest, MalformedTimelinesAreRefused) {
   const auto refused = [](const std::function<void(wire::HostTimeline::Builder)>& change) {
     capnp::MallocMessageBuilder message;
     const auto root = message.initRoot<wire::HostTimeline>();

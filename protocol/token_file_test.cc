@@ -38,7 +38,7 @@ TEST(TokenFile, IsCreatedOnceForItsUserAlone) {
   EXPECT_EQ(files, 1u) << "nothing else stays behind";
 }
 
-TEST(TokenFile, ThatOthersMayReadOrThatHasNoTokenIsRefused) {
+TEST(TokenFile, ATokenFileThatOthersMayReadOrThatHasNoTokenIsRefused) {
   const TempDir dir;
   const auto file = dir.path() / "token";
   EXPECT_THAT(error_text_of([&] { read_token_file(file); }), HasSubstr("there is none"));
@@ -54,7 +54,7 @@ TEST(TokenFile, ThatOthersMayReadOrThatHasNoTokenIsRefused) {
   EXPECT_THAT(error_text_of([&] { read_token_file(dir.path()); }), HasSubstr("token file"));
 }
 
-TEST(TokenFile, IsFoundWhereItIsSaidElseInTheUsersState) {
+TEST(TokenFile, TheTokenFileIsTheOneNamedOrElseTheOneInTheUsersState) {
   setenv("XDG_STATE_HOME", "/x/state", 1);
   setenv("GANGWAY_TOKEN_FILE", "/x/said", 1);
   EXPECT_EQ(token_file("mine"), "mine");
@@ -66,7 +66,7 @@ TEST(TokenFile, IsFoundWhereItIsSaidElseInTheUsersState) {
   EXPECT_EQ(token_file(""), "/x/ada/.local/state/gangway/token");
 }
 
-TEST(TokenFile, IsShownWhereTheAddressDoesNotKnowItsPeers) {
+TEST(TokenFile, TheTokenIsSentToAddressesThatDoNotKnowTheirPeers) {
   const TempDir dir;
   const auto file = dir.path() / "token";
   EXPECT_FALSE(shown_at("unix:@x", file));

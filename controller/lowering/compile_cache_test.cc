@@ -26,7 +26,7 @@ size_t bytes_of_chain() {
   return cache.counts().bytes;
 }
 
-TEST(CompileCache, HoldsItsBytesAndDropsWhatWasUsedLongestAgo) {
+TEST(CompileCache, DropsTheLeastRecentlyUsedEntriesBeyondItsBytes) {
   const size_t one = bytes_of_chain();
   EXPECT_GT(one, 100 * sizeof(Node));
   CompileCache cache(3 * one + one / 2);
@@ -43,7 +43,7 @@ TEST(CompileCache, HoldsItsBytesAndDropsWhatWasUsedLongestAgo) {
   EXPECT_EQ(cache.counts().hits, 4u) << "it was dropped";
 }
 
-TEST(CompileCache, WhoeverHoldsAnEntryKeepsIt) {
+TEST(CompileCache, ADroppedEntryLivesAsLongAsSomebodyHoldsIt) {
   CompileCache cache(1);  // Holds the last one alone, whatever it takes.
   const std::shared_ptr<const Compiled> kept = cache.compile(chain(10), {});
   const std::weak_ptr<const Compiled> dropped = cache.compile(chain(11), {});
@@ -54,7 +54,7 @@ TEST(CompileCache, WhoeverHoldsAnEntryKeepsIt) {
   EXPECT_EQ(cache.counts().entries, 1u);
 }
 
-TEST(CompileCache, WhoCompilesTheSameFromOtherLinesIsGivenItsOwnLines) {
+TEST(CompileCache, AFunctionFromOtherLinesHitsTheCacheAndKeepsItsOwnLines) {
   CompileCache cache;
   const auto lines_of = [&](const char* file) {
     Function function = chain(3);
@@ -71,7 +71,7 @@ TEST(CompileCache, WhoCompilesTheSameFromOtherLinesIsGivenItsOwnLines) {
   EXPECT_EQ(cache.counts().hits, 1u);
 }
 
-TEST(CompileCache, WhatEndsACompileLeavesNothingBehind) {
+TEST(CompileCache, ACompileThatEndsWithAnErrorLeavesNoEntry) {
   CompileCache cache;
   const PassWatch stop = [](std::string_view pass) {
     if (pass == "partition") throw Error(ErrorKind::kCancelled, "enough");

@@ -100,7 +100,7 @@ TEST_F(DoesNotFit, ProposesNoMeshWhereStatesAreNotCutOrAreNotTheReason) {
   EXPECT_THAT(hint, HasSubstr("cut states over an axis of a larger mesh"));
 }
 
-TEST_F(DoesNotFit, TellsWhatCanNeverFitOnTheClusterFromWhatOthersHold) {
+TEST_F(DoesNotFit, DistinguishesProgramsThatCanNeverFitFromThoseThatOthersLeaveNoRoom) {
   const HostId a = add_host("a", 2, 48 * kMiB), b = add_host("b", 2, 50 * kMiB);
   hold("client 1 of ada", {a, 0, 1}, 48 * kMiB);
   hold("client 1 of ada", {b, 0, 2}, 1 * kMiB);

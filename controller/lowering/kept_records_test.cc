@@ -27,7 +27,7 @@ TEST(KeptRecords, ThePlansThatWereAskedAboutLastAreKept) {
   EXPECT_EQ(records.find(plans[1]), nullptr) << "it was asked for longest ago";
 }
 
-TEST(KeptRecords, ThoseOfAPlanThatHasGoneGo) {
+TEST(KeptRecords, RecordsOfADestroyedPlanAreDropped) {
   KeptRecords records;
   auto gone = plan();
   const auto calls = std::make_shared<const Calls>();

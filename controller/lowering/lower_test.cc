@@ -52,7 +52,7 @@ TEST(LowerTest, AProgramThatUpdatesNothingHasAGateIfItGuardsAnOutput) {
   }
 }
 
-TEST(LowerTest, WhatAProgramChoosesOfNumericsIsInThePlan) {
+TEST(LowerTest, APlanHoldsTheNumericsThatItsProgramChose) {
   ProgramBuilder b("step", Mesh{});
   const Value x = b.input("x", f32({8, 8}));
   b.output("y", dot(x, x));

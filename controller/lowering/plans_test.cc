@@ -57,7 +57,7 @@ TEST_F(Plans, OthersGoOnWhileAProgramIsLowered) {
   });
 }
 
-TEST_F(Plans, OfSeveralClientsAreAllLowered) {
+TEST_F(Plans, PlansOfSeveralClientsAreAllLowered) {
   reactor_->run([&] {
     std::vector<Fiber> fibers;
     size_t done = 0;
@@ -115,7 +115,7 @@ TEST_F(Plans, AProgramsErrorsNameItsOwnersFilesThoughAnotherCompiledTheSameBefor
 }
 
 // Bodies that nodes share count once.
-TEST(LowerTime, IsOfAllNodesThoseOfLoopsToo) {
+TEST(LowerTime, LoweringTimeCountsTheNodesOfLoopBodiesToo) {
   struct Counting final : Pacer {
     void begin_frame(size_t) override {}
     void end_frame() override {}
@@ -152,7 +152,7 @@ TEST(LowerTime, IsOfAllNodesThoseOfLoopsToo) {
   EXPECT_GE(nodes_of_loop(2, 12), nodes_of_loop(2, 2) + 20);
 }
 
-TEST_F(Plans, TellHowFarTheyAre) {
+TEST_F(Plans, ProgressOfAPlanIsReportedInRisingParts) {
   std::vector<CompileStage> told;
   reactor_->run([&] {
     compile(connect(), 500, {.on_progress = [&](const CompileStage& at) { told.push_back(at); }});

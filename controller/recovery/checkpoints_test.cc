@@ -52,7 +52,7 @@ class CheckpointsTest : public KeptProgramTest {
   static Error no_room() { return {ErrorKind::kOverloaded, "shared memory: no memory file"}; }
 };
 
-TEST_F(CheckpointsTest, AHostThatHasNoMemoryForThemFailsTheCall) {
+TEST_F(CheckpointsTest, AHostWithoutMemoryForCheckpointsFailsTheCall) {
   for (FakeExecutor& executor : executors_) executor.store.refuses = no_room();
   const Error error = error_of([&] { keep(3); });
   EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
@@ -63,7 +63,7 @@ TEST_F(CheckpointsTest, AHostThatHasNoMemoryForThemFailsTheCall) {
   EXPECT_THAT(written(), ElementsAre(3));
 }
 
-TEST_F(CheckpointsTest, WhereMemoryCameLateTheNextVersionIsKeptAndNotTheNextMultiple) {
+TEST_F(CheckpointsTest, AfterALateAllocationTheNextVersionIsKeptAndNotTheNextMultiple) {
   keep(3);
   run_to(3);
   store().refuses = no_room();
@@ -176,7 +176,7 @@ TEST_F(CheckpointsTest, AStateThatIsPlacedWhileACheckpointWaitsForItsVersionIsIn
   EXPECT_THAT(tensors(), ElementsAre("w", "z"));
 }
 
-TEST_F(CheckpointsTest, AStateThatIsPlacedWhileTheMemoryIsMadeIsInItToo) {
+TEST_F(CheckpointsTest, AStateThatIsPlacedWhileTheMemoryIsAllocatedIsInTheCheckpoint) {
   keep(3);
   store().making.emplace();
   compile(counting({"w", "z"}));
@@ -193,7 +193,7 @@ TEST_F(CheckpointsTest, AStateThatIsPlacedWhileTheMemoryIsMadeIsInItToo) {
   EXPECT_THAT(tensors(), ElementsAre("w", "y", "z"));
 }
 
-TEST_F(CheckpointsTest, WhatAHostRefusesToCopyIsToldOf) {
+TEST_F(CheckpointsTest, AFailedCopyIsReportedAndTheCheckpointIsWrittenLater) {
   keep(3);
   while (version() < 3) run_to_its_end();
   EXPECT_EQ(end_copies(Error(ErrorKind::kInvalid, "no state \"w\" is here")), 1u);
@@ -205,7 +205,7 @@ TEST_F(CheckpointsTest, WhatAHostRefusesToCopyIsToldOf) {
   EXPECT_THAT(written(), ElementsAre(3));
 }
 
-TEST_F(CheckpointsTest, AfterACopyThatWasCancelledTheyGoOn) {
+TEST_F(CheckpointsTest, CheckpointsContinueAfterACancelledCopy) {
   keep(3);
   while (version() < 3) run_to_its_end();
   EXPECT_EQ(end_copies(Error(ErrorKind::kCancelled, "the copy was cancelled")), 1u);
@@ -235,7 +235,7 @@ TEST_F(CheckpointsTest, OnlyStatesThatAreYoungerThanACheckpointMayBeMissingFromI
   EXPECT_THAT(may_be_missing, ElementsAre(Pair("w", false), Pair("y", true), Pair("z", false)));
 }
 
-TEST_F(CheckpointsTest, OneThatCouldNotBeWrittenIsFollowedByTheNextMultiple) {
+TEST_F(CheckpointsTest, AFailedCheckpointIsFollowedByTheNextMultiple) {
   keep(3);
   store().writing.emplace();
   run_to(3);

@@ -97,7 +97,7 @@ TEST_F(SilenceTest, ASilentHostIsSuspectAfterTwoSecondsAndLostAfterTen) {
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("said nothing for 10000 ms"));
 }
 
-TEST_F(SilenceTest, ASuspectThatIsHeardOfIsNoneAnyMore) {
+TEST_F(SilenceTest, ASuspectHostThatSendsAMessageIsNoLongerSuspect) {
   pass(5000);
   EXPECT_TRUE(suspect(1));
   hear(1);
@@ -106,7 +106,7 @@ TEST_F(SilenceTest, ASuspectThatIsHeardOfIsNoneAnyMore) {
   EXPECT_FALSE(suspect(1)) << "its silence counts from then on";
 }
 
-TEST_F(SilenceTest, TimeInWhichTheControllerStoodStillIsNobodysSilence) {
+TEST_F(SilenceTest, APauseOfTheControllerDoesNotCountAsSilenceOfHosts) {
   submit(session_, compile(session_));
   pass(1000);
   hear(1);
@@ -128,7 +128,7 @@ TEST_F(SilenceTest, AHostThatDiedWhileTheControllerStoodStillIsStillFound) {
   EXPECT_TRUE(lost(1));
 }
 
-TEST_F(SilenceTest, WhatLiesUnreadInTheSocketIsReadBeforeAHostIsJudged) {
+TEST_F(SilenceTest, MessagesThatWaitInTheSocketAreReadBeforeAHostIsDeclaredLost) {
   pass(9990);
   EXPECT_TRUE(suspect(1));
   pass(15);  // The host is past its time: the next tick judges it.

@@ -73,7 +73,7 @@ std::string head_of(const std::string& text) {
   return text.substr(begin, text.find('\n', begin) + 1 - begin);
 }
 
-TEST(ProgramRecordTest, WhatIsPrintedIsReadAsItWas) {
+TEST(ProgramRecordTest, ARecordReadsBackAsItWasWritten) {
   const ProgramRecord program = a_program();
   const std::string text = print_record(program);
   const ProgramRecord read = parse_record(text, "FILE");
@@ -230,7 +230,7 @@ const Bound kBounds[] = {
      [](ProgramRecord& p, uint64_t n) { p.repetition.restorable_from = n; }},
 };
 
-TEST(ProgramRecordTest, WhatIsAtABoundIsReadAsItWasAndWhatIsBeyondOneIsNotWritten) {
+TEST(ProgramRecordTest, RecordsAtABoundReadBackAndRecordsBeyondItAreNotWritten) {
   for (const Bound& bound : kBounds) {
     ProgramRecord program = a_program();
     bound.set(program, bound.max);
@@ -241,7 +241,7 @@ TEST(ProgramRecordTest, WhatIsAtABoundIsReadAsItWasAndWhatIsBeyondOneIsNotWritte
   }
 }
 
-TEST(ProgramRecordTest, WhatIsBeyondABoundIsNotReadWhoeverWroteIt) {
+TEST(ProgramRecordTest, RecordsBeyondABoundAreRefusedWhenRead) {
   for (const Bound& bound : kBounds) {
     ProgramRecord program = a_program();
     bound.set(program, bound.max + 1);
@@ -274,14 +274,14 @@ TEST(ProgramRecordTest, ATruncatedOrChangedFileIsRefused) {
   }
 }
 
-TEST(ProgramRecordTest, AnotherVersionIsSaidToBeOne) {
+TEST(ProgramRecordTest, ARecordOfAnotherVersionIsRefusedNamingBothVersions) {
   std::string text = print_record(a_program());
   text.replace(text.find("\"version\":1"), 11, "\"version\":9");
   EXPECT_THAT(refused(text, ErrorKind::kUnimplemented),
               HasSubstr("FILE is of version 9: this controller reads and writes version 1"));
 }
 
-TEST(ProgramRecordTest, WhatNobodyPrintedIsRefused) {
+TEST(ProgramRecordTest, RecordsWithInvalidFieldsAreRefusedWithWhatWasExpected) {
   const std::string head = head_of(print_record(a_program()));
   const std::string bytes("\0\n{}\xFF", 5);
   EXPECT_EQ(parse_record(frame_record(head, bytes), "FILE").owner, "ann");

@@ -25,7 +25,7 @@ class RecoveryTest : public KeptProgramTest {
   RecoveryTest() { keep(1'000'000); }
 };
 
-TEST_F(RecoveryTest, RunsThatWereToldHaveNoTimeLimitWhenTheyAreRunAgain) {
+TEST_F(RecoveryTest, ReportedRunsHaveNoTimeLimitWhenTheyAreRunAgain) {
   constexpr int kRuns = 5;
   for (int i = 0; i < kRuns; ++i) {
     submit(20);
@@ -44,7 +44,7 @@ TEST_F(RecoveryTest, RunsThatWereToldHaveNoTimeLimitWhenTheyAreRunAgain) {
   EXPECT_THAT(client_.ended, SizeIs(kRuns)) << "none is told again";
 }
 
-TEST_F(RecoveryTest, ARunThatWasNotToldHasItsTimeFromWhereItsTurnComes) {
+TEST_F(RecoveryTest, TheTimeLimitOfAnUnreportedRunBeginsWhenItsTurnComes) {
   for (int i = 0; i < 2; ++i) {
     submit(20);
     finish();
@@ -64,7 +64,7 @@ TEST_F(RecoveryTest, ARunThatWasNotToldHasItsTimeFromWhereItsTurnComes) {
   EXPECT_EQ(version(), 3u);
 }
 
-TEST_F(RecoveryTest, ARunThatWasToldCantBeCancelledAnyMore) {
+TEST_F(RecoveryTest, AReportedRunCantBeCancelledAnyMore) {
   const RunId run = submit();
   finish();
   lose_host();
@@ -74,7 +74,7 @@ TEST_F(RecoveryTest, ARunThatWasToldCantBeCancelledAnyMore) {
   EXPECT_EQ(version(), 1u);
 }
 
-TEST_F(RecoveryTest, AProgramEndsRatherThanGoOnWithoutARunThatWasTold) {
+TEST_F(RecoveryTest, AProgramEndsRatherThanGoOnWithoutAReportedRun) {
   for (int i = 0; i < 2; ++i) {
     submit();
     finish();
@@ -240,7 +240,7 @@ class PastRunsTest : public testing::Test {
 
 // The run read states from before the checkpoint that is written while the program is brought back,
 // and these do not come again.
-TEST_F(PastRunsTest, ARunThatALostHostFailedAndThatANewCheckpointIsBehindIsTold) {
+TEST_F(PastRunsTest, ARunThatALostHostFailedBeforeANewCheckpointIsReported) {
   const PlanId training = compile(true), evaluating = compile(false);
   for (FakeExecutor& executor : executors_) executor.store.writing.emplace();
   reactor_->run([&] { controller_.keep_checkpoints(session_, slice_, {.every = 2}); });

@@ -26,7 +26,7 @@ std::vector<uint64_t> names_of(const RunLog& log) {
   return names;
 }
 
-TEST(RunLogTest, ACheckpointDropsWhatItHolds) {
+TEST(RunLogTest, ACheckpointDropsTheRunsThatItHolds) {
   RunLog log;
   for (const uint64_t name : {10, 20, 30, 40}) EXPECT_TRUE(log.add(run(name)));
   end(log, 10, 1);
@@ -40,7 +40,7 @@ TEST(RunLogTest, ACheckpointDropsWhatItHolds) {
   EXPECT_FALSE(log.why_not());
 }
 
-TEST(RunLogTest, ItStepsBackToTheCheckpointBeforeTheNewest) {
+TEST(RunLogTest, TheLogStepsBackToTheCheckpointBeforeTheNewest) {
   RunLog log;
   for (const uint64_t name : {10, 20, 30, 40}) EXPECT_TRUE(log.add(run(name)));
   for (const uint64_t version : {1, 2, 3}) end(log, 10 * version, version);
@@ -57,7 +57,7 @@ TEST(RunLogTest, ItStepsBackToTheCheckpointBeforeTheNewest) {
   EXPECT_TRUE(log.step_back());
 }
 
-TEST(RunLogTest, ARunWhoseEndCameBehindTheCheckpointIsNotToldTwice) {
+TEST(RunLogTest, ARunThatEndsBehindTheCheckpointIsNotReportedTwice) {
   RunLog log;
   for (const uint64_t name : {10, 20, 30}) EXPECT_TRUE(log.add(run(name)));
   end(log, 10, 0);
@@ -69,7 +69,7 @@ TEST(RunLogTest, ARunWhoseEndCameBehindTheCheckpointIsNotToldTwice) {
   EXPECT_THAT(names_of(log), ElementsAre(10, 30));
 }
 
-TEST(RunLogTest, ARunThatALostHostEndedIsNotForgottenWhereItsStatesArePast) {
+TEST(RunLogTest, ARunThatALostHostEndedIsReportedWhereItsStatesArePast) {
   RunLog log;
   for (const uint64_t name : {10, 20, 30, 40}) {
     EXPECT_TRUE(log.add(run(name)));
@@ -95,7 +95,7 @@ TEST(RunLogTest, AProgramThatGoesOnFromACheckpointDoesNotStepBackToItsFirstValue
   EXPECT_FALSE(log.step_back());
 }
 
-TEST(RunLogTest, ItDoesNotStepBackBehindWhatNoRunCanRepeat) {
+TEST(RunLogTest, TheLogDoesNotStepBackBehindAWriteThatNoRunCanRepeat) {
   RunLog log;
   EXPECT_TRUE(log.add(run(10)));
   end(log, 10, 2);
@@ -104,7 +104,7 @@ TEST(RunLogTest, ItDoesNotStepBackBehindWhatNoRunCanRepeat) {
   EXPECT_FALSE(log.step_back());
 }
 
-TEST(RunLogTest, ItKeepsLittleToStepBackOver) {
+TEST(RunLogTest, TheLogKeepsFewBytesToStepBackOver) {
   RunLog log;
   RunFrame large = run(1);
   large.arguments = {{.input = 0, .bytes = std::vector<std::byte>(RunLog::kBeforeBytesMax)}};
@@ -114,7 +114,7 @@ TEST(RunLogTest, ItKeepsLittleToStepBackOver) {
   EXPECT_FALSE(log.step_back());
 }
 
-TEST(RunLogTest, WhatNoRunCanRepeatWaitsForACheckpoint) {
+TEST(RunLogTest, AClientsWritePreventsRecoveryUntilACheckpointHoldsIt) {
   RunLog log;
   log.spoil(StateVersion(5), "somebody wrote");
   log.written(StateVersion(4));
@@ -135,7 +135,7 @@ TEST(RunLogTest, AnArrayThatNoRunOfTheLogHasMadeIsLost) {
   EXPECT_THAT(*log.why_not(), HasSubstr("took an array that no such run has made"));
 }
 
-TEST(RunLogTest, ItIsBounded) {
+TEST(RunLogTest, TheBytesOfTheLogAreBounded) {
   RunLog log;
   RunFrame large = run(1);
   large.arguments = {{.input = 0, .bytes = std::vector<std::byte>(RunLog::kBytesMax / 2)}};

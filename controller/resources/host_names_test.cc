@@ -30,7 +30,7 @@ TEST(HostNamesTest, AHostThatIsThereIsNotForgotten) {
   EXPECT_NE(names.find("e"), nullptr);
 }
 
-TEST(HostNamesTest, WhoNamesAHostThatNeverWasIsToldWhichThereAre) {
+TEST(HostNamesTest, AnUnknownHostNameIsRefusedWithTheKnownNames) {
   HostNames names;
   const auto refused = [&] { return error_of([&] { names.forget("x"); }); };
   EXPECT_THAT(refused().message(), HasSubstr("no host is known"));

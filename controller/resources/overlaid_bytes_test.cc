@@ -35,7 +35,7 @@ class OverlaidHosts : public testing::Test {
   HostTable hosts_;
 };
 
-TEST_F(OverlaidHosts, DevicesAreReservedTheLargestOfThoseThatShareAndNotTheirSum) {
+TEST_F(OverlaidHosts, ADeviceReservesTheLargestOfOverlaidArenasAndNotTheirSum) {
   const HostId host = add_host();
   const std::vector<Reservation> a{{{host, 0, 2}, 60}}, b{{{host, 1, 2}, 70}};
   ASSERT_FALSE(hosts_.reserve_overlaid("client 1 of ada", a));
@@ -56,7 +56,7 @@ TEST_F(OverlaidHosts, DevicesAreReservedTheLargestOfThoseThatShareAndNotTheirSum
 }
 
 // Looks for room for several arenas at once, as for the executables of a program.
-TEST_F(OverlaidHosts, ThoseThatAreInstalledTogetherFitWhereTheLargestOfThemDoes) {
+TEST_F(OverlaidHosts, OverlaidPlansInstalledTogetherFitWhereTheLargestFits) {
   const HostId host = add_host();
   const std::vector<Reservation> own{{{host, 0, 1}, 30}};
   const std::vector<Reservation> two{{{host, 0, 2}, 60}, {{host, 0, 1}, 70}, {{host, 1, 2}, 90}};
@@ -68,7 +68,7 @@ TEST_F(OverlaidHosts, ThoseThatAreInstalledTogetherFitWhereTheLargestOfThemDoes)
   EXPECT_EQ(reserved(host, 0), 0);
 }
 
-TEST_F(OverlaidHosts, WhatDoesNotFitOnOneDeviceIsReservedOnNone) {
+TEST_F(OverlaidHosts, AReservationThatDoesNotFitOnOneDeviceIsMadeOnNone) {
   const HostId host = add_host();
   const std::vector<Reservation> own{{{host, 1, 1}, 60}}, wanted{{{host, 0, 3}, 50}};
   ASSERT_FALSE(hosts_.reserve("client 1 of ada", own));
@@ -81,7 +81,7 @@ TEST_F(OverlaidHosts, WhatDoesNotFitOnOneDeviceIsReservedOnNone) {
   }
 }
 
-TEST_F(OverlaidHosts, AQuotaCountsWhatEachProgramNeedsAsIfItWereItsOwn) {
+TEST_F(OverlaidHosts, AQuotaCountsTheWholeArenaOfEachOverlaidProgram) {
   const HostId host = add_host();
   hosts_.limit_memory([&](const std::string& holder, int64_t bytes) -> std::string {
     return hosts_.held_bytes(holder) + bytes > 100 ? "its quota is 100" : "";

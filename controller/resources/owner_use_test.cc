@@ -32,7 +32,7 @@ TEST(OwnerUseTest, AnOwnerTakesUpToItsBoundAndOthersTheirs) {
   EXPECT_TRUE(ann.try_grow(50));
 }
 
-TEST(OwnerUseTest, WhatIsHeldIsGivenBackOnceWhoeverHoldsIt) {
+TEST(OwnerUseTest, AHoldThatIsMovedOrReplacedIsReleasedExactlyOnce) {
   OwnerUse use({100, 3, 2, 50});
   {
     OwnerUse::Hold first = use.take("ann", kMemory, 10, "compile");
@@ -58,7 +58,7 @@ TEST(OwnerUseTest, MemoryMayBeBoundedByOwner) {
   EXPECT_EQ(use.max("bob", OwnerResource::kCalls), 3u);
 }
 
-TEST(OwnerUseTest, AHoldOfNothingGrowsAsItLikes) {
+TEST(OwnerUseTest, AHoldWithoutAnOwnerGrowsWithoutABound) {
   OwnerUse::Hold held;
   EXPECT_TRUE(held.try_grow(uint64_t{1} << 62));
   held.shrink(7);

@@ -9,7 +9,7 @@ OfferedHost host(uint32_t id, const std::string& island, std::vector<OfferedDevi
   return {.id = HostId(id), .island = island, .devices = 4, .offered = std::move(offered)};
 }
 
-TEST(PlacementReason, SaysWhatThereWasAndWhatWasChosen) {
+TEST(PlacementReason, ReasonsNameTheAlternativesAndTheChoice) {
   const std::vector<OfferedHost> hosts = {host(1, "east", {{0, 0}, {1, 0}, {2, 0}}),
                                           host(2, "east", {}), host(3, "west", {{0, 0}, {1, 2}})};
   EXPECT_EQ(placement_reason(hosts, {{HostId(1), 0}, {HostId(1), 1}}),

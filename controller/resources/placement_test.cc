@@ -40,7 +40,7 @@ class PlacementTest : public ::testing::Test {
   std::vector<OfferedHost> hosts_;
 };
 
-TEST_F(PlacementTest, AHostIsBrokenIntoOnlyWhereNoBrokenOneWillDo) {
+TEST_F(PlacementTest, AnUnusedHostIsSplitOnlyWhereNoSplitHostWillDo) {
   host({0, 0, 0, 0});
   host({1, 0, 0, 0});
   host({1, 1, 1, 0});
@@ -132,7 +132,7 @@ struct Cluster {
   }
 };
 
-TEST_F(PlacementTest, WhatIsLeftAfterManySlicesStaysInLargerPiecesThanFirstFitLeaves) {
+TEST_F(PlacementTest, BestFitLeavesLargerFreeBlocksThanFirstFitAfterManySlices) {
   Rng rng(tests::test_seed(), 0xF4A6);
   const auto best_fit = best_fit_placement();
   std::array<Cluster, 2> clusters;  // For best fit and for first fit, with the same requests.

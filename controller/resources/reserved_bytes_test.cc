@@ -11,7 +11,7 @@
 namespace gangway {
 namespace {
 
-TEST(ReservedBytesTest, WhatIsReservedOnAllDevicesIsOnePiece) {
+TEST(ReservedBytesTest, EqualReservationsOnAllDevicesAreOnePiece) {
   ReservedBytes reserved(4096);
   for (int i = 0; i < 100; ++i) reserved.add(0, 4096, 10);
   EXPECT_EQ(reserved.pieces(), 1u);
@@ -27,7 +27,7 @@ TEST(ReservedBytesTest, WhatIsReservedOnAllDevicesIsOnePiece) {
   EXPECT_EQ(reserved.pieces(), 1u);
 }
 
-TEST(ReservedBytesTest, RangesOverlapAsTheyWill) {
+TEST(ReservedBytesTest, BytesOfOverlappingRangesAddUp) {
   Rng rng(tests::test_seed(), 0x4E5E);
   constexpr uint32_t kDevices = 12;
   ReservedBytes reserved(kDevices);

@@ -100,7 +100,7 @@ class SliceQueueTest : public ::testing::Test {
   std::vector<Fiber> fibers_;
 };
 
-TEST_F(SliceQueueTest, WhoDoesNotWaitIsToldWhoHoldsWhat) {
+TEST_F(SliceQueueTest, ARequestThatMayNotWaitIsRefusedNamingWhoHoldsDevices) {
   host(4);
   take(1, alone(3, 0));
   const Error error = refused(2, alone(2, 0));
@@ -111,7 +111,7 @@ TEST_F(SliceQueueTest, WhoDoesNotWaitIsToldWhoHoldsWhat) {
   EXPECT_EQ(refused(2, alone(5, 0)).kind(), ErrorKind::kInvalid) << "nobody could ever have it";
 }
 
-TEST_F(SliceQueueTest, WhoWaitsGetsWhatIsGivenBack) {
+TEST_F(SliceQueueTest, AWaitingClientGetsDevicesThatAreReleased) {
   host(2);
   const SliceId first = take(1, alone(2, 0));
   wait(2, alone(2, 60'000));
@@ -122,7 +122,7 @@ TEST_F(SliceQueueTest, WhoWaitsGetsWhatIsGivenBack) {
   EXPECT_EQ(queue_.size(), 0u);
 }
 
-TEST_F(SliceQueueTest, WhoWaitsInVainIsToldHowLongAndWhoHoldsWhat) {
+TEST_F(SliceQueueTest, AWaitThatTimesOutReportsItsLengthAndWhoHoldsDevices) {
   host(2);
   take(1, alone(2, 0));
   wait(2, alone(1, 5000));
@@ -151,7 +151,7 @@ TEST_F(SliceQueueTest, ALargeSliceIsNotOvertakenForEverBySmallOnes) {
   EXPECT_THAT(told_, ElementsAre("2: 4", "4: 1"));
 }
 
-TEST_F(SliceQueueTest, WhatIsNotKeptForTheFirstIsTheOthers) {
+TEST_F(SliceQueueTest, DevicesNotKeptForTheFirstWaitingClientGoToOthers) {
   host(2);
   host(2);
   const SliceId held = take(1, alone(2, 0));
@@ -167,7 +167,7 @@ TEST_F(SliceQueueTest, WhatIsNotKeptForTheFirstIsTheOthers) {
   EXPECT_THAT(told_, ElementsAre("3: 1", "2: 2"));
 }
 
-TEST_F(SliceQueueTest, WhatTheClusterDoesNotHaveIsWaitedForAndNothingIsKeptForIt) {
+TEST_F(SliceQueueTest, ARequestLargerThanTheClusterWaitsAndNoDevicesAreKeptForIt) {
   host(2);
   wait(1, alone(3, 60'000));
   wait(2, alone(1, 60'000));
@@ -176,7 +176,7 @@ TEST_F(SliceQueueTest, WhatTheClusterDoesNotHaveIsWaitedForAndNothingIsKeptForIt
   EXPECT_THAT(told_, ElementsAre("2: 1", "1: 3"));
 }
 
-TEST_F(SliceQueueTest, ASliceThatLeavesAHostDoesNotTakeWhatIsKeptForTheFirst) {
+TEST_F(SliceQueueTest, ASliceThatLeavesAHostDoesNotTakeDevicesKeptForTheFirstClient) {
   host(1);
   host(1);
   const SliceId slice = take(1, SliceShape(1));
@@ -188,7 +188,7 @@ TEST_F(SliceQueueTest, ASliceThatLeavesAHostDoesNotTakeWhatIsKeptForTheFirst) {
   EXPECT_THAT(told_, ElementsAre("2: 2"));
 }
 
-TEST_F(SliceQueueTest, MemoryThatIsGivenBackIsWaitedFor) {
+TEST_F(SliceQueueTest, ARequestWaitsForMemoryThatIsReleased) {
   const HostId a = host(1);
   const std::vector<Reservation> most{{{a, 0, 1}, 900}};
   ASSERT_FALSE(hosts_.reserve("client 1", most));
@@ -207,7 +207,7 @@ TEST_F(SliceQueueTest, MemoryThatIsGivenBackIsWaitedFor) {
               HasSubstr("expected at most 0, got 1, each with 1001 B; host-0 has 1 of 1000 B"));
 }
 
-TEST_F(SliceQueueTest, RunsThatGiveLittleMemoryBackCostWhoWaitsForMoreNothing) {
+TEST_F(SliceQueueTest, RunsThatReleaseTooLittleMemoryCauseNoPlacementAttempts) {
   const HostId a = host(4);
   const std::vector<Reservation> state{{{a, 0, 4}, 850}}, of_a_run{{{a, 0, 4}, 50}};
   ASSERT_FALSE(hosts_.reserve("client 1", state));
@@ -228,7 +228,7 @@ TEST_F(SliceQueueTest, RunsThatGiveLittleMemoryBackCostWhoWaitsForMoreNothing) {
 }
 
 // Each run leaves room on one device, and the waiting clients want two.
-TEST_F(SliceQueueTest, WhoWaitsForMemoryThatComesAndGoesIsServedSoOftenAtMost) {
+TEST_F(SliceQueueTest, MemoryThatComesAndGoesCausesABoundedNumberOfPlacementAttempts) {
   const HostId a = host(2);
   const std::vector<Reservation> state{{{a, 1, 1}, 900}}, of_a_run{{{a, 0, 1}, 900}};
   ASSERT_FALSE(hosts_.reserve("client 1", state));
@@ -250,7 +250,7 @@ TEST_F(SliceQueueTest, WhoWaitsForMemoryThatComesAndGoesIsServedSoOftenAtMost) {
   EXPECT_EQ(told_.size(), 10u);
 }
 
-TEST_F(SliceQueueTest, MemoryThatHasComeIsTheirsWhoWaitAheadOfWhoeverAsksNext) {
+TEST_F(SliceQueueTest, FreedMemoryGoesToWaitingClientsBeforeNewRequests) {
   const HostId a = host(1);
   const std::vector<Reservation> most{{{a, 0, 1}, 900}};
   ASSERT_FALSE(hosts_.reserve("client 1", most));
@@ -295,7 +295,7 @@ TEST_F(SliceQueueTest, AClientWaitsForABoundedNumberOfSlices) {
   EXPECT_THAT(why_->message(), HasSubstr("waits for 16 slices: expected at most 16"));
 }
 
-TEST_F(SliceQueueTest, WhatNoShapeCanBeIsRefused) {
+TEST_F(SliceQueueTest, ImpossibleSliceShapesAreRefused) {
   host(4);
   SliceShape shape(4);
   shape.axes = {2, 3};
@@ -310,7 +310,7 @@ TEST_F(SliceQueueTest, WhatNoShapeCanBeIsRefused) {
   EXPECT_THAT(refused(1, shape).message(), HasSubstr("memory_bytes: expected 0 or more"));
 }
 
-TEST_F(SliceQueueTest, WhoWaitsGetsNothingOfAHostThatDrainsUntilItIsUndrained) {
+TEST_F(SliceQueueTest, AWaitingClientGetsNoDevicesOfADrainingHostUntilItIsUndrained) {
   host(2);
   const SliceId held = take(1, alone(2, 0));
   wait(2, alone(2, 60'000));
@@ -324,7 +324,7 @@ TEST_F(SliceQueueTest, WhoWaitsGetsNothingOfAHostThatDrainsUntilItIsUndrained) {
   EXPECT_THAT(told_, ElementsAre("2: 2"));
 }
 
-TEST_F(SliceQueueTest, WhatIsKeptForTheFirstIsKeptElsewhereWhenItsHostDrains) {
+TEST_F(SliceQueueTest, DevicesKeptForTheFirstClientAreKeptElsewhereWhenTheirHostDrains) {
   host(2);
   host(2);
   const SliceId first = take(1, alone(1, 0)), second = take(1, alone(2, 0));
@@ -338,7 +338,7 @@ TEST_F(SliceQueueTest, WhatIsKeptForTheFirstIsKeptElsewhereWhenItsHostDrains) {
   EXPECT_THAT(told_, ElementsAre("2: 2"));
 }
 
-TEST_F(SliceQueueTest, WhoWaitsIsToldWhatForWhateverIsInTheWay) {
+TEST_F(SliceQueueTest, TheReasonOfAWaitNamesMissingDevicesTheirHoldersOrThoseKeptForOthers) {
   host(2);
   wait(1, alone(4, 60'000));
   EXPECT_THAT(queue_.waits_for(SessionId(1)), HasSubstr("4 devices, for 0 ns: the cluster has 2"));

@@ -29,7 +29,7 @@ class SlicesTest : public testing::Test {
   SliceTable slices_{hosts_};
 };
 
-TEST_F(SlicesTest, HostsThatNameNoIslandAreOne) {
+TEST_F(SlicesTest, HostsThatNameNoIslandAreInOneIsland) {
   const HostId a = hosts_.add({.name = "a"}, peer_, 0).id;
   const HostId b = hosts_.add({.name = "b"}, peer_, 0).id;
   EXPECT_EQ(hosts_.link_class(a, a), LinkClass::kHost);
@@ -112,7 +112,7 @@ TEST_F(SlicesTest, RanksThatShareADeviceTakeItOnce) {
   EXPECT_NE(slice.devices[0], slice.devices[1]);
 }
 
-TEST_F(SlicesTest, RanksThatDoNotDivideAreRefusedWhateverTheClientHasLetPass) {
+TEST_F(SlicesTest, RanksThatDoNotDivideAreRefusedByTheControllerToo) {
   host("a", 8);
   const auto refusal = [&](const SliceShape& shape) -> std::string {
     try {
@@ -151,7 +151,7 @@ TEST_F(SlicesTest, NeighboursAlongTheInnermostAxesShareAHost) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(devices[i].host, devices[0].host) << "the larger group";
 }
 
-TEST_F(SlicesTest, ASliceLargerThanTheClusterIsToldWhatThereIs) {
+TEST_F(SlicesTest, ASliceLargerThanTheClusterIsRefusedWithTheDevicesThatExist) {
   host("east", 2);
   host("west", 3);
   SliceShape shape(4);
@@ -182,7 +182,7 @@ TEST_F(SlicesTest, AHostThatDrainsGetsNoNewSlicesAndKeepsThoseItHas) {
   EXPECT_EQ(slices_.allocate(SessionId(1), {2}).devices[0].host, a);
 }
 
-TEST_F(SlicesTest, WhoIsRefusedIsToldWhichHostsDrain) {
+TEST_F(SlicesTest, ARefusedRequestNamesTheDrainingHosts) {
   host("main", 2);
   host("main", 2);
   hosts_.set_draining("host-2", true);

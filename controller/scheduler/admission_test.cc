@@ -96,7 +96,7 @@ TEST_F(AdmissionTest, AnArrayIsFreedOnItsHostsWhenNeitherClientNorRunHoldsIt) {
 }
 
 // A device gives memory out in units of 256 bytes: three fit into its 1000 besides the plan's own.
-TEST_F(AdmissionTest, WhatIsAdmittedFitsWhereADeviceGivesMemoryOutInUnits) {
+TEST_F(AdmissionTest, AdmittedRunsFitWhereADeviceAllocatesMemoryInUnits) {
   const PlanId plan = compile(session_, 1);
   for (uint64_t run = 1; run <= 5; ++run) {
     submit(session_, plan);
@@ -118,7 +118,7 @@ TEST_F(AdmissionTest, AnArrayThatIsPutCountsInUnitsToo) {
   EXPECT_EQ(controller_.hosts().at(hosts_[0]).reserved[0], 256);
 }
 
-TEST_F(AdmissionTest, AHostIsToldOfWhatIsFreedBeforeTheRunThatGetsItsMemory) {
+TEST_F(AdmissionTest, AHostIsToldToFreeAnArrayBeforeTheRunThatGetsItsMemory) {
   const PlanId plan = compile(session_, 1);
   for (uint64_t run = 1; run <= 4; ++run) {  // All memory is taken.
     submit(session_, plan);

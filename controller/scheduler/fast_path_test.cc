@@ -88,7 +88,7 @@ TEST_F(FastPathTest, DispatchedSequentiallyANodeIsGrantedOnceTheOneBeforeItHasEn
   EXPECT_THAT(granted(1), ElementsAre("1:0-1")) << "a slice's grants go to its own hosts";
 }
 
-TEST_F(FastPathTest, ItsClientIsToldOnceThatAProgramIsDispatchedSequentiallyAndWhy) {
+TEST_F(FastPathTest, AClientIsWarnedOnceThatAProgramIsDispatchedSequentiallyAndWhy) {
   const PlanId plan = compile_twice(Dispatch::kSequential);
   for (int i = 0; i < 4; ++i) submit(session_, plan);
   EXPECT_THAT(warnings(client_),
@@ -122,7 +122,7 @@ TEST_F(FastPathTest, TheControllersLogSaysOnceWhichProgramLostTheFastPathAndWhy)
 }
 
 // A device has 1000 bytes, and gives out three outputs besides the plan's own two.
-TEST_F(FastPathTest, ItsClientIsToldOnceThatRunsWaitForMemory) {
+TEST_F(FastPathTest, AClientIsWarnedOnceThatRunsWaitForMemory) {
   const PlanId plan = compile(session_, 2, 2);
   for (uint64_t run = 1; run <= 5; ++run) {
     submit(session_, plan);

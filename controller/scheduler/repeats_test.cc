@@ -40,7 +40,7 @@ class RepeatsTest : public ControllerTest {
   uint64_t number_ = 0;
 };
 
-TEST_F(RepeatsTest, AsManyStepsAreAheadAsThePlanMayHaveInFlight) {
+TEST_F(RepeatsTest, ARepetitionKeepsAsManyStepsInFlightAsThePlanAllows) {
   const PlanId plan = compile(session_, 2);
   const RepeatRequest asked = request(plan, 10);
   controller_.repeat(session_, asked);
@@ -105,7 +105,7 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
 }
 
 // A record of such a program could not be read again.
-TEST_F(RepeatsTest, PositionsThatItsStepsWouldCountTooFarAreRefused) {
+TEST_F(RepeatsTest, RepetitionsThatWouldCountPositionsTooFarAreRefused) {
   const PlanId plan = compile(session_, 2);
   RepeatRequest asked = request(plan, 10);
   asked.position = kSourcePositionMax - 10;
@@ -116,7 +116,7 @@ TEST_F(RepeatsTest, PositionsThatItsStepsWouldCountTooFarAreRefused) {
   controller_.repeat(session_, asked);
 }
 
-TEST_F(RepeatsTest, TheFirstStepThatFailsEndsIt) {
+TEST_F(RepeatsTest, TheFirstStepThatFailsEndsTheRepetition) {
   const PlanId plan = compile(session_, 2);
   controller_.repeat(session_, request(plan, 10));
   pass();
@@ -148,7 +148,7 @@ TEST_F(RepeatsTest, AfterACancelNoStepIsEnqueued) {
   EXPECT_EQ(prepared(), 3u);
 }
 
-TEST_F(RepeatsTest, NothingIsLeftOfItWhenItsSessionEnds) {
+TEST_F(RepeatsTest, NothingIsLeftOfARepetitionWhenItsSessionEnds) {
   const PlanId plan = compile(session_, 2);
   controller_.repeat(session_, request(plan, 1'000'000));
   pass();
@@ -160,7 +160,7 @@ TEST_F(RepeatsTest, NothingIsLeftOfItWhenItsSessionEnds) {
   EXPECT_EQ(prepared(), 2u);
 }
 
-TEST_F(RepeatsTest, AnothersPlanIsAsOneThatIsNotThere) {
+TEST_F(RepeatsTest, APlanOfAnotherClientIsRefusedAsUnknown) {
   const PlanId plan = compile(session_, 2);
   FakeClient other;
   const SessionId eve = controller_.add_session("evil", "eve", other);
@@ -176,7 +176,7 @@ TEST_F(RepeatsTest, AnothersPlanIsAsOneThatIsNotThere) {
   EXPECT_EQ(prepared(), 0u);
 }
 
-TEST_F(RepeatsTest, WhatIsBeyondTheBoundsIsRefused) {
+TEST_F(RepeatsTest, RepetitionsBeyondTheBoundsAreRefused) {
   const PlanId plan = compile(session_, 2);
   const auto refuse = [&](const auto& change) {
     RepeatRequest asked = request(plan, 1);

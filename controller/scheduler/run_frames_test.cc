@@ -74,7 +74,7 @@ TEST(RunFramesTest, ARunIsThreeFramesForEachHostBuiltOnceForAllOfThem) {
   EXPECT_TRUE(said.is_alike);
 }
 
-TEST(RunFramesTest, WhatHostsAreToldGrowsWithHostsAndNotWithDevices) {
+TEST(RunFramesTest, FramesToHostsGrowWithHostsAndNotWithDevices) {
   const Said one = said_in_three_runs(1, 1);
   for (const uint32_t hosts : {4u, 128u}) {
     for (const uint32_t devices : {1u, 8u}) {

@@ -144,7 +144,7 @@ TEST_F(RunsTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedByItsHos
 }
 
 // kUnavailable would tell the hosts that a peer is gone, and each would go its own way.
-TEST_F(RunsTest, WhateverAClientCallsItsReasonToItsHostsItIsACancellation) {
+TEST_F(RunsTest, AnyReasonOfAClientToCancelReachesHostsAsACancellation) {
   const RunId run = submit(session_, compile(session_));
   controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kUnavailable, "enough")});
   const std::vector<CancelFrame> told = executor_[0].all<CancelFrame>();
@@ -197,7 +197,7 @@ TEST_F(RunsTest, ATimeLimitEndsARunForItsClientThoughAHostNeverAnswersAndItsMemo
   EXPECT_EQ(controller_.hosts().at(hosts_[1]).reserved[0], 0);
 }
 
-TEST_F(RunsTest, ARunThatIsStuckOnAHostThatIsLostInTheEndIsToldOnce) {
+TEST_F(RunsTest, ARunThatIsStuckOnAHostThatIsLostInTheEndIsReportedOnce) {
   const PlanId plan = compile(session_);
   submit(session_, plan, 500);
   const int64_t limit_ns = reactor_->clock().now_ns() + 500'000'000;
@@ -210,7 +210,7 @@ TEST_F(RunsTest, ARunThatIsStuckOnAHostThatIsLostInTheEndIsToldOnce) {
   EXPECT_EQ(controller_.counts().runs, 0u);
 }
 
-TEST_F(RunsTest, TimeInWhichTheControllerStoodStillIsNoneInWhichAHostDidNotAnswer) {
+TEST_F(RunsTest, APauseOfTheControllerDoesNotCountAsTimeWithoutAnAnswer) {
   submit(session_, compile(session_), 500);
   const int64_t limit_ns = reactor_->clock().now_ns() + 500'000'000;
   controller_.tick(limit_ns);
@@ -380,7 +380,7 @@ TEST_F(RunsTest, ARunThatARefusingHostHasDoneEndsAsTheOtherHostsSay) {
   EXPECT_EQ(controller_.slice(session_, slice_).version->value, 1u);
 }
 
-TEST_F(RunsTest, AVeryLongTimeLimitIsNone) {
+TEST_F(RunsTest, AVeryLongTimeLimitDoesNotEndARun) {
   const PlanId plan = compile(session_);
   submit(session_, plan, std::numeric_limits<int64_t>::max());
   controller_.tick(reactor_->clock().now_ns());

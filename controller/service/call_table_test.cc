@@ -63,7 +63,7 @@ TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
 }
 
 // The client learns from the result whether hosts still write to its memory.
-TEST_F(CallTableTest, WhoLetsGoOfACopyIsStillToldWhatBecameOfIt) {
+TEST_F(CallTableTest, ACallThatIsReleasedWhileItRunsStillReturnsItsResult) {
   reactor_->run([&] {
     std::optional<CallTable::Made> made;
     Fiber reads = reactor_->spawn("read", [&] {
@@ -83,7 +83,7 @@ TEST_F(CallTableTest, WhoLetsGoOfACopyIsStillToldWhatBecameOfIt) {
   });
 }
 
-TEST_F(CallTableTest, AWaitForWhatAnotherCallMakesEndsWithItsConnection) {
+TEST_F(CallTableTest, AWaitForAnotherCallEndsWithItsConnection) {
   reactor_->run([&] {
     std::vector<uint64_t> told;
     std::vector<ErrorKind> ended;
@@ -107,7 +107,7 @@ TEST_F(CallTableTest, AWaitForWhatAnotherCallMakesEndsWithItsConnection) {
   });
 }
 
-TEST_F(CallTableTest, AsManyCallsAreUnderWayAsMayBe) {
+TEST_F(CallTableTest, CallsBeyondTheBoundAreRefusedWhileOthersAreUnderWay) {
   reactor_->run([&] {
     std::vector<uint64_t> told;
     std::vector<Fiber> fibers;
@@ -121,7 +121,7 @@ TEST_F(CallTableTest, AsManyCallsAreUnderWayAsMayBe) {
   });
 }
 
-TEST_F(CallTableTest, WhoAsksAgainWhileACallIsUnderWayGetsItsAnswer) {
+TEST_F(CallTableTest, ARepeatedCallGetsTheAnswerOfTheCallUnderWay) {
   reactor_->run([&] {
     std::vector<uint64_t> told;
     Fiber first = slow(7, told), second = slow(7, told);
@@ -147,7 +147,7 @@ TEST_F(CallTableTest, ACallThatFailedIsDoneAnewWhenItIsAskedAgain) {
   });
 }
 
-TEST_F(CallTableTest, WhatIsReleasedWhileItIsMadeOrBeforeItIsKnownIsLetGo) {
+TEST_F(CallTableTest, AReleaseStopsACallThatIsUnderWayOrThatComesLater) {
   reactor_->run([&] {
     std::vector<uint64_t> told;
     Fiber call = slow(7, told);
@@ -177,7 +177,7 @@ TEST_F(CallTableTest, ACallComesBehindTheReleasesThatItNames) {
   });
 }
 
-TEST_F(CallTableTest, WhoWaitsWhenTheSessionIsClosedIsTold) {
+TEST_F(CallTableTest, CallsThatWaitFailWhenTheSessionIsClosed) {
   reactor_->run([&] {
     Error error(ErrorKind::kBug, "not thrown");
     Fiber call = reactor_->spawn("call", [&] { error = error_of([&] { once(8, 1); }); });

@@ -100,7 +100,7 @@ class ClientConnectionTest : public testing::Test {
   std::unique_ptr<ControllerService> service_;
 };
 
-TEST_F(ClientConnectionTest, TooManyCallsUnderWayEndIt) {
+TEST_F(ClientConnectionTest, TooManyCallsUnderWayEndTheConnection) {
   expect_closed(
       [](Connection&, Joined& joined) {
         using Results = capnp::Response<wire::Session::AllocateResults>;
@@ -117,7 +117,7 @@ TEST_F(ClientConnectionTest, TooManyCallsUnderWayEndIt) {
       "calls under way over one connection: expected at most 1024, got 1025");
 }
 
-TEST_F(ClientConnectionTest, ListsThatPromiseMoreThanAnyoneNeedsEndIt) {
+TEST_F(ClientConnectionTest, ListsBeyondTheirBoundsEndTheConnection) {
   expect_closed(
       [](Connection&, Joined& joined) {
         auto request = joined.getSession().readStatesRequest();
@@ -167,7 +167,7 @@ TEST_F(ClientConnectionTest, ListsThatPromiseMoreThanAnyoneNeedsEndIt) {
                 "keep checkpoints: texts of metadata: expected at most 32, got 33");
 }
 
-TEST_F(ClientConnectionTest, TooManySessionsOverItEndIt) {
+TEST_F(ClientConnectionTest, TooManySessionsEndTheConnection) {
   expect_closed(
       [](Connection& eves, Joined& joined) {
         for (size_t i = 0; i < kJoinsMax; ++i) {
@@ -181,7 +181,7 @@ TEST_F(ClientConnectionTest, TooManySessionsOverItEndIt) {
       "sessions over one connection: expected at most 4096, got 4097");
 }
 
-TEST_F(ClientConnectionTest, FramesThatAreNotAClientsToSendEndItToo) {
+TEST_F(ClientConnectionTest, FramesThatAreNotAClientsToSendEndTheConnectionToo) {
   reactor_->run([&] {
     Connection eves = connect("eve's"), bobs = connect("bob's");
     const Joined eve = join(eves, "flood"), bob = join(bobs, "trainer");
@@ -196,7 +196,7 @@ TEST_F(ClientConnectionTest, FramesThatAreNotAClientsToSendEndItToo) {
   EXPECT_THAT(logged(), HasSubstr("not its to send"));
 }
 
-TEST_F(ClientConnectionTest, WhatAnOwnerMayReachIsRefusedAndTheConnectionStays) {
+TEST_F(ClientConnectionTest, RequestsBeyondAnOwnersBoundsAreRefusedAndTheConnectionStays) {
   reactor_->run([&] {
     Connection eves = connect("eve's"), bobs = connect("bob's");
     std::vector<Joined> joined;
@@ -244,7 +244,7 @@ TEST_F(ClientConnectionTest, ReadsThatFailedAndAreNotReleasedCountAsMemoryOfThei
   });
 }
 
-TEST_F(ClientConnectionTest, WhoHasAllTheCallsThatOneOwnerMayHaveAttachesAndClosesAllTheSame) {
+TEST_F(ClientConnectionTest, AnOwnerAtItsBoundOfCallsCanStillAttachAndClose) {
   ControllerOptions options;
   options.owner_bounds[static_cast<size_t>(OwnerResource::kCalls)] = 4;
   start(options);

@@ -64,7 +64,7 @@ TEST(ConfigFileTest, AMistakeIsNamedWithFileLineAndKey) {
   EXPECT_THAT(refusal("{\n\n,}"), HasSubstr("gangway.json:3: is no JSON"));
 }
 
-TEST(ConfigFileTest, WhatIsAtABoundIsReadAndWhatIsBeyondItIsRefused) {
+TEST(ConfigFileTest, QuotasAtTheirBoundsAreReadAndQuotasBeyondThemAreRefused) {
   const auto text = [](const std::string& owner, const std::string& size) {
     return cat("{\"quotas\": {\"", owner, "\": {\"memory_bytes\": ", size, "}}}");
   };

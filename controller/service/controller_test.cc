@@ -37,7 +37,7 @@ TEST_F(ControllerTest, AClientThatGoesWhileItCompilesLeavesNothing) {
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
 }
 
-TEST_F(ControllerTest, WhatALostClientHeldIsFreed) {
+TEST_F(ControllerTest, ResourcesOfALostClientAreFreed) {
   submit(session_, compile(session_));
   controller_.session_closed(session_);
   finish(0, RunId(1));
@@ -115,7 +115,7 @@ bool ends_connection(const std::function<void()>& receive) {
   }
 }
 
-TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNothing) {
+TEST_F(ControllerTest, UnexpectedFramesEndTheirSendersConnectionOrAreIgnored) {
   EXPECT_EQ(every_frame().size(), std::variant_size_v<Message> + 3) << "copies are of four kinds";
   // Both before anything runs and while a run is under way on both hosts.
   for (const bool running : {false, true}) {
@@ -138,7 +138,7 @@ TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNot
   }
 }
 
-TEST_F(ControllerTest, WhatAHostSaysOfARunTwiceOrWithoutAPartInItMeansNothing) {
+TEST_F(ControllerTest, RepeatedReportsOfARunAndReportsOfUninvolvedHostsAreIgnored) {
   submit(session_, compile(session_));
   FakeExecutor third;
   const HostId other =
@@ -194,7 +194,7 @@ TEST_F(ControllerTest, AReasonOf40MiBReachesTheHostsOfARunCut) {
   EXPECT_THAT(text, HasSubstr("yyy... (cut: 1048576 bytes)"));
 }
 
-TEST_F(ControllerTest, AClientsNameIsCutAndOthersReadWhoseItIsInstead) {
+TEST_F(ControllerTest, ALongClientNameIsCutAndErrorsOfOthersNameItsOwnerInstead) {
   FakeClient other;
   const SessionId second = controller_.add_session(std::string(1 << 20, 'n'), "ada", other);
   for (FakeExecutor& executor : executor_) executor.need_bytes = 900;
@@ -235,7 +235,7 @@ TEST_F(ControllerTest, AProgramWithANameOf1MiBIsRefused) {
   }
 }
 
-TEST_F(ControllerTest, AClosedClientIsForgottenAndWhatStillComesOfItLeavesNothing) {
+TEST_F(ControllerTest, AClosedClientIsForgottenAndItsLateMessagesLeaveNothing) {
   const PlanId plan = compile(session_);
   controller_.session_closed(session_);
   const auto refused = [](const auto& call) {
@@ -320,7 +320,7 @@ TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
   EXPECT_EQ(programs[1].share, (Share{.weight = 4, .priority = 7}));
 }
 
-TEST_F(ControllerTest, ANameIsOneLiveProgramsOfEachOwner) {
+TEST_F(ControllerTest, AnOwnerHasOneLiveProgramOfAName) {
   FakeClient other;
   const auto named = [&](const std::string& owner, TakenName taken) {
     return controller_.add_session("tester", owner, other, {}, taken);
@@ -416,7 +416,7 @@ TEST_F(ControllerTest, AnIslandWithABadNameIsRefused) {
   EXPECT_THROW(controller_.add_host({.name = "h", .island = ""}, executor), Error);
 }
 
-TEST_F(ControllerTest, WhatHostsMoveIsInTheMetricsByTheClassOfTheLink) {
+TEST_F(ControllerTest, MetricsCountTheBytesThatHostsMovedByLinkClass) {
   controller_.on_message(hosts_[0], HeartbeatFrame{.moved = {10, 20, 0}});
   controller_.on_message(hosts_[0], HeartbeatFrame{.moved = {10, 25, 3}});
   const std::string text = controller_.metrics().to_prometheus();
@@ -463,7 +463,7 @@ class ReportTest : public ControllerTest {
   }
 };
 
-TEST_F(ReportTest, AsManyNumbersAndAsLongNamesAsMayBeAreTaken) {
+TEST_F(ReportTest, ReportsAtTheBoundsOfNumbersAndNamesAreKept) {
   controller_.report(session_, numbers(kReportedMax));
   ASSERT_EQ(reported().size(), kReportedMax);
   EXPECT_EQ(reported().back().name, "number_15");
@@ -474,7 +474,7 @@ TEST_F(ReportTest, AsManyNumbersAndAsLongNamesAsMayBeAreTaken) {
   EXPECT_EQ(reported()[0].name, longest);
 }
 
-TEST_F(ReportTest, WhatIsBeyondTheBoundsIsRefusedAndTheReportBeforeItStays) {
+TEST_F(ReportTest, ReportsBeyondTheBoundsAreRefusedAndTheEarlierReportStays) {
   controller_.report(session_, {{"step", 7}});
   expect_refused(numbers(kReportedMax + 1), "expected at most 16 numbers, got 17");
   const std::string any_name = "expected names of 1 to 64 letters";
@@ -558,14 +558,14 @@ TEST_F(QuotaTest, DevicesBeyondAnOwnersQuotaAreRefusedSayingWhoHoldsWhat) {
   controller_.allocate(second, {3});
 }
 
-TEST_F(QuotaTest, WhatIsMoreThanAQuotaIsRefusedEvenToThoseWhoWait) {
+TEST_F(QuotaTest, RequestsLargerThanTheQuotaAreRefusedEvenIfTheyMayWait) {
   const SessionId session = client("train", "ada");
   SliceShape shape(5);
   shape.wait_ms = 60'000;
   EXPECT_THAT(refused(session, shape).message(), HasSubstr("wanted 5 more"));
 }
 
-TEST_F(QuotaTest, WhoWaitsForItsOwnersQuotaKeepsNothingFromOthers) {
+TEST_F(QuotaTest, ARequestThatWaitsForItsOwnersQuotaKeepsNoDevicesFromOthers) {
   const SessionId first = client("train", "ada"), second = client("evaluate", "ada");
   const SliceId four = controller_.allocate(first, {4}).id;
   bool got = false;
@@ -622,7 +622,7 @@ TEST_F(QuotaTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
   compile(client("again", "ada"), 900);
 }
 
-TEST_F(ControllerTest, WhatARepetitionRepeatsIsCountedForItsOwner) {
+TEST_F(ControllerTest, InputsOfARepetitionCountAsMemoryOfItsOwner) {
   const PlanId plan = compile(session_);
   const auto used = [&] { return controller_.owner_use().used("ada", OwnerResource::kMemory); };
   const uint64_t before = used();
@@ -657,7 +657,7 @@ class OwnersMemoryTest : public ::testing::Test {
   HostId host_ = controller_.add_host({.name = "host-0", .devices = 4}, executor_);
 };
 
-TEST_F(OwnersMemoryTest, ProgramsBeyondItAreRefusedAndOnesThatAreReleasedMakeRoom) {
+TEST_F(OwnersMemoryTest, ProgramsBeyondAnOwnersMemoryAreRefusedAndReleasedOnesMakeRoom) {
   executor_.devices = 4;
   const SessionId ann = controller_.add_session("a", "ann", client_),
                   bob = controller_.add_session("b", "bob", client_);
@@ -713,7 +713,7 @@ TEST_F(RestartTest, AHostThatIsStartedAgainBeforeItsEndIsNoticedHasItsName) {
   EXPECT_EQ(controller_.counts().hosts, 1u);
 }
 
-TEST_F(RestartTest, TwoOfOneNameThatLiveHaveTwoNamesAndEachItsOwnWhenItReturns) {
+TEST_F(RestartTest, TwoLiveHostsOfOneNameGetTwoNamesAndKeepThemWhenTheyReturn) {
   EXPECT_EQ(add(executors_[0], 40), "e");
   EXPECT_EQ(add(executors_[1], 41), "e-2");
   EXPECT_FALSE(executors_[0].hung_up);
@@ -723,7 +723,7 @@ TEST_F(RestartTest, TwoOfOneNameThatLiveHaveTwoNamesAndEachItsOwnWhenItReturns) 
   EXPECT_TRUE(executors_[1].hung_up);
 }
 
-TEST_F(RestartTest, ASecondHostOfANameThatItsUserChoseIsRefusedAndToldWhoHasIt) {
+TEST_F(RestartTest, ASecondHostOfAChosenNameIsRefusedNamingWhoHasIt) {
   const auto add_chosen = [&](FakeExecutor& peer, int64_t pid) {
     controller_.add_host(
         {.name = "h1", .process = {pid, 7}, .owner = "ada", .name_is_chosen = true}, peer);
@@ -743,7 +743,7 @@ TEST_F(RestartTest, ASecondHostOfANameThatItsUserChoseIsRefusedAndToldWhoHasIt) 
   EXPECT_EQ(controller_.counts().hosts, 1u);
 }
 
-TEST_F(RestartTest, AnotherOwnersHostIsNotLostForIt) {
+TEST_F(RestartTest, AHostDoesNotReplaceOneOfAnotherOwner) {
   EXPECT_EQ(add(executors_[0], 40, "ada"), "e");
   ended_.insert(40);
   EXPECT_EQ(add(executors_[1], 41, "bob"), "e-2");

@@ -67,7 +67,7 @@ class ForeignIdsTest : public ControllerTest {
   SessionId eve_;
 };
 
-TEST_F(ForeignIdsTest, NoFrameReachesAHostOrTellsWhatTheIdsAre) {
+TEST_F(ForeignIdsTest, FramesWithForeignIdsReachNoHostAndRevealNothing) {
   const std::vector<Message> all = frames();
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t hosts = told_hosts();
@@ -90,7 +90,7 @@ TEST_F(ForeignIdsTest, NoFrameReachesAHostOrTellsWhatTheIdsAre) {
   }
 }
 
-TEST_F(ForeignIdsTest, WhatIsAnothersGoesOnAsIfNothingHadBeenSent) {
+TEST_F(ForeignIdsTest, FramesThatNameAnotherOwnersObjectsDoNotDisturbThem) {
   for (const Message& frame : frames()) controller_.on_message(eve_, frame);
   controller_.session_closed(eve_);
   const ControllerCounts left = controller_.counts();

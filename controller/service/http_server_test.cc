@@ -164,7 +164,7 @@ TEST_F(HttpServerTest, AnotherOwnersTokenIsNotEnough) {
   EXPECT_THAT(logged(), HasSubstr("it is of bob"));
 }
 
-TEST_F(HttpServerTest, WhatAnotherSitesPageAsksIsRefusedWhateverItShows) {
+TEST_F(HttpServerTest, RequestsFromPagesOfOtherSitesAreRefusedEvenWithTheToken) {
   for (const char* host : {"evil.example", "127.0.0.1", "localhost", "127.0.0.1:1",
                            "evil.example:80", "127.0.0.1.evil.example", "[::1]:80"}) {
     SCOPED_TRACE(host);
@@ -186,7 +186,7 @@ TEST_F(HttpServerTest, WhatAnotherSitesPageAsksIsRefusedWhateverItShows) {
                               HasSubstr("it comes from a page of \"null"), Not(HasSubstr(own()))));
 }
 
-TEST_F(HttpServerTest, PathsAreComparedAsTheyCome) {
+TEST_F(HttpServerTest, PathsAreComparedWithoutDecodingThem) {
   for (const char* path : {"/../data", "/data/../data", "/%64ata", "/%2e%2e/data", "/data/",
                            "//data", "/data%00", "/data\\", "/..%2fdata", "/./data"}) {
     SCOPED_TRACE(path);
@@ -200,7 +200,7 @@ TEST_F(HttpServerTest, PathsAreComparedAsTheyCome) {
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("page: x: it is not there")));
 }
 
-TEST_F(HttpServerTest, WhatIsNoRequestIsGivenNothingAndHarmsNobody) {
+TEST_F(HttpServerTest, MalformedRequestsGetNoDataAndOthersAreStillServed) {
   using std::string_literals::operator""s;
   for (const std::string& text :
        {cat("GET /data\0 HTTP/1.1\r\nHost: "s, server_->address(), "\r\n\r\n"), "nonsense\r\n\r\n"s,
@@ -212,7 +212,7 @@ TEST_F(HttpServerTest, WhatIsNoRequestIsGivenNothingAndHarmsNobody) {
   EXPECT_THAT(ask("GET /data", bearer()), StartsWith("HTTP/1.1 200 "));
 }
 
-TEST_F(HttpServerTest, WhoIsSlowHoldsAPlaceForItsTimeAndNoLonger) {
+TEST_F(HttpServerTest, ASlowConnectionIsClosedAtItsTimeLimit) {
   start({.connections_max = 4, .time_limit = std::chrono::milliseconds(400)});
   reactor_->run([&] {
     std::vector<Stream> slow;

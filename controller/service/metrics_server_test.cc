@@ -81,7 +81,7 @@ class MetricsServerTest : public testing::Test {
   std::unique_ptr<ControllerService> service_;
 };
 
-TEST_F(MetricsServerTest, WhoRunsTheControllerIsGivenThePage) {
+TEST_F(MetricsServerTest, TheTokenOfWhoRunsTheControllerOpensThePage) {
   std::ifstream in(file_);
   std::string as_in_the_file;  // Prometheus reads the token from the file too.
   std::getline(in, as_in_the_file);
@@ -97,7 +97,7 @@ TEST_F(MetricsServerTest, WhoRunsTheControllerIsGivenThePage) {
   EXPECT_EQ(logged(), "");
 }
 
-TEST_F(MetricsServerTest, WithoutTheTokenNothingButARefusalComesBack) {
+TEST_F(MetricsServerTest, RequestsWithoutTheTokenGetOnlyARefusal) {
   std::string close = own();
   close.back() = close.back() == '0' ? '1' : '0';
   size_t refused = 0;
@@ -135,7 +135,7 @@ TEST_F(MetricsServerTest, OtherPathsAndMethodsAreNotServed) {
       AllOf(StartsWith("HTTP/1.1 405 Method Not Allowed\r\n"), HasSubstr("Allow: GET\r\n")));
 }
 
-TEST_F(MetricsServerTest, WhatIsNoRequestOrTooLongIsRefusedAndHarmsNobody) {
+TEST_F(MetricsServerTest, MalformedAndOversizedRequestsAreRefusedAndOthersAreStillServed) {
   EXPECT_THAT(ask("nonsense"), StartsWith("HTTP/1.1 501 Not Implemented\r\n"));
   EXPECT_THAT(ask("GET"), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(ask("GET /metrics", cat("X: ", std::string(60'000, 'x'), "\r\n", showing(own()))),
@@ -154,7 +154,7 @@ TEST_F(MetricsServerTest, WhatIsNoRequestOrTooLongIsRefusedAndHarmsNobody) {
   EXPECT_THAT(ask("GET /metrics", showing(own())), StartsWith("HTTP/1.1 200 "));
 }
 
-TEST_F(MetricsServerTest, SoManyConnectionsAtATimeAndNoMore) {
+TEST_F(MetricsServerTest, ConnectionsBeyondTheBoundAreClosedAtOnce) {
   reactor_->run([&] {
     std::vector<Stream> silent;
     for (size_t i = 0; i < MetricsServer::kConnectionsMax; ++i) silent.push_back(connect());

@@ -94,7 +94,7 @@ TEST_F(ProgramLogsTest, MoreLinesThanACallMayHaveAreRefused) {
   EXPECT_EQ(logs_.read(kOne, 0).last, 0u);
 }
 
-TEST_F(ProgramLogsTest, WhatComesAgainIsPassedOverAndWhatWasDroppedHasItsNumbers) {
+TEST_F(ProgramLogsTest, RepeatedLinesAreSkippedAndDroppedLinesKeepTheirNumbers) {
   logs_.say_of_program(kOne, 0, {"a", "b"});
   logs_.say_of_program(kOne, 0, {"a", "b"});
   logs_.say_of_program(kOne, 1, {"b", "c"});
@@ -108,7 +108,7 @@ TEST_F(ProgramLogsTest, WhatComesAgainIsPassedOverAndWhatWasDroppedHasItsNumbers
   EXPECT_EQ(logs_.read(kOne, 0).lines.back().text, "f");
 }
 
-TEST_F(ProgramLogsTest, OfRunsThatFailTogetherOneIsToldAndTheRestAreCounted) {
+TEST_F(ProgramLogsTest, OneOfManyRunsThatFailTogetherIsLoggedAndTheOthersAreCounted) {
   reactor_->run([&] {
     const Error why(ErrorKind::kInvalid, "the reason");
     for (int i = 0; i < 1000; ++i) logs_.say_run_failed(kOne, why);
@@ -123,7 +123,7 @@ TEST_F(ProgramLogsTest, OfRunsThatFailTogetherOneIsToldAndTheRestAreCounted) {
                           "1 more run has failed", "it has ended: it was closed"));
 }
 
-TEST_F(ProgramLogsTest, WhoHasGoneIsNotWaitedFor) {
+TEST_F(ProgramLogsTest, AWaitForLinesEndsWhenItsClientHasGone) {
   reactor_->run([&] {
     StopSource gone;
     std::optional<Error> why;
@@ -136,7 +136,7 @@ TEST_F(ProgramLogsTest, WhoHasGoneIsNotWaitedFor) {
   });
 }
 
-TEST_F(ProgramLogsTest, OfANameTheOneThatIsThereIsFoundElseTheLastThatWas) {
+TEST_F(ProgramLogsTest, ANameFindsTheLiveProgramOrElseTheLastThatHasEnded) {
   EXPECT_EQ(logs_.find("ada", "trainer"), kOne);
   EXPECT_EQ(logs_.find("bob", "trainer"), std::nullopt);
   EXPECT_EQ(logs_.find("ada", "train"), std::nullopt);
@@ -157,7 +157,7 @@ TEST_F(ProgramLogsTest, OfANameTheOneThatIsThereIsFoundElseTheLastThatWas) {
   EXPECT_EQ(gone.kind(), ErrorKind::kUnavailable);
 }
 
-TEST_F(ProgramLogsTest, OfProgramsThatHaveEndedTheLastOfEachOwnerAreKept) {
+TEST_F(ProgramLogsTest, LogsOfTheLastEndedProgramsOfEachOwnerAreKept) {
   end(kOne);
   logs_.begin(SessionId(2), "bob", "runs on");
   for (uint64_t id = 3; id < 1003; ++id) {

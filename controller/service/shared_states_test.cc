@@ -151,7 +151,7 @@ TEST_F(SharedStatesTest, AVersionIsReadBehindItsRunOnAllHostsAndBeforeTheNext) {
   EXPECT_EQ(states().under_way(), 0u);
 }
 
-TEST_F(SharedStatesTest, TheVersionThatIsThereIsReadAtOnce) {
+TEST_F(SharedStatesTest, TheCurrentVersionIsReadAtOnce) {
   const auto none_yet = read(0);
   end_copies();
   EXPECT_EQ(none_yet->version, 0u);
@@ -191,7 +191,7 @@ TEST_F(SharedStatesTest, ARunThatUpdatesNothingIsNoVersionThoughItGuardsAnOutput
   EXPECT_EQ(ended->version, 0u);
 }
 
-TEST_F(SharedStatesTest, AVersionThatIsPastIsRefusedAndToldHowFarTheProgramIs) {
+TEST_F(SharedStatesTest, AVersionThatIsPastIsRefusedWithTheVersionOfTheProgram) {
   for (int i = 0; i < 4; ++i) finish_everywhere(run());
   const auto ended = read(2);
   EXPECT_EQ(ended->past, 4u);
@@ -225,7 +225,7 @@ TEST_F(SharedStatesTest, AVersionIsWaitedForAgainWhereARunBeforeItsPlaceFails) {
 }
 
 // The second program's runs do not depend on the run that failed.
-TEST_F(SharedStatesTest, AVersionThatIsMissedForAnotherProgramOfTheSliceIsToldToBePast) {
+TEST_F(SharedStatesTest, AVersionMissedForAnotherProgramOfTheSliceIsReportedAsPast) {
   const PlanId first = plan_;
   const PlanId second = reactor_->run([&] { return compile_counting(session_, slice_); });
   const auto ended = read(2);
@@ -257,7 +257,7 @@ TEST_F(SharedStatesTest, ARunWaitsForOneCopyOfTheLatestAtMost) {
   EXPECT_EQ(second->version, 2u);
 }
 
-TEST_F(SharedStatesTest, WhoHasNoLeaveIsToldWhatWhoNamesNothingIsTold) {
+TEST_F(SharedStatesTest, AReaderWithoutPermissionGetsTheErrorOfAnUnknownProgram) {
   FakeClient evil;
   const SessionId eve = controller_.add_session("evil", "eve", evil);
   const auto text = [&](const std::string& program) {
@@ -306,7 +306,7 @@ TEST_F(SharedStatesTest, AnOwnerReadsItsOwnProgramsByTheirNamesAlone) {
   controller_.session_closed(again);
 }
 
-TEST_F(SharedStatesTest, WhatALeaveMustBe) {
+TEST_F(SharedStatesTest, InvalidReadPermissionsAreRefused) {
   EXPECT_THAT(error_text_of([&] { states().allow_read(session_, slice_, "no such owner"); }),
               HasSubstr("\"no such owner\" is no owner"));
   const SliceId second = reactor_->run([&] { return controller_.allocate(session_, {4}).id; });
@@ -319,7 +319,7 @@ TEST_F(SharedStatesTest, WhatALeaveMustBe) {
               HasSubstr("expected at most 64 owners"));
 }
 
-TEST_F(SharedStatesTest, WhatIsAskedForMustBeThere) {
+TEST_F(SharedStatesTest, ReadsOfUnknownOrMismatchedStatesAreRefused) {
   SharedStateTable::Request wrong = request(0);
   wrong.parts[1].bytes = 8;
   EXPECT_THAT(read(wrong)->error->what(), HasSubstr("state \"w\": expected 4 bytes for f32[]"));
@@ -349,7 +349,7 @@ TEST_F(SharedStatesTest, AReaderThatGoesLeavesNothingAndTheProgramGoesOn) {
   EXPECT_EQ(order(), "rccr");
 }
 
-TEST_F(SharedStatesTest, WhoWaitsForAVersionIsToldThatTheProgramHasEnded) {
+TEST_F(SharedStatesTest, AReadThatWaitsForAVersionFailsWhenTheProgramEnds) {
   const auto waits = read(7);
   run();
   const auto copied = read(1);
@@ -380,7 +380,7 @@ TEST_F(SharedStatesTest, AnErrorSaysThatNoHostWritesAnyMoreWhereThatIsKnown) {
   EXPECT_FALSE(lost->is_settled) << "the lost host may go on";
 }
 
-TEST_F(SharedStatesTest, WhoReadsIsToldThatAHostIsLost) {
+TEST_F(SharedStatesTest, AReadFailsWhenAHostIsLostAndNoHostWritesAnyMore) {
   const auto ended = read(0);
   EXPECT_EQ(order(), "cc");
   lose(1);

@@ -44,7 +44,7 @@ class StateDirTest : public FolderTest {
   std::filesystem::path state_;
 };
 
-TEST_F(StateDirTest, FindsTheHostsThatItWasTold) {
+TEST_F(StateDirTest, WrittenHostsAreFound) {
   const Hosts hosts = {{"e1", "ann"}, {"a \"quoted\"\nname", "bob"}};
   {
     StateDir state(state_);
@@ -175,7 +175,7 @@ ProgramRecord a_program(const std::string& name) {
   return program;
 }
 
-TEST_F(StateDirTest, FindsTheProgramsThatItWasToldAndNobodyElseReadsThem) {
+TEST_F(StateDirTest, WrittenProgramsAreFoundAndOtherUsersCannotReadThem) {
   const ProgramRecord one = a_program("a/b.c"), other = a_program("other");
   {
     StateDir state(state_);

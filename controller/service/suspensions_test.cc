@@ -76,7 +76,7 @@ class SuspensionsTest : public ControllerTest {
   std::optional<Error> failed_;
 };
 
-TEST_F(SuspensionsTest, WhereAHostRefusesAllIsAsBefore) {
+TEST_F(SuspensionsTest, ASuspensionThatAHostRefusesChangesNothing) {
   const PlanId plan = compile(session_);
   executor_[1].moving.emplace();
   Fiber fiber = suspending();
@@ -117,7 +117,7 @@ TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenResumingFailsDoesNotRun) {
   expect_it_stays_suspended();
 }
 
-TEST_F(SuspensionsTest, OneWhoseSessionIsClosedMeanwhileLeavesNothing) {
+TEST_F(SuspensionsTest, AProgramWhoseSessionIsClosedMeanwhileLeavesNothing) {
   compile(session_);
   executor_[1].moving.emplace();
   Fiber fiber = suspending();

@@ -27,7 +27,7 @@ class TokensTest : public testing::Test {
   std::filesystem::path file_ = dir_.path() / "gangway" / "token";
 };
 
-TEST_F(TokensTest, ATokenIsItsOwnersAndAnotherNobodys) {
+TEST_F(TokensTest, ATokenIdentifiesItsOwnerAndUnknownTokensIdentifyNobody) {
   TokenTable table(file_, "ada");
   EXPECT_EQ(table.owner_of(read_token_file(file_)), "ada");
   EXPECT_EQ(table.owner_of(AccessToken::random()), std::nullopt);

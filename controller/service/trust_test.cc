@@ -67,7 +67,7 @@ class TrustTest : public testing::Test {
   std::unique_ptr<ControllerService> service_;
 };
 
-TEST_F(TrustTest, WithoutTheTokenNothingButARefusalComesBack) {
+TEST_F(TrustTest, ConnectionsWithoutTheTokenGetOnlyARefusal) {
   reactor_->run([&] {
     Connection ada = connect(own());
     const Joined joined = join(ada, "trainer");
@@ -89,7 +89,7 @@ TEST_F(TrustTest, WithoutTheTokenNothingButARefusalComesBack) {
   });
 }
 
-TEST_F(TrustTest, WhatFollowsARefusedPreambleIsNotRead) {
+TEST_F(TrustTest, BytesBehindARefusedPreambleAreNotRead) {
   reactor_->run([&] {
     for (const unsigned char kind : {0, 1, 7}) {
       Stream stream = network_.endpoint("peer").connect("sim:controller");
@@ -130,7 +130,7 @@ TEST_F(TrustTest, TheKeyOfAStreamIsOfNoUseToAnotherOwner) {
   });
 }
 
-TEST_F(TrustTest, OfAnothersProgramsOnlyTheOwnerAndTheUseAreSeen) {
+TEST_F(TrustTest, TheStatusOfAnotherOwnersProgramShowsOnlyItsOwnerAndUse) {
   reactor_->run([&] {
     Connection ada = connect(own()), bob = connect(add("bob"));
     const Joined adas = join(ada, "secret plans"), bobs = join(bob, "mine");
@@ -152,7 +152,7 @@ TEST_F(TrustTest, OfAnothersProgramsOnlyTheOwnerAndTheUseAreSeen) {
   });
 }
 
-TEST_F(TrustTest, AnothersLogIsAsUnknownAsThatOfAProgramThatNeverWas) {
+TEST_F(TrustTest, ALogOfAnotherOwnerIsRefusedLikeThatOfAnUnknownProgram) {
   reactor_->run([&] {
     Connection ada = connect(own()), bob = connect(add("bob"));
     const Joined adas = join(ada, "secret plans");
@@ -194,7 +194,7 @@ TEST_F(TrustTest, AnothersLogIsAsUnknownAsThatOfAProgramThatNeverWas) {
   });
 }
 
-TEST_F(TrustTest, WhoWaitsForALogTooOftenIsRefused) {
+TEST_F(TrustTest, TooManyWaitsForALogOverOneConnectionAreRefused) {
   reactor_->run([&] {
     Connection bob = connect(add("bob"));
     const Joined joined = join(bob, "mine");
@@ -261,7 +261,7 @@ TEST_F(TrustTest, OnlyWhoRunsTheControllerDrainsAndForgetsHosts) {
   });
 }
 
-TEST(FrameKeys, OfARealControllerDoNotRepeatWithItsSeed) {
+TEST(FrameKeys, KeysOfARealControllerDoNotRepeatWithItsSeed) {
   const auto key_of_a_run = [] {
     auto reactor = Reactor::make_real(1);
     return reactor->run([&] {

@@ -59,7 +59,7 @@ class CheckpointStoreTest : public testing::Test {
   TempDir temp_;
 };
 
-TEST_F(CheckpointStoreTest, WhatLiesInASegmentBecomesFilesAndComesBack) {
+TEST_F(CheckpointStoreTest, TensorsOfASegmentAreWrittenToFilesAndReadBack) {
   in_reactor([&](CheckpointStore& store) {
     const auto out = store.make_segment(128);
     for (const uint64_t version : {5, 10, 15}) {
@@ -110,7 +110,7 @@ TEST_F(CheckpointStoreTest, CheckpointsOfEarlierReleasesHaveNoHashesAndAreRead) 
   });
 }
 
-TEST_F(CheckpointStoreTest, AProgramsOwnCheckpointThatNobodyHeardOfIsNotSetAside) {
+TEST_F(CheckpointStoreTest, AProgramsOwnUnreportedCheckpointIsNotSetAside) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);
     const auto write = [&](uint64_t version, const std::string& program) {
@@ -145,7 +145,7 @@ TEST_F(CheckpointStoreTest, AProgramHasCheckpointsWhereAnEarlierOnesLatestLinkNa
   });
 }
 
-TEST_F(CheckpointStoreTest, WhatTheProgramWouldGoBackToStaysWhoeverWroteSince) {
+TEST_F(CheckpointStoreTest, TheCheckpointThatAProgramWouldGoBackToIsNotRemoved) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);
     for (const uint64_t version : {5, 10, 15}) store.write(memory.number, files(version, 5));
@@ -200,7 +200,7 @@ TEST_F(CheckpointStoreTest, TwoStartsByMistakeLeaveTheCheckpointsOfTheFirstProgr
   });
 }
 
-TEST_F(CheckpointStoreTest, WhatDoesNotFitIsRefusedAndNothingIsWritten) {
+TEST_F(CheckpointStoreTest, RequestsThatDoNotFitAreRefusedAndNothingIsWritten) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(72);
     const auto refused = [&](const std::function<void(CheckpointFiles&)>& change) {
@@ -225,7 +225,7 @@ TEST_F(CheckpointStoreTest, WhatDoesNotFitIsRefusedAndNothingIsWritten) {
   });
 }
 
-TEST_F(CheckpointStoreTest, AReaderIsToldWhatIsMissingOrOfAnotherType) {
+TEST_F(CheckpointStoreTest, AReadNamesTensorsThatAreMissingOrOfAnotherType) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);
     EXPECT_THAT(error_of([&] { store.read(memory.number, files(5)); }).message(),

@@ -147,7 +147,7 @@ TEST_F(LanesTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWaits) {
+TEST_F(LanesTest, WorksThatShareAStateRunInTicketOrderEvenWhereTheLowerWaits) {
   const int there[2] = {};  // States go by address.
   const int &other = there[0], &state = there[1];
   Pieces step("step", {{1, true}}, log), read("read", {{2}}, log), eval("eval", {{3}}, log),
@@ -166,7 +166,7 @@ TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWait
                                "eval3", "eval done"));
 }
 
-TEST_F(LanesTest, WhatLiesOverAnotherBeginsWhenThatHasEndedWhereverItWaits) {
+TEST_F(LanesTest, AnOverlaidWorkBeginsWhenTheOneInItsRegionHasEnded) {
   const int region = 0, other_region = 0;
   Pieces lower("lower", {{1}, {2, true}, {3}}, log), higher("higher", {{4}, {5}}, log),
       elsewhere("elsewhere", {{6}}, log);
@@ -271,7 +271,7 @@ TEST_F(LanesTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
   EXPECT_THAT(log, ElementsAre("low1", "low done", "high2", "high done"));
 }
 
-TEST_F(LanesTest, WorksAreBriefTogetherOrNotAtAll) {
+TEST_F(LanesTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
   EXPECT_EQ(queue.brief_ns(100), 0);
   Pieces x("x", {{1}}, log), y("y", {{2}}, log), z("z", {{3}}, log);
   x.takes_ns = 60;
@@ -297,7 +297,7 @@ TEST_F(LanesTest, WorksAreBriefTogetherOrNotAtAll) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
+TEST_F(LanesTest, CollectivesThatAreNotOrderedBeginAsTheyCome) {
   device.order_collectives = false;
   Pieces low("low", {{1, true}, {3, false, true}}, log), high("high", {{4, false, true}}, log);
   queue.push(low, &a);
@@ -307,7 +307,7 @@ TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, WhatHoldsTheDeviceKeepsEvenLowerTicketsWaiting) {
+TEST_F(LanesTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting) {
   Pieces low("low", {{1, true}}, log);
   Pieces high("high", {{2, true, false, Hold::kAll}, {3}}, log);
   queue.push(low, &a);
@@ -367,7 +367,7 @@ TEST_F(LanesTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
   EXPECT_THAT(log, ElementsAre("first5", "first done", "second5", "second done"));
 }
 
-TEST_F(LanesTest, WhatIsLeftIsDropped) {
+TEST_F(LanesTest, DroppingTheQueueDropsAllWorkThatIsLeft) {
   Pieces x("x", {{1, true}}, log), y("y", {{2}}, log), task("task", {{0, true}}, log);
   queue.push(x, &a);
   queue.push(y, &a);

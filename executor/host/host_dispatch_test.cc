@@ -54,7 +54,7 @@ void step_through(Reactor& reactor, TestHosts& hosts, const Plan& plan, const Ru
   }
 }
 
-TEST_P(HostDispatchTest, StepsOfWhichEachNodeIsGrantedAfterTheOneBeforeItHasEndedTrainAlike) {
+TEST_P(HostDispatchTest, StepsThatAreDispatchedSequentiallyTrainAlike) {
   TestHosts t(*reactor, 2, 2, GetParam());
   const auto plan = dispatched(*training_step(2, 2), Dispatch::kSequential);
   t.install(kPlan, plan);
@@ -79,7 +79,7 @@ size_t nodes_done(Tracer& tracer) {
   return nodes;
 }
 
-TEST_P(HostDispatchTest, ItsWorkForACallIsDoneWithThePrepareOrWithTheGrant) {
+TEST_P(HostDispatchTest, AHostPreparesCallsWithThePrepareOrIfSequentialWithTheGrant) {
   Tracer tracer(reactor->clock(), "host");
   const TraceAttachment attached = tracer.attach("reactor");
   TestHosts t(*reactor, 1, 2, GetParam());

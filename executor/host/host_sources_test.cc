@@ -70,7 +70,7 @@ TEST_F(HostSourcesTest, PlansThatReadOneTextShareItAndTheHostCountsItOnce) {
   while (host().host_bytes() > 0) reactor_->run_ready();  // Given back beside the reactor.
 }
 
-TEST_F(HostSourcesTest, OfATextThatHasGrownNoMoreIsReadThanBefore) {
+TEST_F(HostSourcesTest, ATextThatHasGrownIsReadToItsEarlierLength) {
   const std::string path = write("text", std::string(kBytes, '\1') + "more").string();
   const SourceText before{path, static_cast<uint64_t>(kBytes), "of no matter here"};
   const Installed got = host().install(kPlan, reading(path), 0, {1}, {}, {before}).take();

@@ -72,7 +72,7 @@ TEST_P(HostSuspendTest, AProgramGivesItsDevicesBackAndGoesOnWhereItWas) {
   }
 }
 
-TEST_P(HostSuspendTest, WhatFitsNotBesideItFitsWhileItIsAwayAndThenItStaysAway) {
+TEST_P(HostSuspendTest, ASuspendedProgramMakesRoomForAnotherAndResumesOnceThatHasGone) {
   TestHosts alone(*reactor, 1, 2, GetParam());
   alone.install(kPlan, training_step(1, 2));
   const int64_t room = alone.hosts[0]->bytes_in_use(0), least = alone.hosts[0]->bytes_in_use(1);
@@ -95,7 +95,7 @@ TEST_P(HostSuspendTest, WhatFitsNotBesideItFitsWhileItIsAwayAndThenItStaysAway) 
   EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
 }
 
-TEST_P(HostSuspendTest, WhatIsUnderWayIsNotMovedAndWhatIsAwayDoesNotRun) {
+TEST_P(HostSuspendTest, AProgramWithARunUnderWayIsNotSuspendedAndASuspendedOneDoesNotRun) {
   TestHosts t(*reactor, 1, 1, GetParam());
   t.install(kPlan, training_step(1, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
@@ -139,7 +139,7 @@ TEST_P(HostSuspendTest, AProgramThatEndsWhileItIsAwayLeavesNothing) {
   EXPECT_EQ(move(t, kToDevices)[0], 0) << "there is nothing to move";
 }
 
-TEST_P(HostSuspendTest, TransfersBetweenHostsGoOnBehindIt) {
+TEST_P(HostSuspendTest, TransfersBetweenHostsContinueAfterASuspension) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, TestPlan::alternating_chain(2, 1, 8));
   for (uint64_t run = 1; run <= 6; ++run) {

@@ -148,7 +148,7 @@ TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {
   EXPECT_TRUE(t.logs[1]->told.empty());
 }
 
-TEST_P(HostTest, OfARunThatIsGrantedWholeItTellsWithItsEnd) {
+TEST_P(HostTest, AHostReportsTheProgressOfARunThatIsGrantedWholeAtItsEnd) {
   TestHosts t(*reactor, 2, 2, GetParam());
   t.install(kPlan, three_timed_calls(2, 2));
   t.start(timed_request());
@@ -222,7 +222,7 @@ TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   EXPECT_EQ(t.copy_error->kind(), ErrorKind::kInvalid);
 }
 
-TEST_P(HostTest, AHostThatIsToldARunOfAnotherShapeTakesPartInItPoisoned) {
+TEST_P(HostTest, AHostThatGetsARunOfAnotherShapeTakesPartInItAsFailed) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
@@ -528,7 +528,7 @@ std::string complaint(Call call) {
   return "nothing";
 }
 
-TEST_P(HostTest, WhatBreaksTheOrderOfRunsAndTicketsIsRefused) {
+TEST_P(HostTest, PreparesAndGrantsOutOfOrderAreRefused) {
   TestHosts t(*reactor, 1, 1, GetParam());
   t.install(kPlan, training_step(1, 1));  // A call, a gate, a commit; two runs in flight.
   Host& host = *t.hosts[0];

@@ -44,7 +44,7 @@ uint64_t moved(const TestHosts& t, LinkClass link) {
   return sum;
 }
 
-TEST_P(HostTransferTest, WhatATransferMovesCountsForTheLinkBetweenItsHosts) {
+TEST_P(HostTransferTest, BytesOfATransferCountForTheLinkBetweenItsHosts) {
   const Type type = f32({300});
   constexpr uint64_t kTransfers = 5, kRuns = 3;
   const auto run_over = [&](std::vector<std::string> islands) {

@@ -64,7 +64,7 @@ TEST_F(StuckWatchTest, ADeviceWhosePeerDoesNotComeIsNamedWithItsOperationAndTheU
   EXPECT_FALSE(t.wait(RunId(1)).error);
 }
 
-TEST_F(StuckWatchTest, WhatTookThreeSecondsOnceMayTakeFiveTimesAsLong) {
+TEST_F(StuckWatchTest, WorkThatTookThreeSecondsOnceMayTakeFiveTimesAsLong) {
   install(training_step(2, 1));
   t.start_on(0, step_request(kPlan, 1));
   pass(3000);
@@ -96,7 +96,7 @@ RunFrame run_of(PlanId plan, uint64_t run) {
           .outputs = {ArrayId(1000 + run)}};
 }
 
-TEST_F(StuckWatchTest, WhatNeverRanMayTakeTwentyTimesWhatIsModelledOfIt) {
+TEST_F(StuckWatchTest, WorkThatNeverRanMayTakeTwentyTimesItsModelledTime) {
   install(plan_of(3'000'000));
   for (uint64_t run = 1; run <= 2; ++run) {
     t.start(run_of(kPlan, run));
@@ -107,7 +107,7 @@ TEST_F(StuckWatchTest, WhatNeverRanMayTakeTwentyTimesWhatIsModelledOfIt) {
 }
 
 // The new plan may lie in memory where the old one lay.
-TEST_F(StuckWatchTest, WhatAnEarlierPlanTookSaysNothingOfOneThatIsInstalledInItsPlace) {
+TEST_F(StuckWatchTest, TimesOfAnEarlierPlanDoNotCountForOneInstalledInItsPlace) {
   install(plan_of(1000));
   for (uint64_t run = 1; run <= 2; ++run) {
     t.start(run_of(kPlan, run));

@@ -175,7 +175,7 @@ struct SharedOffset {
 
 // Every score has the same number added, in f32, where 1e6 leaves steps of 1/16: scores are whole
 // steps, so what they share is exact, and nothing depends on it.
-TEST(Attention, WhatAllScoresShareCostsTheGradientNoDigits) {
+TEST(Attention, AnOffsetCommonToAllScoresCostsTheGradientNoDigits) {
   std::mt19937 rng = seeded();
   for (bool causal : {false, true}) {
     const AttentionShape s{.seq_q = 60, .seq_k = 600, .head_dim = 8, .causal = causal, .scale = 1};

@@ -51,7 +51,7 @@ TEST(CrossEntropy, LossAndGradientEqualTheDefinition) {
 }
 
 // In f32, where 1e6 leaves steps of 1/16: the logits are whole steps, so what they share is exact.
-TEST(CrossEntropy, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
+TEST(CrossEntropy, AnOffsetCommonToAllLogitsCostsNoDigitsOfLossOrGradient) {
   std::mt19937 rng = seeded();
   for (auto [rows, classes] : {std::array<int64_t, 2>{1, 4}, {33, 17}, {5, 1001}}) {
     std::vector<double> plain = {0, 1, 2, 1};

@@ -136,7 +136,7 @@ TEST(Matmul, SplitsWeightGradientsOverThreadsWithoutChangingBits) {
   }
 }
 
-TEST(Matmul, OfNothingIsNothingAndAnEmptySumIsZero) {
+TEST(Matmul, EmptyProductsAreEmptyAndEmptySumsAreZero) {
   for (DType dtype : kFloats) {
     check({.a = dtype, .b = dtype, .c = dtype, .m = 0, .n = 4, .k = 4});
     check({.a = dtype, .b = dtype, .c = dtype, .m = 4, .n = 0, .k = 4});

@@ -72,7 +72,7 @@ ErrorKind refusal(const std::function<void()>& act, std::string* text = nullptr)
   return ErrorKind::kBug;
 }
 
-TEST_P(HostLinkTest, WhatIsPutIsThereWithItsFlagAndARingReachesTheDevice) {
+TEST_P(HostLinkTest, APutArrivesWithItsFlagAndARingReachesItsDevice) {
   const auto own = hosts.here->offer(areas());
   const auto peer = hosts.there->open(own->offer());
   const uint64_t flag = peer->place("flag", 8), inbox = peer->place("inbox", 1000);
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, HostLinkTest,
                          ::testing::Values(Kind{"Shared", shared_hosts}, Kind{"Sim", sim_hosts}),
                          [](const auto& i) { return i.param.name; });
 
-TEST(SimLinkTest, WhatAHostNoLongerOffersCannotBeOpened) {
+TEST(SimLinkTest, AnOfferThatItsHostHasWithdrawnCannotBeOpened) {
   const auto fabric = std::make_shared<SimFabric>();
   SimLink here(fabric, {}), there(fabric, {});
   auto own = here.offer(areas());

@@ -58,7 +58,7 @@ TEST(OrderCheck, DevicesThatDisagreeAboutTheTicketOfANodeAreFound) {
               HasSubstr("run 1 node 0: b and a did it with other tickets"));
 }
 
-TEST(OrderCheck, OfARunThatWasCutShortADeviceMayHaveDoneTheFirstSectionsAlone) {
+TEST(OrderCheck, ADeviceMayHaveDoneOnlyTheFirstSectionsOfARunThatWasCutShort) {
   OrderLog log;
   for (const OrderedStep& one :
        {step("a", 1, 1, 0, 5), step("a", 1, 1, 0, 6), step("b", 1, 1, 0, 5)})

@@ -21,7 +21,7 @@ TEST(BackOffTest, WaitsTwiceAsLongEachTimeUpToItsLimitAndByChanceLess) {
   }
 }
 
-TEST(BackOffTest, ThoseWhoLostTheSameThingAtOnceComeBackAtDifferentTimes) {
+TEST(BackOffTest, ProcessesThatLoseTheirPeerTogetherRetryAtDifferentTimes) {
   std::set<int64_t> waits;
   for (uint64_t seed = 0; seed < 100; ++seed)
     waits.insert(BackOff(Rng(tests::test_seed() + seed), {}).next_ns());

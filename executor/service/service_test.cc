@@ -383,7 +383,7 @@ TEST(ExecutorTimelineTest, TheLastEventsOfEachDeviceAreKeptAndGiven) {
   });
 }
 
-TEST(ExecutorTimelineTest, OneThatKeepsNoneSaysSo) {
+TEST(ExecutorTimelineTest, AnExecutorThatKeepsNoTimelineSaysSo) {
   const auto reactor = Reactor::make_simulated();
   reactor->run([&] {
     ExecutorScene scene(*reactor);

@@ -74,7 +74,7 @@ TEST_F(TextStoreTest, AReactorGoesOnWhileATextIsLoaded) {
   EXPECT_EQ(loaded.await()->bytes, std::string(4000, 'x'));
 }
 
-TEST_F(TextStoreTest, WhoeverReadsTheSameBytesSharesThemAndTheyAreCountedOnce) {
+TEST_F(TextStoreTest, ReadersOfTheSameBytesShareOneTextThatIsCountedOnce) {
   write("books/a", "first ");
   write("books/b", "second");
   TextPtr first = load(write("text", "first second")).take();
@@ -93,7 +93,7 @@ TEST_F(TextStoreTest, WhoeverReadsTheSameBytesSharesThemAndTheyAreCountedOnce) {
   EXPECT_EQ(budget_.in_use(), 0);
 }
 
-TEST_F(TextStoreTest, WhoSharesATextHasItOfItsOwnHalfWhoeverLoadedIt) {
+TEST_F(TextStoreTest, ASharedTextCountsAgainstTheHalfOfEachOwnerWhoeverLoadedIt) {
   const std::string shared = write("shared", std::string(40'000, 'x'));
   const std::string anns = write("anns", std::string(20'000, 'a'));
   TextPtr of_ann = load_of("ann", shared).take();
@@ -155,7 +155,7 @@ TEST_F(TextStoreTest, AnOwnerWhoseTextDoesNotComeHoldsUpNoOtherOwner) {
   for (Future<TextPtr>& one : anns) EXPECT_EQ(one.take()->bytes, "comes late");
 }
 
-TEST_F(TextStoreTest, ATextThatHasChangedSinceIsNotTheOneThatIsHere) {
+TEST_F(TextStoreTest, ATextThatHasChangedIsLoadedAnew) {
   const TextPtr first = load(write("text", "before")).take();
   const TextPtr second = load(write("text", "behind")).take();
   EXPECT_EQ(second->bytes, "behind");
@@ -196,7 +196,7 @@ TEST_F(TextStoreTest, ATextThatNobodyWaitsForAnyMoreIsNotLoaded) {
   EXPECT_EQ(budget_.in_use(), late.result().ok() ? 3 : 0);
 }
 
-TEST_F(TextStoreTest, OthersReadBelowTrustedFoldersAlone) {
+TEST_F(TextStoreTest, OtherOwnersReadTextsOnlyBelowTrustedFolders) {
   const std::filesystem::path outside = write("text", std::string(4000, 'x'));
   const std::filesystem::path trusted = folder_.path() / "trusted";
   write("trusted/text", std::string(4000, 'x'));

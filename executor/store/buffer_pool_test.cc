@@ -11,7 +11,7 @@ class BufferPoolTest : public testing::Test {
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(*memory_, 256, "outputs", 2);
 };
 
-TEST_F(BufferPoolTest, WhatWasReservedIsHandedOutAgain) {
+TEST_F(BufferPoolTest, AReservedBufferIsHandedOutAgain) {
   std::byte* const data = pool_->take()->data();
   EXPECT_EQ(pool_->take()->data(), data);
   EXPECT_EQ(memory_->in_use(), 512);

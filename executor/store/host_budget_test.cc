@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(HostBudgetTest, WhatIsTakenIsCountedUntilItIsDroppedAndNoMoreThanThereIsIsGiven) {
+TEST(HostBudgetTest, BytesCountUntilTheyAreReleasedAndRequestsBeyondTheBudgetFail) {
   std::optional<HostBudget> budget(std::in_place, 1000);
   std::shared_ptr<void> first = budget->take(600, "state \"w\"").take();
   EXPECT_EQ(budget->in_use(), 600);
@@ -30,7 +30,7 @@ TEST(HostBudgetTest, WhatIsTakenIsCountedUntilItIsDroppedAndNoMoreThanThereIsIsG
   third = nullptr;
 }
 
-TEST(HostBudgetTest, AnOwnerHasAtMostHalfOfIt) {
+TEST(HostBudgetTest, AnOwnerHasAtMostHalfOfTheBudget) {
   HostBudget budget(1000);
   std::shared_ptr<void> anns = budget.charge(300, "text \"a\"", "ann").take();
   const Result<std::shared_ptr<void>> more = budget.charge(201, "text \"b\"", "ann");
@@ -46,7 +46,7 @@ TEST(HostBudgetTest, AnOwnerHasAtMostHalfOfIt) {
   EXPECT_FALSE(budget.charge(1, "text \"c\"", "bob").ok());
 }
 
-TEST(BufferTest, WhatLeavesItsDeviceCountsThereNoMoreAndComesBackWhereThereIsRoom) {
+TEST(BufferTest, ABufferThatLeavesItsDeviceFreesItsBytesAndReturnsOnlyWhereItFits) {
   const auto memory = std::make_shared<DeviceMemory>("device", 1024);
   BufferPtr buffer = allocate_buffer(*memory, 768, "state \"w\"");
   buffer->leave_device();

@@ -49,7 +49,7 @@ TEST_F(OverlayRegionTest, PlacesStayWhereTheyAreWhenLargerOnesComeAndGo) {
   EXPECT_EQ(large.get()[48 * kKiB - 1], std::byte{0}) << "its pages had gone";
 }
 
-TEST_F(OverlayRegionTest, WhatDoesNotFitSaysSoAndTakesNothing) {
+TEST_F(OverlayRegionTest, APlanThatDoesNotFitIsRefusedAndTakesNoMemory) {
   const auto small = region_->place(8 * kKiB, "small");
   const BufferPtr other = allocate_buffer(*memory_, 40 * kKiB, "other");
   const Error error = error_of([&] { region_->place(32 * kKiB, "program \"large\""); });
@@ -61,7 +61,7 @@ TEST_F(OverlayRegionTest, WhatDoesNotFitSaysSoAndTakesNothing) {
   EXPECT_EQ(memory_->in_use(), 64 * kKiB);
 }
 
-TEST_F(OverlayRegionTest, OneRunIsInsideWithAllItsRanks) {
+TEST_F(OverlayRegionTest, OneRunEntersTheRegionWithAllItsRanks) {
   EXPECT_TRUE(region_->enter(RunId(1)));
   EXPECT_TRUE(region_->enter(RunId(1)));
   EXPECT_FALSE(region_->enter(RunId(2)));

@@ -62,7 +62,7 @@ void expect_part(const TensorShards& tensor, uint32_t device, const Box& part) {
   }
 }
 
-TEST(TensorShards, APartIsWhatTheShardHasOfIt) {
+TEST(TensorShards, APartOfATensorIsFoundInEachShard) {
   const Type type = f32({4, 6, 3});
   for (const Sharding& sharding : {Sharding{replicate(), replicate()},
                                    {shard(0), shard(1)},

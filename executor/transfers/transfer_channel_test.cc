@@ -85,7 +85,7 @@ TEST(TransferChannelTest, APoisonedSendArrivesWithoutAPayload) {
   EXPECT_FALSE(pair.receiver.poisoned(2));
 }
 
-TEST(TransferChannelTest, AReleaseIsToldInTheSendersMemoryAndRingsNobodyByItself) {
+TEST(TransferChannelTest, AReleaseIsWrittenToTheSendersMemoryWithoutRinging) {
   Pair pair(8, 1);
   pair.send(0, 1);
   pair.receiver.release(0);

@@ -134,7 +134,7 @@ TEST(Autodiff, DifferentiatesTwice) {
   EXPECT_THAT(interpret(b.build(), {vector_of({1, 2})})[0].values, ElementsAre(6, 12));
 }
 
-TEST(Autodiff, ALeafThatDoesNotCountGetsZeros) {
+TEST(Autodiff, ALeafThatTheLossDoesNotReadGetsZeros) {
   Builder b("f");
   Value x = b.parameter("x", f64({2})), y = b.parameter("y", f64({2}));
   b.result("g", gradients(sum(x), {y})[0]);
@@ -231,7 +231,7 @@ TEST(Autodiff, ARegionIsRecomputedOnceBehindBarriersAndGivesTheSameGradients) {
   EXPECT_EQ(interpret(remade, {x, w}), interpret(plain, {x, w}));
 }
 
-TEST(Autodiff, TheBackwardPassReadsNothingThatARegionMadeButItsResults) {
+TEST(Autodiff, TheBackwardPassReadsOnlyTheResultsOfARegion) {
   Function f = remat_function(true);
   std::vector<NodeId> maker = producers(f);
   ValueId y = 0;  // The region's result is what the loss reads.

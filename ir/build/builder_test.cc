@@ -33,7 +33,7 @@ TEST(Builder, TracesAnEquation) {
   EXPECT_EQ(f.nodes.size(), f.infos.size());
 }
 
-TEST(Builder, AValueWhoseFunctionIsBuiltOrGoneSaysSoWhateverIsDoneWithIt) {
+TEST(Builder, AnyUseOfAValueOfABuiltOrDestroyedFunctionIsRefused) {
   Value gone;
   {
     Builder dropped("dropped");
@@ -79,7 +79,7 @@ Value twice_scaled_sum(Value x, Loc loc = Loc::current()) {
   return scaled_sum(x) + scaled_sum(x);
 }
 
-TEST(Builder, WhatAModelFunctionBuildsNamesTheLineOfItsCaller) {
+TEST(Builder, NodesOfAModelFunctionNameTheLineOfItsCaller) {
   Builder b("loss");
   Value x = b.parameter("x", f32({8}));
   const int line = __LINE__ + 1;

@@ -70,7 +70,7 @@ TEST(Scan, GivesWhatItsBodyUnrolledGivesWithTheSameGradients) {
   }
 }
 
-TEST(Scan, OfNoIterationsGivesItsCarriesAndTheirCotangents) {
+TEST(Scan, AScanOfNoIterationsGivesItsCarriesAndTheirCotangents) {
   Builder b("f");
   const Value x = b.parameter("x", f64({3})), w = b.parameter("w", f64({0, 3}));
   const Value y =
@@ -104,7 +104,7 @@ TEST(Scan, GradientsEqualFiniteDifferences) {
   }
 }
 
-TEST(Scan, WhatNoGradientReadsIsNotKept) {
+TEST(Scan, ResidualsThatNoGradientReadsAreNotKept) {
   const Function traced = scan_model_function({.gradients = false});
   EXPECT_GT(only(traced, Op::scan).results, 2u) << "traced for a gradient that may come";
   const Function f = simplify(traced);
@@ -124,7 +124,7 @@ TEST(Scan, RematerialisationKeepsTheCarriesAlone) {
   EXPECT_EQ(count(*nth(kept, Op::scan, 1).body, Op::tanh), 0);
 }
 
-TEST(Scan, WhatDependsOnInvariantsAloneStaysInTheBodyAndIsComputedAgain) {
+TEST(Scan, ValuesOfInvariantsAloneStayInTheBodyAndAreComputedAgain) {
   Builder b("f");
   const Value x = b.parameter("x", f64({2})), w = b.parameter("w", f64({2}));
   const Value y =
@@ -139,7 +139,7 @@ TEST(Scan, WhatDependsOnInvariantsAloneStaysInTheBodyAndIsComputedAgain) {
   EXPECT_EQ(nth(f, Op::scan, 0).results, 2u) << "the carry, and x as each iteration found it";
 }
 
-TEST(Scan, WhatNothingReadsIsRemovedWithWhatItNeeds) {
+TEST(Scan, UnreadCarriesAndStacksAreRemovedWithTheirOperands) {
   Builder b("f");
   Tree carries;
   for (const char* name : {"read", "fed", "dead"}) carries.set(name, b.parameter(name, f32({2})));
@@ -276,7 +276,7 @@ TEST(Scan, AnOpWithoutGradientInAScanInsideAScanIsNamedWithItsLineOnlyWhereOneIs
 }
 
 // A function that holds a scan and its gradient is called: nobody wants a gradient of that one.
-TEST(Call, OfAFunctionThatHoldsAnAdjointNeedsNoGradientOfIt) {
+TEST(Call, ACallOfAFunctionThatHoldsAnAdjointNeedsNoGradientOfIt) {
   Builder step("step");
   const Value w = step.parameter("w", f64({4}));
   const Value loss = sum(Value(scan(step, {.length = 2, .carries = w}, [](const ScanStep& at) {
@@ -320,7 +320,7 @@ Function nested(bool scans) {
   return b.build();
 }
 
-TEST(Scan, InAScanIsDifferentiatedToo) {
+TEST(Scan, AScanInsideAScanIsDifferentiatedToo) {
   const Function f = nested(true);
   EXPECT_EQ(f.results.size(), 3u);
   Function unrolled = nested(false);
@@ -381,7 +381,7 @@ TEST(Call, GivesWhatItsFunctionGivesAndWritesItOnce) {
   EXPECT_TRUE(same_graph(parse_function(text), f)) << text;
 }
 
-TEST(Call, OfAnotherMeshOrOtherTypesIsRefusedWithTheUsersLine) {
+TEST(Call, ACallWithAnotherMeshOrOtherTypesIsRefusedWithTheUsersLine) {
   Builder inner("inner", Mesh{{{"data", 2}}});
   inner.result("y", exp(inner.parameter("x", f32({2}))));
   const auto function = std::make_shared<const Function>(inner.build());

@@ -257,7 +257,7 @@ TEST(StackedState, MomentsStackAsTheirParametersDo) {
   EXPECT_THAT(first_value(p, "adamw.m.layers.attn.q"), testing::Each(0.0));
 }
 
-TEST(StackedState, WhatCantBeStackedIsRefused) {
+TEST(StackedState, InvalidStacksAreRefused) {
   EXPECT_THAT(error_text_of([] { stacked(stacked(layer(), 2), 2); }),
               HasSubstr("is a stack of layers already"));
   ProgramBuilder b("p");

@@ -24,7 +24,7 @@ LocalFunction local_of(Function function) {
 }
 
 // a = exp x, c = exp a, y = a + c: two tensors live from c on, and the result is not in the arena.
-TEST(MemoryChart, StepsCountWhatLivesThen) {
+TEST(MemoryChart, StepsCountTheBytesThatAreLive) {
   Builder b("f");
   const Value x = b.parameter("x", f32({256}));
   const Value a = exp(x), c = exp(a);
@@ -67,7 +67,7 @@ TEST(MemoryChart, NamesWhoHoldsThePeakByLineAndScope) {
 }
 
 // A body is drawn once, at its node, on top of what lives around it.
-TEST(MemoryChart, BodiesLieOnWhatLivesAroundThem) {
+TEST(MemoryChart, ABodyIsDrawnOnTopOfTheTensorsThatLiveAroundIt) {
   Builder b("f");
   const Value x = b.parameter("x", f32({256}));
   const Value kept = exp(x);
@@ -98,7 +98,7 @@ TEST(MemoryChart, BodiesLieOnWhatLivesAroundThem) {
   EXPECT_THAT(text, HasSubstr("most at tanh of f32[16, 256] "));
 }
 
-TEST(MemoryChart, WhereNothingIsKeptThereIsNothingToDraw) {
+TEST(MemoryChart, AnEmptyArenaIsShownAsEmpty) {
   Builder b("f");
   b.result("y", exp(b.parameter("x", f32({4}))));
   const LocalFunction local = local_of(b.build());

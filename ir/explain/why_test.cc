@@ -57,7 +57,7 @@ Program pair() {
   return b.build();
 }
 
-TEST(Why, OfAValueFollowsItsShardingToWhatTheUserSaid) {
+TEST(Why, TheShardingOfAValueIsTracedBackToAnnotations) {
   const Explained explained(pair());
   const std::string text = explained.why("%3");
   EXPECT_THAT(text, HasSubstr("%3 of @pair: f32[8, 32] {data: shard(0), model: shard(1)}, "
@@ -70,7 +70,7 @@ TEST(Why, OfAValueFollowsItsShardingToWhatTheUserSaid) {
 }
 
 // f32[4, 16] on each device is 256 bytes, all of which a member of two sends once.
-TEST(Why, OfAValueSaysWhichCollectiveItBecomesAndForWhom) {
+TEST(Why, AConversionOfAValueIsShownWithItsCollectiveAndItsReader) {
   const Explained explained(pair());
   EXPECT_THAT(explained.why("@pair.%4"),
               HasSubstr(cat("for %5 = exp (why_test.cc:", line_of_products + 1,
@@ -78,7 +78,7 @@ TEST(Why, OfAValueSaysWhichCollectiveItBecomesAndForWhom) {
                             "over model, each device sends 256 B, about ")));
 }
 
-TEST(Why, OfAStateSaysItsAnnotationItsDevicesAndWhoReadsIt) {
+TEST(Why, AStateIsShownWithItsAnnotationItsDevicesAndItsReaders) {
   const Explained explained(pair());
   const std::string text = explained.why("params.down", "the only host with four");
   EXPECT_THAT(text, StartsWith(cat("state \"params.down\" (why_test.cc:", line_of_products - 3,
@@ -92,7 +92,7 @@ TEST(Why, OfAStateSaysItsAnnotationItsDevicesAndWhoReadsIt) {
                               "  read by call \"main\" as parameter \"params.down\"\n"));
 }
 
-TEST(Why, OfACallListsWhatItsDevicesExchange) {
+TEST(Why, ACallListsTheExchangesOfItsDevices) {
   const std::string text = Explained(pair()).why("main");
   EXPECT_THAT(
       text, AllOf(HasSubstr("call \"main\" "), HasSubstr("1 conversion of values between devices"),
@@ -102,7 +102,7 @@ TEST(Why, OfACallListsWhatItsDevicesExchange) {
   EXPECT_THAT(Explained(b.build()).why("main"), HasSubstr("its devices exchange nothing"));
 }
 
-TEST(Why, OfALineAndOfAnOutputShowsTheValues) {
+TEST(Why, ALineOrAnOutputShowsItsValues) {
   const Explained explained(pair());
   EXPECT_EQ(explained.why("y").substr(explained.why("y").find('\n') + 1), explained.why("%5"));
   const std::string line = explained.why(cat("why_test.cc:", line_of_products));
@@ -112,7 +112,7 @@ TEST(Why, OfALineAndOfAnOutputShowsTheValues) {
 
 // One reader needs the value whole, the other cut; the whole value is nearer to the cut than the
 // sum.
-TEST(Why, SaysFromWhereElseAConversionCouldHaveBegun) {
+TEST(Why, AConversionIsShownWithTheShardingsThatItDidNotBeginFrom) {
   ProgramBuilder b("sum", Mesh{{{"data", 4}}});
   const Value x = b.input("x", f32({64, 1024}), {{"data", shard(0)}});
   const Value s = sum(x, {0});
@@ -144,7 +144,7 @@ TEST(Why, BodiesAreNamedAndTheirValuesSharded) {
   EXPECT_TRUE(same_graph(parse_function(text), function));
 }
 
-TEST(Why, WhatThereIsNotIsRefusedSayingWhatThereIs) {
+TEST(Why, UnknownNamesAreRefusedWithTheNamesThatExist) {
   const Explained explained(pair());
   const auto error = [&](const std::string& what) {
     return error_text_of([&] { explained.why(what); });

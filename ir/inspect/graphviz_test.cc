@@ -36,7 +36,7 @@ TEST(Dot, ShowsOpTypeLineAndScope) {
   EXPECT_THAT(dot, HasSubstr("n1 -> r0;"));
 }
 
-TEST(Dot, OfAProgramShowsItsNodesAndFunctions) {
+TEST(Dot, AProgramShowsItsNodesAndFunctions) {
   ProgramBuilder b("step");
   Value w = b.state("w", zeros(f32({4})));
   b.update(w, w + 1);
@@ -68,7 +68,7 @@ TEST(Dot, CutsLongLinesAtTheEndOfACharacter) {
   EXPECT_THAT(to_dot(b.build()), HasSubstr("v0 [label=\"" + std::string(44, 'a') + "...\\n"));
 }
 
-TEST(Json, OfAFunctionHoldsWhatTheGraphHolds) {
+TEST(Json, TheJsonOfAFunctionHoldsItsWholeGraph) {
   json graph = json::parse(to_json(sample()));
   EXPECT_EQ(graph["name"], "a \"quoted\" name");
   EXPECT_EQ(graph["parameters"][0]["placements"]["data"], "shard(0)");
@@ -95,7 +95,7 @@ TEST(Json, NamesBodiesThatNodesShareByNumber) {
   EXPECT_EQ(graph["bodies"][0]["name"], "layer");
 }
 
-TEST(Json, OfEveryGraphIsWellFormed) {
+TEST(Json, TheJsonOfEveryGraphIsWellFormed) {
   tests::Random random(tests::test_seed());
   for (int round = 0; round < 50; ++round) {
     Function f = tests::random_function(random, Mesh{{{"data", 2}}});

@@ -38,7 +38,7 @@ TEST(ProgramDiff, TheSameGraphHasNoDifferenceWhereverItWasWritten) {
   EXPECT_EQ(program_diff(make({}), make({})), "");
 }
 
-TEST(ProgramDiff, NodesThatWereAddedRemovedAndReadOthersAreSaid) {
+TEST(ProgramDiff, AddedAndRemovedNodesAndChangedOperandsAreListed) {
   const std::string text = program_diff(make({}), make({.squares = true}));
   EXPECT_THAT(text, HasSubstr("@step: "));
   EXPECT_THAT(text, HasSubstr("  + %4: f32[8, 16] = mul %3, %3  // program_diff_test.cc:"));

@@ -43,7 +43,7 @@ TEST(AxisLinks, AreThoseOfTheFarthestNeighboursAlongEachAxis) {
   EXPECT_EQ(links_of(Mesh{{{"a", 1}, {"b", 2}}}, {{0, 0, 1}, {1, 0, 1}}), (Links{kHost, kIsland}));
 }
 
-TEST(AxisLinks, OfRanksOfOneDeviceAreThoseOfAHost) {
+TEST(AxisLinks, RanksOfOneDeviceAreLinkedAsDevicesOfOneHost) {
   EXPECT_EQ(axis_links(plan_on_islands(), {kMesh, {{0, 0, 1}, {1, 0, 1}}, 2}),
             (Links{kIsland, kHost}));
   EXPECT_EQ(axis_links(plan_on_islands(), {kMesh, {{0, 0, 1}}, 4}), (Links{kHost, kHost}));

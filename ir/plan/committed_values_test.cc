@@ -35,7 +35,7 @@ std::vector<std::string> committed(Builder& b, std::vector<uint32_t> states,
   return names;
 }
 
-TEST(CommittedValues, OfACopiedStateItIsTheNewValue) {
+TEST(CommittedValues, ACopiedStateIsCheckedByItsNewValue) {
   Builder b("sgd");
   const Value w = b.parameter("w", f32({8})), count = b.parameter("count", i32());
   b.result("w'", w - exp(w));
@@ -58,7 +58,7 @@ struct Step {
   }
 };
 
-TEST(CommittedValues, OfAdamwTheyAreTheGradientAndTheScalars) {
+TEST(CommittedValues, AdamwIsCheckedByItsGradientAndItsScalars) {
   Step step;
   step.update(step.b.parameter("scale", f32()));
   EXPECT_THAT(committed(step.b, {0, 1, 2}), UnorderedElementsAre("g", "lr", "one", "scale"));

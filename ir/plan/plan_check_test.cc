@@ -224,7 +224,7 @@ std::shared_ptr<const Function> loop_that_meets() {
       "%1: f32[4] = scan %0 {carries = 1, length = 3} body 0 return %1 \"x\" }"));
 }
 
-TEST(PlanCheckTest, AnInitialiserMeetsNobodyNotEvenInABody) {
+TEST(PlanCheckTest, AnInitialiserHasNoCollectivesEvenInABody) {
   const auto with_init = [](std::shared_ptr<const Function> init) {
     return mistake([&](Plan& p) {
       p.values[0].storage = PlanStorage::kState;

@@ -60,7 +60,7 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   EXPECT_EQ(to_wire(plan), to_wire(a_plan()));
 }
 
-TEST(PlanWireTest, ThatAPlanIsOverlaidReadsBack) {
+TEST(PlanWireTest, AnOverlaidPlanReadsBackAsOverlaid) {
   Plan plan = a_plan();
   EXPECT_FALSE(plan_from_wire(to_wire(plan)).overlaid);
   plan.overlaid = true;
@@ -77,7 +77,7 @@ TEST(PlanWireTest, RanksOfADeviceReadBack) {
   EXPECT_EQ(slice_members(plan.slices[0]), (std::vector<Member>{{0, 0, 0}, {0, 0, 1}}));
 }
 
-TEST(PlanWireTest, WhatIsReservedIsReadAndRefusedWithTheUsersLine) {
+TEST(PlanWireTest, ReservedFieldsAreReadAndRefusedWithTheUsersLine) {
   const auto refusal = [](const std::function<void(PlanNode&)>& change) -> std::string {
     Plan plan = a_plan();
     change(plan.nodes[0]);

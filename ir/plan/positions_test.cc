@@ -46,7 +46,7 @@ class PositionsTest : public testing::Test {
   uint32_t source_, cut_, send_, receive_, whole_, gate_, commit_, whole_commit_;
 };
 
-TEST_F(PositionsTest, ACallHasOneForEachSectionBeforeItsCommitPointAndItsCommitTheOthers) {
+TEST_F(PositionsTest, ACallHasAPositionForEachSectionBeforeItsCommitPointAndItsCommitTheOthers) {
   const Positions positions(t_.plan());
   EXPECT_EQ(positions.of(source_, 0), (Range{0, 1}));
   EXPECT_EQ(positions.of(cut_, 0), (Range{1, 2}));
@@ -56,7 +56,7 @@ TEST_F(PositionsTest, ACallHasOneForEachSectionBeforeItsCommitPointAndItsCommitT
   EXPECT_EQ(positions.sections(commit_, 0), (SectionRange{2, 2}));
 }
 
-TEST_F(PositionsTest, WhatIsNotCutHasOne) {
+TEST_F(PositionsTest, ACallThatIsNotCutHasOnePosition) {
   const Positions positions(t_.plan());
   EXPECT_EQ(positions.of(whole_, 1), (Range{1, 1}));
   EXPECT_EQ(positions.of(whole_commit_, 1), (Range{3, 1}));
@@ -64,7 +64,7 @@ TEST_F(PositionsTest, WhatIsNotCutHasOne) {
   EXPECT_EQ(positions.sections(whole_, 1), (SectionRange{}));
 }
 
-TEST_F(PositionsTest, APartWithoutNodesHasOneToo) {
+TEST_F(PositionsTest, APartWithoutNodesHasOnePositionToo) {
   t_.plan().functions[0] = {.function = of_nodes(1), .commit_begin = 0, .sections = {{0, 7}}};
   const Positions positions(t_.plan());
   EXPECT_EQ(positions.of(cut_, 0), (Range{1, 1}));

@@ -131,7 +131,7 @@ TEST(StepMap, AScanIsTheStepsOfItsBodyForEachIterationAndACallThoseOfOne) {
   expect_counted_out(*f);
 }
 
-TEST(StepMap, WhatHasNothingToRunIsOneStep) {
+TEST(StepMap, ACallOrScanOfAnEmptyBodyIsOneStep) {
   const auto empty = Chain("empty").made();
   const auto body = Chain("body").neg().neg().made();
   const auto f = Chain("f").scan(0, body).call(empty).scan(5, empty).made();
@@ -219,7 +219,7 @@ TEST(StepMap, StepsThatWorkForAnIterationThatDoesNotComeArePassedOver) {
             (std::vector<bool>{false, false, true, true, false, false, false, false, true, true}));
 }
 
-TEST(StepMap, WhatIsPassedOverCostsNothing) {
+TEST(StepMap, StepsThatArePassedOverCostNothing) {
   const auto inner = Chain("inner").neg().meet().made();
   const auto outer = Chain("outer").neg().scan_ahead(2, inner).made();
   const auto layer = Chain("layers").call(Chain("part").neg().made()).neg().made();

@@ -57,7 +57,7 @@ int count(const Function& function, Op op) {
   return found;
 }
 
-TEST(AxisSizeTest, IsTheProgramThatIsWrittenForThatMesh) {
+TEST(AxisSizeTest, AnotherAxisSizeGivesTheProgramThatIsWrittenForThatMesh) {
   for (const int64_t size : {1, 2, 8}) {
     const Mesh one{{{"data", size}}};
     EXPECT_EQ(text(with_axis_size(training({{{"data", 4}}}), 0, "data", size)),
@@ -80,7 +80,7 @@ TEST(AxisSizeTest, TheGivenProgramStaysAsItWas) {
 }
 
 // The program computes the same values, and its collectives are those of the smaller mesh.
-TEST(AxisSizeTest, MeansTheSameOnFewerDevices) {
+TEST(AxisSizeTest, AProgramOnFewerDevicesComputesTheSame) {
   const Program large = training({{{"data", 4}, {"model", 2}}});
   const Program small = with_axis_size(large, 0, "data", 2);
   ASSERT_EQ(small.functions.size(), large.functions.size());
@@ -140,7 +140,7 @@ TEST(AxisSizeTest, AFunctionThatOtherSlicesCallTooIsAnotherOneThere) {
   }
 }
 
-TEST(AxisSizeTest, WhatCanNotBeCutSaysWhy) {
+TEST(AxisSizeTest, InvalidAxisSizesAreRefusedWithTheReason) {
   const Program program = training({{{"data", 4}, {"model", 2}}});
   const auto wrong = [&](uint32_t slice, std::string_view axis, int64_t size) {
     const Error error = error_of([&] { with_axis_size(program, slice, axis, size); });

@@ -171,14 +171,14 @@ TEST(BodyPipeline, ASumOfStacksIsReducedOnceAlsoWhereItsReadersWantItCut) {
   EXPECT_EQ(count(local, Op::reduce_scatter), 1);
 }
 
-TEST(BodyPipeline, AStackThatAnIterationReadsTooIsDoneInEach) {
+TEST(BodyPipeline, AStackThatAnIterationReadsTooIsReducedInEachIteration) {
   const Compiled compiled = compile_function(sums_of_stacks(true), {});
   const Function& local = *compiled.local.function;
   EXPECT_EQ(count(body_of(body_of(local)), Op::all_reduce), 1);
   EXPECT_EQ(count(local, Op::all_reduce), 0);
 }
 
-TEST(BodyPipeline, ASumThatAnIterationReadsIsDoneInEach) {
+TEST(BodyPipeline, ASumThatAnIterationReadsIsReducedInEachIteration) {
   Builder b("f", Mesh{{{"data", 2}}});
   const Value x = b.parameter("x", f64({6, 8}), {{"data", shard(1)}});
   const Value zero = b.constant(f64({}), 0.0);

@@ -170,7 +170,7 @@ int64_t bytes_to_install(const Compiled& init) {
   return local.types[local.results[0]].bytes() + plan_memory(init.local, no_scratch).arena_bytes;
 }
 
-TEST(Pipeline, WhatAShardedStateTakesToInstallFallsAsItsDevicesGrow) {
+TEST(Pipeline, TheMemoryToInstallAShardedStateFallsWithItsNumberOfDevices) {
   for (const Type& type : {f32({1024, 512}), bf16({1024, 512})}) {
     for (int dim : {0, 1}) {
       const StateSpec spec = normal(type, 0.02);

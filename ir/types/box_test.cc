@@ -35,7 +35,7 @@ TEST(Box, PiecesFollowOneAnotherAndKeepTheBound) {
   }
 }
 
-TEST(Box, AsManyRowsAsFitAreOnePiece) {
+TEST(Box, APieceHoldsAsManyRowsAsFit) {
   EXPECT_EQ(pieces_of(f32({6, 4}), 32),
             (std::vector<Box>{{{0, 0}, {2, 4}}, {{2, 0}, {2, 4}}, {{4, 0}, {2, 4}}}));
   EXPECT_EQ(
@@ -44,7 +44,7 @@ TEST(Box, AsManyRowsAsFitAreOnePiece) {
   EXPECT_EQ(pieces_of(f32({0, 3}), 4), (std::vector<Box>{{{0, 0}, {0, 3}}}));
 }
 
-TEST(Box, WhatLiesOutsideIsSeenWhateverItsNumbers) {
+TEST(Box, BoxesOutsideATensorAreDetectedWhateverTheirNumbers) {
   const Dims dims = {4, 6};
   EXPECT_TRUE(lies_in({{0, 0}, {4, 6}}, dims));
   EXPECT_TRUE(lies_in({{4, 2}, {0, 1}}, dims));

@@ -15,7 +15,7 @@ TEST(Mesh, LaysDevicesInRowMajorOrder) {
   EXPECT_EQ(to_string(mesh), "{data: 2, expert: 4}");
 }
 
-TEST(Mesh, OfMoreDevicesThanANumberHoldsHasTooMany) {
+TEST(Mesh, AMeshOfMoreDevicesThanANumberHoldsHasTheLargestNumber) {
   const int64_t many = int64_t{1} << 40;
   EXPECT_EQ((Mesh{{{"a", many}, {"b", many}, {"c", 2}}}).devices(), INT64_MAX);
 }

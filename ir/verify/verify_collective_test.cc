@@ -42,7 +42,7 @@ TEST(VerifyCollective, AxesOfTheMeshInAnyOrderAreGood) {
 }
 
 // The partitioner counts on what a global function says being the same on every device.
-TEST(VerifyCollective, GlobalFunctionsHaveNone) {
+TEST(VerifyCollective, GlobalFunctionsHaveNoCollectiveOps) {
   const std::string text =
       mistakes_of(Op::axis_index, {{"axes", std::string("model")}}, /*local=*/false);
   EXPECT_THAT(text, HasSubstr("axis_index: only local functions have it"));

@@ -188,7 +188,7 @@ TEST(VerifyProgram, SaysWhatIsWrongInWords) {
   }
 }
 
-TEST(VerifyProgram, RefusesWhatIsReservedAsUnimplemented) {
+TEST(VerifyProgram, RefusesReservedFeaturesAsUnimplemented) {
   for (const Case& c : kReserved) {
     Program p = sample();
     c.spoil(p);

@@ -121,7 +121,7 @@ TEST(Wire, AFunctionIsNotAProgram) {
               HasSubstr("wire form: this is a program: expected a function"));
 }
 
-TEST(Wire, WhatIsInvalidIsRefusedByTheReader) {
+TEST(Wire, InvalidFunctionsAreRefusedByTheReader) {
   Function f = *small_program().functions[0];
   f.results[0] = 50;
   EXPECT_THAT(outcome([&] { return function_from_wire(to_wire(f)); }),
@@ -174,7 +174,7 @@ TEST(Wire, AGraphIsOfVersion1UntilAnOrderAReductionOrAPriorityNeeds2) {
   EXPECT_TRUE(same_graph(function_from_wire(to_wire(f)), f));
 }
 
-TEST(Wire, WhatAProgramChoosesOfNumericsIsWrittenAndCountsInItsHash) {
+TEST(Wire, NumericsOfAProgramAreWrittenAndCountInItsHash) {
   Program p = parse_program("program @p { slice \"main\" mesh {} }");
   EXPECT_EQ(version_of(to_wire(p)), 1u);
   std::vector<Hash128> hashes = {content_hash(p)};
@@ -246,7 +246,7 @@ TEST(Wire, ABodyIsWrittenOnceHoweverManyNodesNameIt) {
   EXPECT_EQ(parsed.nodes[0].body, parsed.nodes[99].body);
 }
 
-TEST(Wire, WhatHasNoBodiesIsWrittenAsVersionOne) {
+TEST(Wire, AProgramWithoutBodiesIsWrittenAsVersion1) {
   EXPECT_EQ(version_of(to_wire(small_program())), 1u);
   EXPECT_EQ(version_of(to_wire(calls(1, true))), 2u);
 }

@@ -93,7 +93,7 @@ TEST(Activations, WithoutARuleNothingIsAnnotated) {
   EXPECT_EQ(Traced(tiny(true)).annotated(), Counts{});
 }
 
-TEST(Activations, OfEachPriorityTheFirstRuleApplies) {
+TEST(Activations, TheFirstMatchingRuleOfEachPriorityApplies) {
   Builder b("f", Mesh{{{"data", 2}, {"model", 2}}});
   const ActivationRules rules = {{"residual", {{"model", shard(1)}}, 1},
                                  {"*", {{"model", shard(2)}}, 1},

@@ -74,7 +74,7 @@ TEST(Strategies, ZeroUsesEachAxisOnceAndKeepsCopiesAlongOthers) {
               ElementsAre("2 data: shard(0), expert: shard(0)"));
 }
 
-TEST(Strategies, WhatDoesNotDivideStaysWhole) {
+TEST(Strategies, ParametersThatDoNotDivideStayWhole) {
   TransformerConfig odd = model();
   odd.vocab = 6;
   odd.dim = 12;
@@ -126,7 +126,7 @@ TEST(Strategies, AxesThatNothingUsesAndStrategiesWithoutTheirAxisAreRefused) {
 
 // Slots of experts that have a capacity are cut beside the batch, with the priority of computing.
 // Only the rule of their weights sends rows to dropless experts, so it has the batch's priority.
-TEST(Strategies, DroplessExpertsAreLookedAtWithTheBatch) {
+TEST(Strategies, RulesOfDroplessExpertsHaveThePriorityOfTheBatch) {
   TransformerConfig model = experts();
   for (const double factor : {0.0, 1.0}) {
     model.moe.capacity_factor = factor;
@@ -199,7 +199,7 @@ TEST(Strategies, ExpertsLieWholeOverTheModelAxisWhereTheMeshHasNoneOfTheirOwn) {
                                       HasSubstr("there are 8; expected model=8")));
 }
 
-TEST(Strategies, WhatAModelCannotBeCutInIsRefusedWithWhatItCan) {
+TEST(Strategies, AxisSizesThatDoNotCutTheModelAreRefusedWithOnesThatDo) {
   const auto error = [](const std::string& names, const std::vector<MeshAxis>& axes) {
     return std::string(error_of([&] { made(names, axes, experts()); }).what());
   };

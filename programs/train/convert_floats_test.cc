@@ -21,7 +21,7 @@ To converted(FileDType from, From value, DType to) {
 double of_half(uint16_t bits) { return converted<double>(FileDType::kF16, bits, DType::kF64); }
 uint16_t to_bf16(double value) { return converted<uint16_t>(FileDType::kF64, value, DType::kBF16); }
 
-TEST(ConvertFloatsTest, HalvesAreReadWithTheSmallOnesAndThoseThatAreNoNumbers) {
+TEST(ConvertFloatsTest, HalvesAreReadWithSubnormalsInfinitiesAndNan) {
   EXPECT_EQ(of_half(0x3c00), 1.0);
   EXPECT_EQ(of_half(0xc100), -2.5);
   EXPECT_EQ(of_half(0x7bff), 65504.0);
@@ -44,7 +44,7 @@ TEST(ConvertFloatsTest, ToBf16RoundsOnceToNearestEven) {
   EXPECT_EQ(to_bf16(std::nan("")) & 0x7fc0, 0x7fc0);
 }
 
-TEST(ConvertFloatsTest, OfAnyFloatTypeToAnyOther) {
+TEST(ConvertFloatsTest, FloatsOfAnyTypeAreConvertedToAnyOther) {
   EXPECT_EQ(converted<float>(FileDType::kF16, uint16_t{0x3555}, DType::kF32), 0.333251953125f);
   EXPECT_EQ(converted<float>(FileDType::kF64, 1.0 / 3, DType::kF32), 1.0f / 3);
   EXPECT_EQ(converted<double>(FileDType::kBF16, uint16_t{0x3f81}, DType::kF64), 1.0 + 1.0 / 128);

@@ -49,7 +49,7 @@ TEST(ModelSizes, AModelWithoutExpertsSaysNothingOfThem) {
             "\"experts\":0,\"gated\":false,\"tied\":true}");
 }
 
-TEST(ModelSizes, ATokensOnlyGateIsNotDividedByItselfUnlessSomebodySaysSo) {
+TEST(ModelSizes, TheOnlyGateOfATokenIsNotDividedByItselfUnlessTheUserSaysSo) {
   const auto config_with = [](const std::vector<SaidSize>& said) {
     LanguageModelConfig config = quickstart_options().config;
     set_sizes(config, said);
@@ -64,7 +64,7 @@ TEST(ModelSizes, ATokensOnlyGateIsNotDividedByItselfUnlessSomebodySaysSo) {
   EXPECT_THAT(find_size("renormalize")->help, HasSubstr("top_k of 1"));
 }
 
-TEST(ModelSizes, ARefusalBeginsWithWhereItWasSaid) {
+TEST(ModelSizes, ARefusalBeginsWithThePlaceOfTheSize) {
   EXPECT_THAT(refusal({{"width", int64_t{1}, "f:1: \"width\""}}),
               StartsWith("f:1: \"width\": there is no size of this name"));
   EXPECT_THAT(refusal({{"dim", 1.5, "f:2: \"dim\""}}),

@@ -26,7 +26,7 @@ class FilesBeyondTheLimitTest : public testing::Test {
   struct sigaction before_{};
 };
 
-TEST_F(FilesBeyondTheLimitTest, NeitherEndTheProcessNorAreIgnoredInWhatItStarts) {
+TEST_F(FilesBeyondTheLimitTest, TheSignalNeitherEndsTheProcessNorIsIgnoredInItsChildren) {
   set(SIG_DFL);
   get_errors_for_files_beyond_the_limit();
   EXPECT_NE(handler(), SIG_DFL);
@@ -34,7 +34,7 @@ TEST_F(FilesBeyondTheLimitTest, NeitherEndTheProcessNorAreIgnoredInWhatItStarts)
   EXPECT_EQ(raise(SIGXFSZ), 0);
 }
 
-TEST_F(FilesBeyondTheLimitTest, AreTheUsersWhereTheUserHasSaidWhatIsToHappen) {
+TEST_F(FilesBeyondTheLimitTest, AUsersChoiceOfTheSignalsHandlerStays) {
   set(SIG_IGN);
   get_errors_for_files_beyond_the_limit();
   EXPECT_EQ(handler(), SIG_IGN);

@@ -35,7 +35,7 @@ TEST(Hash, GivesTheKnownAnswers) {
   EXPECT_EQ(hash_cut_into(counting_bytes(128), 128), "a74787004ef589e31149183900d0294a");
 }
 
-TEST(Hash, OfAStreamDoesNotDependOnHowItIsCut) {
+TEST(Hash, TheHashOfAStreamDoesNotDependOnHowItIsCut) {
   for (size_t cut : {1u, 7u, 128u, 129u, 1000u})
     EXPECT_EQ(hash_cut_into(counting_bytes(1000), cut), "978a3f8b45508a42fe7f0f99caf2c423") << cut;
 }

@@ -22,7 +22,7 @@ TEST(Id, OrdersHashesAndPrintsLikeItsNumber) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
-TEST(Id, OfOneKindIsNotAnIdOfAnother) {
+TEST(Id, AnIdOfOneKindIsNotAnIdOfAnother) {
   EXPECT_FALSE((std::is_convertible_v<RunId, HostId>));
   EXPECT_FALSE((std::is_convertible_v<uint64_t, RunId>));
   EXPECT_FALSE((std::is_constructible_v<RunId, HostId>));

@@ -14,7 +14,7 @@ using testing::StartsWith;
 
 class LockFileTest : public FolderTest {};
 
-TEST_F(LockFileTest, TheSecondIsToldWhoHoldsIt) {
+TEST_F(LockFileTest, ASecondLockNamesTheProcessThatHoldsTheFile) {
   const LockFile first(folder_ / "lock");
   EXPECT_TRUE(first.is_held());
   const LockFile second(folder_ / "lock");
@@ -22,7 +22,7 @@ TEST_F(LockFileTest, TheSecondIsToldWhoHoldsIt) {
   EXPECT_THAT(second.holder(), StartsWith(cat("process ", getpid(), " on ")));
 }
 
-TEST_F(LockFileTest, IsFreeOnceItsHolderHasEnded) {
+TEST_F(LockFileTest, ALockFileIsFreeOnceItsHolderHasEnded) {
   {
     const LockFile first(folder_ / "lock");
   }

@@ -42,7 +42,7 @@ TEST_F(PathsTest, TheTemporaryFolderIsTheOneThatTmpdirNames) {
   EXPECT_TRUE(temp_folder().is_absolute());
 }
 
-TEST_F(PathsTest, AnEmptyTmpdirIsAsNone) {
+TEST_F(PathsTest, AnEmptyTmpdirCountsAsUnset) {
   unsetenv("TMPDIR");
   const std::filesystem::path usual = temp_folder();
   setenv("TMPDIR", "", 1);

@@ -33,7 +33,7 @@ TEST(Ask, ServesManyThreads) {
   EXPECT_EQ(reactor.ask("read", [&] { return sum; }), 2000);
 }
 
-TEST(Ask, ThatWaitsForEverIsCancelledWhenTheReactorEnds) {
+TEST(Ask, ACallThatWaitsForEverIsCancelledWhenTheReactorEnds) {
   auto reactor = std::make_unique<ReactorThread>("reactor");
   std::optional<ErrorKind> kind;
   Promise<void>* never = nullptr;

@@ -29,7 +29,7 @@ TEST(Background, TheReactorGoesOnWhileWorkIsDone) {
   EXPECT_EQ(where, "work");
 }
 
-TEST(Background, AsManyPiecesAreUnderWayAsItHasThreads) {
+TEST(Background, PiecesOfWorkRunOnAllThreadsAndOnNoMore) {
   const auto reactor = Reactor::make_real();
   Background background(*reactor, "work", 2);
   std::latch both(2);

@@ -51,7 +51,7 @@ TEST(Mailbox, IntrusiveMailIsPostedAgainAfterDeliveryWithoutAllocating) {
   EXPECT_EQ(counter.count, 3);
 }
 
-TEST(Mailbox, WhatIsPostedFromTheReactorItselfRunsInTheNextTurn) {
+TEST(Mailbox, MailThatTheReactorPostsToItselfRunsInItsNextTurn) {
   auto reactor = Reactor::make_simulated();
   std::vector<int> order;
   reactor->run([&] {

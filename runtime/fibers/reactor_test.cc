@@ -35,7 +35,7 @@ void work_for_ms(int64_t ms) {
   }
 }
 
-TEST(RealReactorTest, TellsForHowLongSomebodysWorkHeldItUp) {
+TEST(RealReactorTest, TheLongestStretchOfAReactorCountsWorkAndNoSleep) {
   // A slow machine may delay some of the sleeps; if sleeping counted as work, all would be long.
   int64_t slept_ns = 30'000'000;
   for (int i = 0; i < 100 && slept_ns >= 20'000'000; ++i) {
@@ -177,7 +177,7 @@ TEST_P(ReactorTest, SuspendingInsideACatchBlockKeepsEachFibersException) {
   EXPECT_EQ(right, kFibers);
 }
 
-TEST_P(ReactorTest, OfManyFibersFiftyAreDescribedAndHowManyThereAre) {
+TEST_P(ReactorTest, ADescriptionOfManyFibersShowsFiftyAndTheNumberOfAll) {
   WaitQueue never;
   std::vector<Fiber> fibers;
   for (int i = 0; i < 60; ++i)
@@ -244,7 +244,7 @@ TEST(SimulatedReactor, EndlessTimersEndAtTheTimeLimit) {
                Error);
 }
 
-TEST(Reactor, TwoInOneThreadAreRefused) {
+TEST(Reactor, TwoReactorsInOneThreadAreRefused) {
   auto first = Reactor::make_real();
   EXPECT_THROW(Reactor::make_real(), Error);
 }

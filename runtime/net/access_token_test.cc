@@ -15,7 +15,7 @@ TEST(AccessToken, ReadsBackWhatItPrintsAndNoTwoAreEqual) {
   EXPECT_EQ(again->bytes, one.bytes);
 }
 
-TEST(AccessToken, OtherTextsAreNone) {
+TEST(AccessToken, TextsOfAnotherFormAreNoTokens) {
   const std::string text = to_text(AccessToken::random());
   for (const std::string& bad :
        {std::string(), text.substr(1), text + "0", text.substr(1) + "g", text.substr(1) + "\n",

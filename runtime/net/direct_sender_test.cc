@@ -108,7 +108,7 @@ class SmallSocketTest : public DirectSenderTest {
   SmallSocketTest() : DirectSenderTest(16 << 10) {}
 };
 
-TEST_F(SmallSocketTest, WhatTheSystemDoesNotTakeTheReactorWritesOn) {
+TEST_F(SmallSocketTest, TheReactorWritesTheBytesThatTheSystemDidNotTake) {
   uint64_t number = 0;
   while (sends(number + 1, 5000)) ++number;  // Until a frame was not taken whole.
   EXPECT_GT(number, 0u);
@@ -144,7 +144,7 @@ TEST_F(DirectSenderTest, FramesThatGoDownWithTheirConnectionAreSentAgain) {
   EXPECT_EQ(arrived_, first(3));
 }
 
-TEST_F(DirectSenderTest, ThereIsABoundForWhatTheReactorHasNotHeardOf) {
+TEST_F(DirectSenderTest, FramesThatTheReactorHasNotHeardOfAreBounded) {
   uint64_t number = 0;
   while (sends(number + 1)) ++number;
   EXPECT_EQ(number, DirectSender::kFramesMax);

@@ -311,7 +311,7 @@ TEST_F(FrameStreamTest, APeerThatWasSilentForLongIsAskedSoonAgainOverItsNextConn
   EXPECT_EQ(at_server_, first(2));
 }
 
-TEST_F(FrameStreamTest, WhatIsSaidFirstMayBeLostToo) {
+TEST_F(FrameStreamTest, TheFirstFrameOfAConnectionMayBeLostToo) {
   dial();
   pass(1s);
   for (const char* sender : {"client", "server"}) {
@@ -344,7 +344,7 @@ TEST_F(FrameStreamTest, AFrameThatOvertakesAnotherIsNotTakenBeforeIt) {
   EXPECT_EQ(at_server_, first(6));
 }
 
-TEST_F(FrameStreamTest, AConnectionThatNeverBringsAFrameOnEndsTheStream) {
+TEST_F(FrameStreamTest, ConnectionsThatBreakAtEachFrameEndTheStream) {
   dial();
   pass(1s);
   network_.set_frame_fault([](const std::string& from, const std::string&) {

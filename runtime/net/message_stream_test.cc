@@ -129,7 +129,7 @@ class CountedBudget final : public MessageBudget {
   size_t left_;
 };
 
-TEST_F(MessageStreamTest, WhatALargeMessageTakesComesOutOfABudgetUntilItIsLetGo) {
+TEST_F(MessageStreamTest, ALargeMessageCountsAgainstTheBudgetUntilItIsReleased) {
   constexpr size_t kBudget = 1 << 20;
   const auto budget = std::make_shared<CountedBudget>(kBudget);
   for (const size_t bytes : {size_t{1} << 10, size_t{500} << 10, size_t{5} << 20}) {
@@ -196,7 +196,7 @@ TEST_F(MessageStreamTest, AMessageThatIsMalformedTooLargeOrCutShortIsAnError) {
   }
 }
 
-TEST(RpcMemory, AServerMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
+TEST(RpcMemory, AServerAllocatesForBytesThatArrivedNotForPromisedOnes) {
   auto reactor = Reactor::make_simulated();
   SimNetwork network(*reactor);
   ServerOptions options;
@@ -221,7 +221,7 @@ TEST(RpcMemory, AServerMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
   reactor->run_ready();
 }
 
-TEST(RpcMemory, AFrameStreamMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
+TEST(RpcMemory, AFrameStreamAllocatesForBytesThatArrivedNotForPromisedOnes) {
   auto reactor = Reactor::make_simulated();
   kj::TwoWayPipe pipe = kj::newTwoWayPipe();
   FrameStream frames(*reactor, {});

@@ -229,7 +229,7 @@ TEST_P(RpcTest, FramesGoOnOverAnotherConnectionWhenTheirsIsLost) {
   theirs.reset();
 }
 
-TEST_P(RpcTest, WhoDoesNotSayWhoTheyAreKeepNobodyOutForLong) {
+TEST_P(RpcTest, ConnectionsThatNeverIdentifyThemselvesKeepNobodyOutForLong) {
   std::vector<std::string> refused;
   ServerOptions options = echo_options();
   options.on_refused = [&](const std::string&, const std::string& why) { refused.push_back(why); };
@@ -255,7 +255,7 @@ TEST_P(RpcTest, WhoDoesNotSayWhoTheyAreKeepNobodyOutForLong) {
   EXPECT_NO_THROW(Connection::connect(*reactor_, client_side(), server.address()));
 }
 
-TEST_P(RpcTest, WhoAcceptsAndSaysNothingIsAskedAfter) {
+TEST_P(RpcTest, ConnectingToAListenerThatStaysSilentFailsSayingWhatToCheck) {
   std::array<char, 4096> heard;  // Larger than the client's message, so that it goes on reading.
   Stream taken;
   kj::Promise<void> listening = nullptr;
@@ -309,7 +309,7 @@ TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   }
 }
 
-TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpAndSaidToBeSo) {
+TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpWithAnErrorThatSaysSo) {
   auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
   ServerOptions options;
   options.frames_of = [&](uint64_t, const std::string&) { return theirs.get(); };
@@ -328,7 +328,7 @@ TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpAndSaidToBeSo) {
   theirs.reset();
 }
 
-TEST_P(RpcTest, WhateverAHandlerOfFramesThrowsEndsTheStreamAtBothEnds) {
+TEST_P(RpcTest, AnyExceptionOfAFrameHandlerEndsTheStreamAtBothEnds) {
   auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
   theirs->start([](capnp::MessageReader&) { throw std::bad_alloc(); });
   ServerOptions options;

@@ -31,7 +31,7 @@ TEST(SocketAddress, ReadsBackWhatItPrints) {
   EXPECT_EQ(internal::parse_socket_address("localhost:1").text(), "127.0.0.1:1");
 }
 
-TEST(SocketAddress, SaysWhatIsWrongWithATextThatIsNone) {
+TEST(SocketAddress, InvalidAddressesAreRefusedWithTheReason) {
   for (const char* text : {"", "7040", ":7040", "127.0.0.1:", "127.0.0.1:70400", "127.0.0.1:x",
                            "unix:", "127.0.0.1:-1"}) {
     EXPECT_THAT(error_text_of([&] { internal::parse_socket_address(text); }),

@@ -41,7 +41,7 @@ TEST(Metrics, OneNameWithOneSetOfLabelsIsOneCounter) {
   EXPECT_THROW(metrics.counter("a", "", {{"k-k", "v"}}), Error);
 }
 
-TEST(Metrics, WhatIsForgottenIsShownNoMoreAndItsHandleStillCounts) {
+TEST(Metrics, AForgottenSeriesIsNotShownThoughItsHandleStillCounts) {
   Metrics metrics;
   const Counter kept = metrics.counter("runs_total", "Runs", {{"host", "b"}});
   const Counter gone = metrics.counter("runs_total", "Runs", {{"host", "a"}, {"link", "x"}});

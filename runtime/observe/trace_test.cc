@@ -29,7 +29,7 @@ Hash128 hash_of_run(uint64_t seed) {
   return trace_hash(tracer.drain());
 }
 
-TEST(Trace, OfASimulatedRunIsRepeatedByItsSeed) {
+TEST(Trace, TheTraceOfASimulatedRunRepeatsWithItsSeed) {
   EXPECT_EQ(hash_of_run(7), hash_of_run(7));
   EXPECT_NE(hash_of_run(7), hash_of_run(8));
 }

@@ -25,7 +25,7 @@ TEST(LandingLogTest, AWriteIntoBytesThatAnotherTransferHasGotMeanwhileIsFound) {
                                             "meanwhile")));
 }
 
-TEST(LandingLogTest, BytesAroundThoseOfALaterTransferAreStillTheFirstOnes) {
+TEST(LandingLogTest, BytesAroundALaterTransferStillBelongToTheFirst) {
   LandingLog log;
   log.begins(1, 1, {kOne, 0, 192});
   log.begins(2, 2, {kOne, 64, 64});
@@ -40,7 +40,7 @@ TEST(LandingLogTest, BytesAroundThoseOfALaterTransferAreStillTheFirstOnes) {
   EXPECT_THAT(log.broken(), AllOf(HasSubstr("for request 3"), HasSubstr("for request 4")));
 }
 
-TEST(LandingLogTest, RequestsOfOneTenantAndOtherSegmentsAreNotInOneAnothersWay) {
+TEST(LandingLogTest, RequestsOfOneTenantOrOfDifferentSegmentsDoNotConflict) {
   LandingLog log;
   log.begins(1, 7, {kOne, 0, 64});
   log.begins(2, 7, {kOne, 0, 64});

@@ -46,7 +46,7 @@ TEST(ChildProcess, WritesItsOutputToAFileAndSeesTheAddedEnvironment) {
   EXPECT_EQ(text.str(), "seven\noops\n");
 }
 
-TEST(ChildProcess, ThatCanNotStartSaysWhy) {
+TEST(ChildProcess, AProcessThatCanNotStartSaysWhy) {
   try {
     ChildProcess child({.arguments = {"/no/such/program"}});
     FAIL() << "did not throw";

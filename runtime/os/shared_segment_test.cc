@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(SharedSegmentTest, TwoMappingsOfItAreTheSameMemory) {
+TEST(SharedSegmentTest, TwoMappingsOfASegmentAreTheSameMemory) {
   const SharedSegment mine = SharedSegment::create(100);
   const SharedSegment theirs = SharedSegment::open(mine.descriptor());
   mine.data()[99] = std::byte{7};
@@ -37,7 +37,7 @@ TEST(SharedSegmentTest, DroppedPagesReadAsZerosAndThoseAroundThemKeepWhatTheyHol
 }
 
 // A simulation charges messages by their length, so errors are as long in every process.
-TEST(SharedSegmentTest, ErrorsNameNoNumberOfAProcessOrAFile) {
+TEST(SharedSegmentTest, ErrorsContainNoProcessIdOrFileDescriptor) {
   const SharedSegment segment = SharedSegment::create(100);
   const AnonymousFile file("not sealed");
   // Numbers that no text has by chance.

@@ -43,7 +43,7 @@ TEST_F(TrustedFilesTest, LibrariesAreFoundByTheirContentWhereverTheyLieBelow) {
   EXPECT_EQ(TrustedFiles({}).library(content_hash("one")), std::nullopt);
 }
 
-TEST_F(TrustedFilesTest, WhatChangesOrComesLaterIsNotTrusted) {
+TEST_F(TrustedFilesTest, FilesThatChangeOrComeLaterAreNotTrusted) {
   write(trusted_ / "a.so", "one");
   const TrustedFiles files({trusted_});
   write(trusted_ / "a.so", "another");

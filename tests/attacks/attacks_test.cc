@@ -451,7 +451,7 @@ TEST_F(AttacksTest, EveryMethodThatAConnectionReachesHasARow) {
   EXPECT_EQ(keys_of(all_rows()), served_methods());
 }
 
-TEST_F(AttacksTest, OfAnothersThingsIsSaidWhatIsSaidOfThingsThatNeverWere) {
+TEST_F(AttacksTest, AnswersAboutAnotherOwnersObjectsAreThoseAboutUnknownOnes) {
   const Table rows = all_rows();
   under_attack([&](SimCluster& cluster, const Names& bobs, const Names& nobodys) {
     for (const auto& [method, row] : rows) {
@@ -486,7 +486,7 @@ TEST_F(AttacksTest, EveryKindOfFrameHasARow) {
   EXPECT_EQ(rows, kinds);
 }
 
-TEST_F(AttacksTest, FramesThatNameAnothersThingsDoWhatThoseOfNothingDo) {
+TEST_F(AttacksTest, FramesAboutAnotherOwnersObjectsDoWhatThoseAboutUnknownOnesDo) {
   under_attack([&](SimCluster& cluster, const Names& bobs, const Names& nobodys) {
     Attacker eve(*reactor_, cluster);
     for (const auto& [kind, row] : frame_rows()) {

@@ -271,7 +271,7 @@ TEST(OwnerBoundsTable, EveryRowHasABoundAndATestThatIsThere) {
   }
 }
 
-TEST(OwnerBoundsTable, EveryRowHasATestOfOthersStepsOrSaysWhyThereIsNone) {
+TEST(OwnerBoundsTable, EveryRowHasATestOfAnotherOwnersStepsOrSaysWhyThereIsNone) {
   const std::string without = "none: ";
   size_t shown = 0;
   for (const Row& row : rows_of_the_readme()) {

@@ -130,7 +130,7 @@ TEST(BodiesDiagnosisTest, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
   }
 }
 
-TEST(RowsThatMustFitTest, FailTheRunWhereTheyDoNot) {
+TEST(RowsThatMustFitTest, RowsThatMustFitAndDoNotFailTheRun) {
   const auto f = rows_that_must_fit();
   for (const Cluster& cluster : {kClusters[0], kClusters[1]}) {
     LocalCall call(cluster, f, DeviceKind::kCpu);

@@ -61,7 +61,7 @@ TEST_P(OverlapTest, RanksThatAreLateInTurnCostTheMaximumAndNotTheSum) {
   EXPECT_LE(end_ns, 5000 * kUs + 60 * kUs);
 }
 
-TEST_P(OverlapTest, WhatComputeCoversOfACollectiveCostsNothing) {
+TEST_P(OverlapTest, TimeOfACollectiveThatKernelsCoverIsNotExposed) {
   TimedRanks ranks(function(R"(
 local func @f(%0 "x": f32[4]) mesh {data: 2} {
   %1: f32[4] = exp %0
@@ -79,7 +79,7 @@ local func @f(%0 "x": f32[4]) mesh {data: 2} {
   EXPECT_EQ(timer_.exposed_ns(0), 7 * kUs);
 }
 
-TEST_P(OverlapTest, WhatIsDoneIsNotSaidToBeWaitedFor) {
+TEST_P(OverlapTest, ACollectiveThatHasEndedIsNotReportedAsWaitedFor) {
   TimedRanks ranks(function(R"(
 local func @f(%0 "x": f32[4]) mesh {data: 2} {
   %1: f32[4] = exp %0
@@ -104,7 +104,7 @@ local func @f(%0 "x": f32[4]) mesh {data: 2} {
 
 // A collective takes 10 us, and each iteration has 1 us of kernels. A rank waits for an iteration's
 // collective after the next iteration.
-TEST_P(OverlapTest, WhatAnIterationHasBegunGoesOnInTheNext) {
+TEST_P(OverlapTest, ACollectiveThatAnIterationBeginsGoesOnDuringTheNext) {
   TimedRanks ranks(function(R"(
 body 0 local func @layers(%0 "x": f32[4], %1 "w": f32[4]) mesh {data: 2} {
   %2: f32[4] = all_reduce %1 {axes = "data", reduction = "sum"}
@@ -125,7 +125,7 @@ local func @f(%0 "x": f32[4], %1 "w": f32[3, 4]) mesh {data: 2} {
 // Each iteration sums "rows", which no step in the loop reads, and the addend of the next
 // iteration. The last iteration skips the sum ahead, and its rows are waited for after the loop: 9
 // us, wherever the skipped sum stands, and however often a rank looks.
-TEST_P(OverlapTest, BehindASumThatIsPassedOverTheOneBeforeItIsWaitedForOnce) {
+TEST_P(OverlapTest, TheSumBeforeOneThatIsPassedOverIsWaitedForOnce) {
   const std::string add = "  %5: f32[4] = add %3, %1\n";
   const std::string ahead = "  %6: f32[4] = all_reduce %2 {axes = \"data\", reduction = \"sum\"}\n";
   const std::string begin = R"(
@@ -280,7 +280,7 @@ class RandomText {
 // first layer begins with its gathers, which are waited for. The last layer ends with the mean of
 // its rows, which is waited for after the loop; gradients are scattered before a layer's last
 // kernel.
-TEST_P(OverlapTest, OfStoredWeightsTheFirstGathersAloneAreWaitedFor) {
+TEST_P(OverlapTest, OnlyTheFirstGathersOfStoredWeightsAreWaitedFor) {
   timer_.kernel_us = 100;
   for (const int64_t length : {2, 3, 9}) {
     const Function layers = tests::stored_layers({.length = length}, Mesh{{{"data", 4}}});

@@ -84,7 +84,7 @@ TEST_P(CollectiveSuite, SumsHaveTheSameBitsOnEveryMemberAndThoseOfTheTreeOverMem
   }
 }
 
-TEST_P(CollectiveSuite, ManyInARowNeverMixUp) {
+TEST_P(CollectiveSuite, ManyCollectivesInARowNeverMixUp) {
   const size_t rounds = GetParam().rounds, large = std::min<size_t>(9000, GetParam().elements_max);
   EXPECT_TRUE(GetParam().run(3, 64 << 10, [=](CollectiveMember& member) {
     for (size_t round = 0; round < rounds; ++round) {
@@ -321,7 +321,7 @@ TEST_P(CollectiveSuite, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
 }
 
 // Members that wait for room are woken, in the first collective and in later ones.
-TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
+TEST_P(CollectiveSuite, CollectivesOfManyMessagesInARowGoOn) {
   if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
   constexpr uint32_t kSize = 3;
   Rng rng(gangway::tests::test_seed(), 16);
@@ -338,7 +338,7 @@ TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
 }
 
 // Keeps two rows of the first of the parts [outer, 4, inner].
-TEST_P(CollectiveSuite, AGatherThatDropsMostPartsNeedsNoMoreThanItSays) {
+TEST_P(CollectiveSuite, AGatherThatDropsMostPartsNeedsNoMoreThanItsPlannedBytes) {
   if (!GetParam().kinds.has(CollectiveKind::kAllGather)) GTEST_SKIP() << "it has no all-gather";
   constexpr size_t kInner = 100;
   for (const size_t outer : {size_t{1}, size_t{3}}) {
@@ -420,7 +420,7 @@ TEST_P(CollectiveSuite, EveryKindTellsAllMembersOfAPoisonedOneAndTheNextIsClean)
   }));
 }
 
-TEST_P(CollectiveSuite, KindsInAnyOrderNeverMixUp) {
+TEST_P(CollectiveSuite, CollectivesOfAllKindsInAnyOrderNeverMixUp) {
   if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
   constexpr uint32_t kSize = 4;
   std::vector<CollectiveCase> cases;

@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Of, GroupMovesTest,
                            return name;
                          });
 
-TEST(GroupMoves, OfManyMessagesArriveWhole) {
+TEST(GroupMoves, MovesOfManyMessagesArriveWhole) {
   for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 2), in_blocks(4, 2)}) {
     const auto size = static_cast<uint32_t>(hosts.size());
     Rng rng(gangway::tests::test_seed(), 12);
@@ -162,7 +162,7 @@ TEST(GroupMoves, OfManyMessagesArriveWhole) {
 }
 
 // A member that waits for room is rung, in the first collective and in later ones.
-TEST(GroupMoves, OfManyMessagesInARowGoOnWhenTheyAreRung) {
+TEST(GroupMoves, ConsecutiveMovesOfManyMessagesContinueWhenTheyAreRung) {
   const uint64_t seed = gangway::tests::test_seed();
   for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 1)}) {
     const auto size = static_cast<uint32_t>(hosts.size());
@@ -175,7 +175,7 @@ TEST(GroupMoves, OfManyMessagesInARowGoOnWhenTheyAreRung) {
   }
 }
 
-TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
+TEST(GroupMoves, GathersAndBroadcastsWriteToFewHosts) {
   CollectiveKinds kinds;
   kinds.add(CollectiveKind::kAllGather);
   kinds.add(CollectiveKind::kBroadcast);
@@ -194,7 +194,7 @@ TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
   }
 }
 
-TEST(GroupMoves, OfOneMessageEachWayRingTheOtherHostOnce) {
+TEST(GroupMoves, MovesOfOneMessageEachWayRingTheOtherHostOnce) {
   Rng rng(gangway::tests::test_seed(), 14);
   for (const CollectiveKind kind : kMoves) {
     const CollectiveCase what(rng, kind, 2, 500);

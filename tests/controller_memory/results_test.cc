@@ -30,7 +30,7 @@ TEST(ControllerMemoryTest, AKeptResultIsOneEntryHoweverManyHostsHoldIt) {
   EXPECT_EQ(bytes_per_result(128, 1), on_one);
 }
 
-TEST(ControllerMemoryTest, WhatAClientKeepsIsGoneWithIt) {
+TEST(ControllerMemoryTest, ArraysThatAClientKeepsAreFreedWithIt) {
   ManyClients cluster(4, 2);
   cluster.add_client();
   cluster.add_client();

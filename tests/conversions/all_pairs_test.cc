@@ -107,24 +107,34 @@ void expect_all_pairs(const Mesh& mesh, const Type& type) {
   }
 }
 
-TEST(Conversions, OfAllPairsOnTwoDevices) {
+TEST(Conversions, AllPairsOfShardingsConvertOnTwoDevices) {
   expect_all_pairs(kTwo, f64({4, 6}));
   expect_all_pairs(kTwo, f64({4, 2, 6}));
 }
-TEST(Conversions, OfAllPairsOnTwoDevicesInUnevenParts) { expect_all_pairs(kTwo, f64({5, 3})); }
+TEST(Conversions, AllPairsOfShardingsConvertOnTwoDevicesInUnevenParts) {
+  expect_all_pairs(kTwo, f64({5, 3}));
+}
 
-TEST(Conversions, OfAllPairsOnTwoByThreeDevices) { expect_all_pairs(kTwoByThree, f64({6, 12})); }
-TEST(Conversions, OfAllPairsOnTwoByThreeDevicesInUnevenParts) {
+TEST(Conversions, AllPairsOfShardingsConvertOnTwoByThreeDevices) {
+  expect_all_pairs(kTwoByThree, f64({6, 12}));
+}
+TEST(Conversions, AllPairsOfShardingsConvertOnTwoByThreeDevicesInUnevenParts) {
   expect_all_pairs(kTwoByThree, f64({7, 10}));
 }
 
-TEST(Conversions, OfAllPairsOnFourByTwoDevices) { expect_all_pairs(kFourByTwo, f64({8, 16})); }
-TEST(Conversions, OfAllPairsOnFourByTwoDevicesInUnevenParts) {
+TEST(Conversions, AllPairsOfShardingsConvertOnFourByTwoDevices) {
+  expect_all_pairs(kFourByTwo, f64({8, 16}));
+}
+TEST(Conversions, AllPairsOfShardingsConvertOnFourByTwoDevicesInUnevenParts) {
   expect_all_pairs(kFourByTwo, f64({9, 11}));
 }
 
-TEST(Conversions, OfAllPairsOnACubeOfDevices) { expect_all_pairs(kCube, f64({8, 8})); }
-TEST(Conversions, OfAllPairsOnACubeOfDevicesInUnevenParts) { expect_all_pairs(kCube, f64({5, 7})); }
+TEST(Conversions, AllPairsOfShardingsConvertOnACubeOfDevices) {
+  expect_all_pairs(kCube, f64({8, 8}));
+}
+TEST(Conversions, AllPairsOfShardingsConvertOnACubeOfDevicesInUnevenParts) {
+  expect_all_pairs(kCube, f64({5, 7}));
+}
 
 }  // namespace
 }  // namespace gangway::tests

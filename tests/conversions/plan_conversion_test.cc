@@ -72,7 +72,7 @@ TEST(PlanConversion, UnevenCutsAreGatheredFromInsideOut) {
               ElementsAre("all_gather b", "all_gather a"));
 }
 
-TEST(PlanConversion, WhatIsCutFirstIsReducedInParts) {
+TEST(PlanConversion, AValueThatIsCutFirstIsReducedInParts) {
   EXPECT_THAT(plan(f32({8, 16}), kMesh, {partial(), replicate()}, {replicate(), shard(0)}),
               ElementsAre("shard_slice b", "all_reduce a"));
 }
@@ -97,7 +97,7 @@ TEST(PlanConversion, SlowLinksCarryAsLittleAsTheyCan) {
 }
 
 // The part that is gathered first is sent once, and is sent again with the second gather.
-TEST(PlanConversion, OfEqualPathsTheOneThatSendsLessBetweenFarDevicesIsTaken) {
+TEST(PlanConversion, AmongEqualPathsTheOneThatSendsLessBetweenFarDevicesIsTaken) {
   const Type type = f32({8, 16});
   const auto gathers = [&](const Mesh& mesh, std::vector<int> distance) {
     return plan(type, mesh, {shard(0), shard(1)}, {replicate(), replicate()},
@@ -160,7 +160,7 @@ TEST(PlanConversion, AxesThatNeedNotMoveStay) {
               ElementsAre("all_gather b"));
 }
 
-TEST(PlanConversion, OfTheSameLengthTheOneWithFewerStepsIsTaken) {
+TEST(PlanConversion, AmongPathsOfEqualCostTheOneWithFewerStepsIsTaken) {
   // Nothing costs anything: the plan is one all-to-all, not a gather and a slice.
   const ConversionCosts nothing{.launch_ps = 0, .latency_ps = 0, .link_ps_per_byte = {0, 0}};
   EXPECT_THAT(plan(f32({8, 16}), kMesh, {shard(0), replicate()}, {shard(1), replicate()}, nothing),

@@ -47,7 +47,7 @@ TEST_P(CpuOps, HaveTheSameBitsOnEveryRepetitionAndWithTwoThreads) {
   }
 }
 
-TEST_P(CpuOps, ThatLookAtTheMeshEqualTheReferenceOnEachDevice) {
+TEST_P(CpuOps, OpsThatLookAtTheMeshEqualTheReferenceOnEachDevice) {
   Rng rng(case_seed());
   for (const OpCase& test : op_table::collective_cases(GetParam())) {
     if (!has_kernel(test.op)) continue;

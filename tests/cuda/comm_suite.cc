@@ -184,7 +184,7 @@ TEST_P(CardComms, ReduceInsideAGraphAtEachOfItsLaunches) {
   });
 }
 
-TEST_P(CardComms, ThatWereAbortedAreMadeAnew) {
+TEST_P(CardComms, AnAbortedCommunicatorIsCreatedAnew) {
   std::vector<Card> cards;
   const cuda::CommId first = id_of(GetParam(), cards);
   const cuda::CommId second = cards[0].driver->new_comm_id().take();

@@ -161,7 +161,7 @@ TEST(CudaBodiesDiagnosis, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
 }
 
 // Odd seeds have both devices on two cards, even seeds on one.
-TEST(CudaRowsThatMustFit, FailTheRunWhereTheyDoNot) {
+TEST(CudaRowsThatMustFit, RowsThatMustFitAndDoNotFailTheRun) {
   const auto f = rows_that_must_fit();
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     CardHosts on(kClusters[0], 1 + seed % 2, seed);

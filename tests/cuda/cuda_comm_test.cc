@@ -174,7 +174,7 @@ TEST(CudaLinkBytes, AnAllReduceOnOneCardCountsWhatEachDeviceReadsOfTheOthers) {
   EXPECT_EQ(counted(t, 4, 100), (LinkBytes{4 * 3 * 400, 0, 0}));
 }
 
-TEST(CudaGroups, OfWhichSomeShareACardAreRefusedAtInstallWithTheUsersLine) {
+TEST(CudaGroups, GroupsInWhichOnlySomeDevicesShareACardAreRefusedWithTheUsersLine) {
   EmulatedHosts t(1, 1, 4, 2);
   try {
     t->install(kPlan, training_step(1, 4));

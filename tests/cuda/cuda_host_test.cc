@@ -85,7 +85,7 @@ TEST_P(CudaHostTest, AProgramLeavesItsCardForHostMemoryAndGoesOnWhereItWas) {
   EXPECT_EQ(t.reports(), "");
 }
 
-TEST_P(CudaHostTest, TransfersBetweenCardsGoOnBehindAProgramThatWasAway) {
+TEST_P(CudaHostTest, TransfersBetweenCardsContinueAfterASuspension) {
   EmulatedHosts t(GetParam(), 1, 2, 2);
   t->install(kPlan, TestPlan::alternating_chain(1, 2, 8));
   for (uint64_t run = 1; run <= 4; ++run) {
@@ -173,7 +173,7 @@ TEST_P(CudaHostTest, AReplayThatFailsLeavesTheOpUnnamedSaysWhyAndTheCardGoesOn) 
   }
 }
 
-TEST_P(CudaHostTest, ALaunchThatFailsInTheReplayIsToldAndNamesNoOtherOp) {
+TEST_P(CudaHostTest, ALaunchThatFailsInTheReplayIsReportedAndNamesNoOtherOp) {
   EmulatedHosts t(GetParam(), 1, 1);
   t->install(kPlan, training_step(1, 1));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 30.0f));

@@ -58,7 +58,7 @@ TEST_P(CudaTransferTest, AChainAlternatesBetweenCardsOfTwoHostsThroughHostMemory
   EXPECT_EQ(t.reports(), "");
 }
 
-TEST_P(CudaTransferTest, WhatIsSentLiesInTheReceiversPlannedMemory) {
+TEST_P(CudaTransferTest, SentValuesLieInTheReceiversPlannedMemory) {
   EmulatedHosts t(GetParam(), 1, 2, 2);
   const auto installed = t->install(kPlan, TestPlan::alternating_chain(1, 2, 9, kWide));
   for (uint32_t device = 0; device < 2; ++device) {
@@ -126,7 +126,7 @@ std::shared_ptr<const Plan> sent_underway() {
   return t.share();
 }
 
-TEST_P(CudaTransferTest, WhatIsOnItsWayIsNotOverwritten) {
+TEST_P(CudaTransferTest, ValuesUnderWayToTheirReceiverAreNotOverwritten) {
   EmulatedHosts t(GetParam(), 1, 2, 2);
   t->install(kPlan, sent_underway());
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(700, 1.0f));

@@ -48,7 +48,7 @@ TEST(Polynomials, AreWhatAProgramComputes) {
   EXPECT_FALSE(polynomial_of(program, {x, y}, atoms));
 }
 
-TEST(Polynomials, ThatGrowTooLongAreNone) {
+TEST(Polynomials, PolynomialsThatGrowTooLongAreGivenUp) {
   constexpr DType kF32 = DType::kF32;
   Atoms atoms;
   FusedProgram program{

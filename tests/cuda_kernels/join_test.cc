@@ -58,7 +58,7 @@ TEST(JoinedPieces, AreSummedAndComparedWhateverTheShapeOfTheBlock) {
     check_join(of, rng);
 }
 
-TEST(JoinedPieces, ANumberThatIsNoneWins) {
+TEST(JoinedPieces, ANanPieceMakesTheResultNan) {
   EmulatedMachine machine;
   Gpu gpu(machine);
   const int64_t pieces = 40, lines = 1;

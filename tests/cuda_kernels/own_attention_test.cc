@@ -275,7 +275,7 @@ Gradients gradients_of(const AttentionShape& s, const std::vector<float>& q,
 }
 
 // Near 1e6 steps of f32 are 1/16. Scores are whole sixteenths, so their common offset is exact.
-TEST_F(OwnOperationAlone, WhatAllScoresShareCostsTheGradientNoDigits) {
+TEST_F(OwnOperationAlone, AnOffsetCommonToAllScoresCostsTheGradientNoDigits) {
   for (const bool causal : {false, true}) {
     const AttentionShape s{.seq_q = 35, .seq_k = 41, .head_dim = 6, .causal = causal, .scale = 1};
     const auto dim = static_cast<size_t>(s.head_dim);

@@ -62,7 +62,7 @@ TEST(OwnExperts, GroupedDotGradOfWeights) {
 }
 
 // Operands that TF32 can write give the reference's results to f32's last bits.
-TEST(OwnExperts, InTf32EveryCaseOfTheOpTable) {
+TEST(OwnExperts, EveryCaseOfTheOpTableIsRightInTf32) {
   for (const op_table::OpCase& test : op_table::all_cases(DType::kF32)) {
     if (test.op != Op::grouped_dot && test.op != Op::grouped_dot_grad_w) continue;
     const uint64_t seed = tests::test_seed();

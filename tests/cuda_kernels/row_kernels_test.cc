@@ -171,7 +171,7 @@ TEST(RowKernels, CrossEntropyAndGradHasTheBitsOfBothAlsoInPlace) {
   expect_the_bits_of_both<cuda::bf16>("bf16");
 }
 
-TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
+TEST(RowKernels, ALabelOutOfRangeGivesANanLoss) {
   EmulatedMachine machine;
   Gpu gpu(machine);
   const int64_t classes = 3;
@@ -189,7 +189,7 @@ TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
 }
 
 // Near 1e6 steps of f32 are 1/16. The logits are whole steps, so their common offset is exact.
-TEST(RowKernels, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
+TEST(RowKernels, AnOffsetCommonToAllLogitsCostsNoDigitsOfLossOrGradient) {
   const int64_t classes = 4, strips = 1;
   const double plain[] = {0, 1, 2, 1};
   const double total = 1 + 2 * std::exp(1.0) + std::exp(2.0);
@@ -238,7 +238,7 @@ TEST(RowKernels, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
   }
 }
 
-TEST(RowKernels, ALogitThatIsNoNumberGivesALossThatIsNone) {
+TEST(RowKernels, ANanLogitGivesANanLoss) {
   const int64_t classes = 304, rows = 4;
   std::vector<cuda::bf16> values(rows * classes, cuda::narrow<cuda::bf16>(1.0f));
   const cuda::bf16 nan = cuda::narrow<cuda::bf16>(NAN);

@@ -103,7 +103,7 @@ constexpr AttentionShape kGpt2{.dtype = DType::kBF16,
                                .causal = true};
 constexpr size_t kNew = 91900;
 
-TEST(CudnnAttention, IsAskedForWhatItHasKernelsFor) {
+TEST(CudnnAttention, CudnnIsAskedOnlyForShapesThatItHasKernelsFor) {
   const auto why_not = [](AttentionPass pass, size_t version, const auto& change) {
     AttentionShape shape = kGpt2;
     change(shape);

@@ -111,7 +111,7 @@ class CardAttention : public testing::TestWithParam<AttentionShape> {
   std::vector<std::byte*> card_;
 };
 
-TEST_P(CardAttention, AndItsGradientAreTheCpus) {
+TEST_P(CardAttention, AttentionAndItsGradientAreTheCpus) {
   run_both();
   const std::vector<Buffer> want = expected();
   for (const size_t place : {kOut, kLse, kDq, kDk, kDv}) {

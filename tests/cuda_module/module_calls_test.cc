@@ -99,7 +99,7 @@ TEST_F(ModuleCalls, AllTensorsOfACollectiveAreReducedThoughTheFirstIsInProgress)
   driver->destroy(comm);
 }
 
-TEST_F(ModuleCalls, ACommunicatorWorksWhereAnAbortedOneLay) {
+TEST_F(ModuleCalls, ACommunicatorWorksAtTheAddressOfAnAbortedOne) {
   const auto driver = open(0);
   const CommHandle first = comm_of(*driver);
   ASSERT_TRUE(driver->abort(first).ok());
@@ -113,7 +113,7 @@ TEST_F(ModuleCalls, ACommunicatorWorksWhereAnAbortedOneLay) {
   EXPECT_EQ(cuda_.communicators_destroyed, 1);
 }
 
-TEST_F(ModuleCalls, NothingIsAskedOfACommunicatorThatWasAborted) {
+TEST_F(ModuleCalls, AnAbortedCommunicatorIsNotUsedAgain) {
   const auto driver = open(0);
   const CommHandle comm = comm_of(*driver);
   ASSERT_TRUE(driver->abort(comm).ok());
@@ -127,13 +127,13 @@ TEST_F(ModuleCalls, NothingIsAskedOfACommunicatorThatWasAborted) {
 }
 
 // All of cuBLASLt's kernels take 541 MB, so they are not loaded at once.
-TEST(KernelLoading, OfAProcessThatSeesOneCardIsLeftToTheFirstUse) {
+TEST(KernelLoading, AProcessThatSeesOneCardLoadsKernelsAtTheirFirstUse) {
   EXPECT_FALSE(loads_all_kernels_at_once(1, nullptr));
   EXPECT_FALSE(loads_all_kernels_at_once(8, "3"));
   EXPECT_FALSE(loads_all_kernels_at_once(8, ""));
 }
 
-TEST(KernelLoading, OfAProcessThatMaySeeSeveralCardsIsDoneAtOnce) {
+TEST(KernelLoading, AProcessThatMaySeeSeveralCardsLoadsAllKernelsAtOnce) {
   EXPECT_TRUE(loads_all_kernels_at_once(2, nullptr));
   EXPECT_TRUE(loads_all_kernels_at_once(8, "0,5"));
   EXPECT_TRUE(loads_all_kernels_at_once(0, nullptr));  // The number of cards is unknown.
@@ -166,7 +166,7 @@ std::string plain(std::string_view comment) {
   return words;
 }
 
-TEST(CudaErrors, AfterWhichTheToolkitSaysThatAProcessMustEndAreSticky) {
+TEST(CudaErrors, ErrorsAfterWhichTheToolkitEndsAProcessAreSticky) {
   std::ifstream in(GW_CUDA_ERRORS);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   size_t at = text.find("enum __device_builtin__ cudaError\n");

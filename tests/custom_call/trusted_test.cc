@@ -64,7 +64,7 @@ class TrustedTest : public testing::Test {
   std::string address_;
 };
 
-TEST_F(TrustedTest, AnExecutorLoadsWhatLiesInATrustedFolderWhereverTheProgramHasIt) {
+TEST_F(TrustedTest, AnExecutorLoadsTrustedLibrariesWhereverTheProgramHasThem) {
   const ChildProcess executor = start_executor({"--trust", trusted_});
   EXPECT_THAT(run(trusted_ / "libkernel.so"), ElementsAre(21, 32, 43, 54));
   // The same content is the same library.

@@ -73,7 +73,7 @@ TEST(CleanProgram, AGraphOverTwoStreamsIsReplayed) {
   });
 }
 
-TEST(CleanProgram, ThePollingHostSeesWhatItsEventComesAfter) {
+TEST(CleanProgram, APollingHostSeesTheWritesBeforeItsEvent) {
   for_each_seed([](EmulatedMachine& machine, uint64_t) {
     Gpu gpu(machine);
     float *a = gpu.upload(std::vector<float>(kN, 3.0f)), *back = gpu.pinned<float>(kN);

@@ -43,14 +43,14 @@ class GraphCacheTest : public testing::Test {
       std::make_unique<GraphCache>(gpu.driver, gpu.driver.make_stream("capture").take());
 };
 
-TEST_F(GraphCacheTest, WhatComesTheSecondTimeIsCaptured) {
+TEST_F(GraphCacheTest, AStretchThatRunsASecondTimeIsCaptured) {
   EXPECT_FALSE(run(1));
   EXPECT_TRUE(run(1));
   EXPECT_TRUE(run(1));
   EXPECT_EQ(cache->captures(), 1u);
 }
 
-TEST_F(GraphCacheTest, WhatHasOtherAddressesEachTimeIsNeverCapturedAndDisplacesNothing) {
+TEST_F(GraphCacheTest, AStretchWithOtherAddressesEachTimeIsNeverCapturedAndDisplacesNothing) {
   for (int i = 0; i < 2; ++i) run(1);
   for (int64_t i = 1; i <= 4000; ++i) EXPECT_FALSE(run(2, buffer + i));
   EXPECT_TRUE(run(1));

@@ -91,7 +91,7 @@ TEST(Kernels, ConvertRoundsToTheNearest) {
 }
 
 // Two lines of 100 in pieces of 16, with fewer blocks along an axis than it has pieces.
-TEST(Sums, AreWholeWhereAnAxisHasMorePiecesThanAGridHasBlocks) {
+TEST(Sums, SumsAreWholeWhereAnAxisHasMorePiecesThanAGridHasBlocks) {
   for_each_seed([](Gpu& gpu, Rng& rng) {
     const int64_t lines = 2, axis = 100, piece = 16, pieces = 7, outer = 1;
     const std::vector<float> x = random_values<float>(rng, lines * axis);
@@ -149,7 +149,7 @@ GW_KERNEL_TABLE(module, GW_ENTRY(twice));
   });
 }
 
-TEST(Modules, ThatDoNotCompileAreRefusedWithTheCompilersWords) {
+TEST(Modules, ModulesThatDoNotCompileAreRefusedWithTheCompilersWords) {
   EmulatedMachine machine;
   const auto module = machine.driver().compile({"wrong.cu", "int x = no_such_name;"});
   ASSERT_FALSE(module.ok());
@@ -183,7 +183,7 @@ TEST(Products, HaveTheirEpilogue) {
   });
 }
 
-TEST(Attention, OfOneKeyIsItsValue) {
+TEST(Attention, AttentionToOneKeyGivesItsValue) {
   for_each_seed([](Gpu& gpu, Rng& rng) {
     const AttentionShape shape{.heads = 2, .seq_q = 3, .seq_k = 1, .head_dim = 8};
     const auto attention = gpu.driver.prepare_attention(shape).take();

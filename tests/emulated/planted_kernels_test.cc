@@ -87,12 +87,12 @@ class PlantedKernel : public Test {
   }
 };
 
-TEST_F(PlantedKernel, WithItsBarrierIsSound) {
+TEST_F(PlantedKernel, AKernelWithItsBarrierIsSound) {
   run("reverse_sound");
   EXPECT_EQ(faults(), std::vector<Fault>{});
 }
 
-TEST_F(PlantedKernel, WithALostBarrierIsCaughtForEverySeed) {
+TEST_F(PlantedKernel, AKernelWithALostBarrierIsCaughtForEverySeed) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     EmulatedMachine other({.seed = seed, .kernels = {&gangway_kernels_planted}});
     Gpu on(other);
@@ -106,19 +106,19 @@ TEST_F(PlantedKernel, WithALostBarrierIsCaughtForEverySeed) {
   }
 }
 
-TEST_F(PlantedKernel, WhoseThreadsAllWriteOneElementIsCaught) {
+TEST_F(PlantedKernel, AKernelWhoseThreadsAllWriteOneElementIsCaught) {
   run_output_only("one_writes_all");
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kThreadRace});
 }
 
-TEST_F(PlantedKernel, WhoseThreadsAllRaiseAFlagIsSoundUnlessOneWritesIt) {
+TEST_F(PlantedKernel, AKernelWhoseThreadsAllRaiseAFlagIsSoundUnlessOneWritesIt) {
   run_output_only("all_raise");
   EXPECT_EQ(faults(), std::vector<Fault>{});
   run_output_only("all_raise_and_one_writes");
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kThreadRace});
 }
 
-TEST_F(PlantedKernel, ThatReadsBeyondItsInputIsCaught) {
+TEST_F(PlantedKernel, AKernelThatReadsBeyondItsInputIsCaught) {
   const int64_t n = 64;
   const float* in = gpu.upload(std::vector<float>(n, 1.0f));
   float* out = gpu.buffer<float>(n);
@@ -128,22 +128,22 @@ TEST_F(PlantedKernel, ThatReadsBeyondItsInputIsCaught) {
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kBounds});
 }
 
-TEST_F(PlantedKernel, ThatReadsAVectorFromBetweenTwoIsCaught) {
+TEST_F(PlantedKernel, AKernelThatReadsAMisalignedVectorIsCaught) {
   run("reads_four_from_the_second");
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kMisaligned});
 }
 
-TEST_F(PlantedKernel, WithABarrierInABranchIsCaught) {
+TEST_F(PlantedKernel, AKernelWithABarrierInABranchIsCaught) {
   run_output_only("half_a_barrier");
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kBarrier});
 }
 
-TEST_F(PlantedKernel, ThatReadsSharedMemoryBeforeAnyWriteIsCaught) {
+TEST_F(PlantedKernel, AKernelThatReadsSharedMemoryBeforeAnyWriteIsCaught) {
   run_output_only("reads_unwritten_shared");
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kUninitialised});
 }
 
-TEST_F(PlantedKernel, WithAGridThatNoCardTakesIsCaught) {
+TEST_F(PlantedKernel, AKernelWithAGridThatNoCardTakesIsCaught) {
   float* out = gpu.buffer<float>(64);
   for (const cuda::Grid grid : {cuda::Grid{1, 65536, 1}, cuda::Grid{1, 1, 65536}})
     EXPECT_FALSE(
@@ -152,7 +152,7 @@ TEST_F(PlantedKernel, WithAGridThatNoCardTakesIsCaught) {
   EXPECT_EQ(faults(), (std::vector<Fault>{Fault::kMisuse, Fault::kMisuse}));
 }
 
-TEST_F(PlantedKernel, ThatReadsUninitialisedGlobalMemoryIsCaught) {
+TEST_F(PlantedKernel, AKernelThatReadsUninitialisedGlobalMemoryIsCaught) {
   const float* in = gpu.buffer<float>(64);
   float* out = gpu.buffer<float>(64);
   ASSERT_TRUE(gpu.launch(gpu.at("cold"), "reverse_sound", {1}, {64},
@@ -161,7 +161,7 @@ TEST_F(PlantedKernel, ThatReadsUninitialisedGlobalMemoryIsCaught) {
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kUninitialised});
 }
 
-TEST_F(PlantedKernel, ThatWritesWhatItsLaunchDeclaredAsReadIsCaught) {
+TEST_F(PlantedKernel, AKernelThatWritesABufferDeclaredAsReadIsCaught) {
   const float* in = gpu.upload(std::vector<float>(64, 1.0f));
   float* out = gpu.upload(std::vector<float>(64, 1.0f));
   ASSERT_TRUE(gpu.launch(gpu.at("undeclared"), "reverse_sound", {1}, {64},

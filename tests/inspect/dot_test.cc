@@ -58,9 +58,11 @@ size_t boxes_in(const std::string& dot) {
       std::distance(std::sregex_iterator(dot.begin(), dot.end(), box), std::sregex_iterator()));
 }
 
-TEST(DotTest, OfASmallProgramIsAsItWas) { expect_golden("sample.dot", to_dot(golden_program())); }
+TEST(DotTest, ASmallProgramIsDrawnAsTheGoldenFileSays) {
+  expect_golden("sample.dot", to_dot(golden_program()));
+}
 
-TEST(DotTest, OfTheQuickstartIsDrawnWithinTwoSecondsAndIsNotTooWideToOpen) {
+TEST(DotTest, TheQuickstartIsDrawnWithinTwoSecondsAndIsNotTooWideToOpen) {
   const std::string dot = to_dot(quickstart_program());
   EXPECT_THAT(dot, AllOf(HasSubstr("params.*\\non main\\n12 states"), Not(HasSubstr("init")),
                          HasSubstr("label=\"body: scan of 3\\nlayers\"")));
@@ -103,7 +105,7 @@ TEST(DotTest, FoldsScopesAndThenAllWhereThereAreMoreNodesThanAPictureShows) {
   EXPECT_EQ(boxes_in(to_dot(deep(0, 5000))), 3u);
 }
 
-TEST(DotTest, OfHostileNamesIsDrawnWithThemAsText) {
+TEST(DotTest, HostileNamesAreDrawnAsText) {
   const std::string dot = to_dot(hostile_program());
   const Picture picture = draw(dot);
   EXPECT_THAT(picture.svg, AllOf(HasSubstr("&lt;/script&gt;"), Not(HasSubstr("<script"))));

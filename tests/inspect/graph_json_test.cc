@@ -44,7 +44,7 @@ class GraphJsonTest : public ::testing::Test {
   TempDir folder_;
 };
 
-TEST_F(GraphJsonTest, OfProgramsKeepsTheSchema) {
+TEST_F(GraphJsonTest, TheJsonOfProgramsKeepsTheSchema) {
   std::vector<std::string> texts = {to_json(quickstart_program()), to_json(two_stages()),
                                     to_json(hostile_program())};
   tests::Random random(tests::test_seed());
@@ -53,7 +53,7 @@ TEST_F(GraphJsonTest, OfProgramsKeepsTheSchema) {
   EXPECT_TRUE(read.ok) << read.said;
 }
 
-TEST_F(GraphJsonTest, OfFunctionsAndOfWhatOneDeviceRunsKeepsTheSchema) {
+TEST_F(GraphJsonTest, TheJsonOfFunctionsAndLocalFunctionsKeepsTheSchema) {
   std::vector<std::string> texts;
   const Plan plan = plan_of(quickstart_program());
   for (const LocalFunction& function : plan.functions) texts.push_back(to_json(*function.function));
@@ -64,7 +64,7 @@ TEST_F(GraphJsonTest, OfFunctionsAndOfWhatOneDeviceRunsKeepsTheSchema) {
   EXPECT_TRUE(read.ok) << read.said;
 }
 
-TEST_F(GraphJsonTest, TheSchemaRefusesFieldsThatItDoesNotNameAndThoseThatLack) {
+TEST_F(GraphJsonTest, TheSchemaRefusesUnknownAndMissingFields) {
   json more = json::parse(to_json(quickstart_program()));
   more["functions"][0]["nodes"][0]["colour"] = "red";
   Read read = validate("program", {more.dump()});

@@ -28,13 +28,13 @@ Read check(const std::vector<std::string>& texts) {
 }
 
 // The JSON is indented, so that a diff shows only what changed.
-TEST(ModelExplorerTest, OfASmallProgramIsAsItWas) {
+TEST(ModelExplorerTest, ASmallProgramIsWrittenAsTheGoldenFileSays) {
   using Ordered = nlohmann::ordered_json;
   expect_golden("sample.model_explorer.json",
                 Ordered::parse(to_model_explorer(golden_program())).dump(1) + "\n");
 }
 
-TEST(ModelExplorerTest, OfProgramsKeepsTheFormat) {
+TEST(ModelExplorerTest, TheGraphsOfProgramsKeepTheFormat) {
   const Read read = check({to_model_explorer(quickstart_program())});
   EXPECT_TRUE(read.ok) << read.said;
   // 36 states, 3 inputs, 101 nodes of the step and 6 outputs; the bodies of its two scans.
@@ -59,7 +59,7 @@ TEST(ModelExplorerTest, TheReaderRefusesEdgesFromNowhere) {
 }
 
 // A function of several calls is a graph that they open.
-TEST(ModelExplorerTest, PutsNodesInGroupsOfSlicesAndOpensWhatSeveralNodesName) {
+TEST(ModelExplorerTest, NodesAreGroupedBySliceAndOpenFunctionsThatSeveralOfThemCall) {
   const json graph = json::parse(to_model_explorer(two_stages()));
   ASSERT_EQ(graph["graphs"].size(), 2u);
   EXPECT_EQ(graph["graphs"][1]["id"], "function 0: plus one");

@@ -63,7 +63,7 @@ std::vector<TraceDump> small_dumps() {
   return {{"controller", 1, {reactor}}, host("host-2", 2, 0), host("host-10", 3, 500)};
 }
 
-TEST(TraceFileTest, IsAsItWasAndReadByAnother) {
+TEST(TraceFileTest, ATraceIsWrittenAsTheGoldenFileSaysAndReadByAnIndependentReader) {
   const std::string trace = to_chrome_json(small_dumps());
   expect_golden("sample.trace.json", trace);
   const json contents = contents_of(trace);
@@ -116,7 +116,7 @@ std::string simulated_trace(uint64_t seed) {
 }
 
 // The counter of memory shows that of the real kernels, of which a process's first may take more.
-TEST(TraceTest, OfASimulatedClusterIsTheSameBytesFromTheSameSeed) {
+TEST(TraceTest, TheTraceOfASimulatedClusterIsTheSameBytesFromTheSameSeed) {
   simulated_trace(6);
   const std::string trace = simulated_trace(7);
   EXPECT_EQ(trace, simulated_trace(7));

@@ -113,7 +113,7 @@ TEST(Collectives, AnAllToAllCutsOneDimensionAndJoinsAnother) {
   EXPECT_THAT(met.values(1), ElementsAre(2, 0, 5, 0, 102, 0));
 }
 
-TEST(Collectives, RaggedRowsComeBySenderAndWhatIsBeyondTheBoundIsTold) {
+TEST(Collectives, RaggedRowsComeBySenderAndRowsBeyondTheBoundAreCounted) {
   Inputs inputs = numbered(2, f32({4, 1}));
   inputs[0].push_back({i32({2}), {1, 3}});
   inputs[1].push_back({i32({2}), {2, 1}});
@@ -127,7 +127,7 @@ TEST(Collectives, RaggedRowsComeBySenderAndWhatIsBeyondTheBoundIsTold) {
   EXPECT_THAT(met.sent, ElementsAre(3 * 4 + 4, 2 * 4 + 4));
 }
 
-TEST(Collectives, RaggedSizesOutOfRangeCountAsWhatThereIs) {
+TEST(Collectives, RaggedSizesOutOfRangeAreClampedToTheRows) {
   Inputs inputs = numbered(2, f32({4, 1}));
   inputs[0].push_back({i32({2}), {-5, 3}});
   inputs[1].push_back({i32({2}), {3, 2147483647}});
@@ -254,7 +254,7 @@ TEST(CollectiveBytes, ABroadcastIsAChainThatEndsBeforeTheRoot) {
   EXPECT_EQ(met.cost, 20);
 }
 
-TEST(CollectiveBytes, OfUnevenPartsOnlyRowsAreSent) {
+TEST(CollectiveBytes, UnevenPartsSendTheirRowsWithoutPadding) {
   // Five rows of eight bytes over three members: two, two and one.
   const Type whole = f32({5, 2}), part = f32({2, 2});
   Met met = meet(line(3), Op::all_gather, gather("data", 3, 5), numbered(3, part));

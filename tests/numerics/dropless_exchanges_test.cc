@@ -275,7 +275,7 @@ TEST(DroplessExchanges, SendTheRowsThatWereRoutedElsewhereAndNoOthers) {
   EXPECT_EQ(sent, expected);
 }
 
-TEST(DroplessExchanges, OfMoreRowsThanThereIsRoomForAreAnError) {
+TEST(DroplessExchanges, MoreRowsThanThereIsRoomForAreAnError) {
   const Model model{.gated = true, .bound = 0};
   for (const Function& function : {one_layer(model), several_layers(model)}) {
     const Compiled of = compiled(function);

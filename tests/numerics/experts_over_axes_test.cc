@@ -198,7 +198,7 @@ struct Routed {
   }
 };
 
-TEST(ExpertsOverAxes, OfDroplessRowsOnlyThoseForOtherDevicesAreSent) {
+TEST(ExpertsOverAxes, OnlyDroplessRowsForOtherDevicesAreSent) {
   const Function function = Routed::product(2);
   // Device 0 has groups 0 and 1 and experts 0 and 1; `away` tokens of group 0 choose expert 3.
   for (const int64_t away : {0, 1, 6}) {

@@ -135,7 +135,7 @@ TEST(ReferenceModel, EqualRouterTiesGoToTheLowerExpertsAndLossesTakeTheirKnownVa
   EXPECT_NEAR(e.loss, e.cross_entropy + 0.3 * e.balance + 0.05 * e.z, 1e-12);
 }
 
-TEST(ReferenceModel, CapacityLeavesOutWhatFindsNoSlot) {
+TEST(ReferenceModel, TokensBeyondTheCapacityAreDropped) {
   ModelConfig config = tiny_moe();
   Tensors parameters = random_parameters(config, 3);
   std::vector<int32_t> tokens = random_tokens(config, 3);

@@ -172,7 +172,7 @@ Function one_node(Op op, const Type& x, bool causal, int64_t devices) {
   return b.build();
 }
 
-TEST(RingAttention, SendsWhatPropagationCountsForIt) {
+TEST(RingAttention, SendsTheBytesThatPropagationCounts) {
   for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64}) {
     for (const int64_t n : {2, 4}) {
       for (const int64_t rows : {2 * n, 2 * n + 1}) {  // A device's rows; 2 n can go in stripes.

@@ -28,7 +28,7 @@ void expect_close(const Literal& got, const Literal& expected) {
   }
 }
 
-TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
+TEST(ShardedEqualsWhole, RandomGraphsOverABatchGiveTheWholeResults) {
   const uint64_t seed = gangway::tests::test_seed();
   for (uint64_t graph = 0; graph < kGraphs; ++graph) {
     for (int64_t devices : {2, 4}) {
@@ -51,7 +51,7 @@ TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
 }
 
 // Counts are summed over the batch, and several kinds of ops read the sums.
-TEST(ShardedEqualsWhole, WhereCountsAreSummedOverTheBatch) {
+TEST(ShardedEqualsWhole, CountsThatAreSummedOverTheBatchGiveTheWholeResults) {
   std::mt19937_64 random(gangway::tests::test_seed());
   const Mesh mesh{{{"data", 4}}};
   Builder b("counts", mesh);

@@ -176,7 +176,7 @@ class Graph {
   Value index_, key_;
 };
 
-TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
+TEST(ShardedEqualsWhole, AnyCutsOverAnyAxesGiveTheWholeResults) {
   expect_as_whole(GW_FUNCTIONS, [](std::mt19937_64& random, CallContext& context) {
     const Mesh mesh = gangway::tests::random_mesh(random);
     const int64_t n = random() % 3 == 0 ? 10 : 12;  // 10 rows cut in 3, 4, 6 or 12: padded parts.
@@ -186,7 +186,7 @@ TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
   });
 }
 
-TEST(ShardedEqualsWhole, OnAnnotatedGraphsOverABatch) {
+TEST(ShardedEqualsWhole, AnnotatedGraphsOverABatchGiveTheWholeResults) {
   expect_as_whole(GW_FUNCTIONS, [](std::mt19937_64& random, CallContext& context) {
     const Mesh mesh = gangway::tests::random_mesh(random);
     Function function =

@@ -102,7 +102,7 @@ TEST(VocabularyParallel, TheGraphIsOfOneSizeForAnyNumberOfDevices) {
   EXPECT_EQ(of_sizes[0], of_sizes[1]);
 }
 
-TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
+TEST(VocabularyParallel, AnInvalidTokenGivesZerosAndAnInvalidLabelGivesNan) {
   const VocabularySizes sizes{.words = 4, .batch = 2, .seq = 3, .dim = 2, .of_words = {"model"}};
   CallContext context;
   const Function function = vocabulary_model({{{"model", 2}}}, sizes, context);
@@ -124,7 +124,7 @@ TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
 }
 
 // Near 1e6 steps of f32 are 1/16. The logits are whole steps, so their common offset is exact.
-TEST(VocabularyParallel, WhatAllLogitsShareCostsNeitherLossNorGradientTheirDigits) {
+TEST(VocabularyParallel, AnOffsetCommonToAllLogitsCostsNoDigitsOfLossOrGradient) {
   const std::vector<double> plain = {0, 1, 2, 1, 3, -1, 0.5, 0}, labels = {0, 3};
   std::vector<double> losses, dlogits;
   for (size_t row = 0; row < 2; ++row) {

@@ -75,7 +75,7 @@ bool pads(Op op, const std::vector<Type>& types, Attrs attrs, size_t factor) {
   return may_pad(call, row(op).factors(call).at(factor));
 }
 
-TEST(Padding, WhatIsFilledOrCountedMayNotBePadded) {
+TEST(Padding, OpsThatDoNotKeepZerosMayNotBePadded) {
   EXPECT_FALSE(pads(Op::exp, {f32({4})}, {}, 0));
   EXPECT_FALSE(pads(Op::div, {f32({4}), f32({4})}, {}, 0)) << "0 / 0";
   EXPECT_FALSE(pads(Op::take, {f32({6, 4}), i32({3})}, {}, 1)) << "an index of 0 takes row 0";

@@ -8,14 +8,14 @@
 namespace gangway {
 namespace {
 
-TEST(Weeks, ClientsProgramsAndHostsThatComeAndGoLeaveAsMuchAsTheyFound) {
+TEST(Weeks, ClientsProgramsAndHostsThatComeAndGoLeaveNothingBehind) {
   const Weeks weeks = live(tests::test_seed(), 100);
   EXPECT_EQ(weeks.problems, "");
   EXPECT_GT(weeks.before.size(), 35u);
   EXPECT_EQ(grown(weeks), "");
 }
 
-TEST(Weeks, ControllersThatComeAndGoLeaveAsMuchAsTheyFound) {
+TEST(Weeks, ControllersThatComeAndGoLeaveNothingBehind) {
   const Weeks weeks = restart(tests::test_seed(), 5);
   EXPECT_EQ(weeks.problems, "");
   EXPECT_EQ(grown(weeks), "");

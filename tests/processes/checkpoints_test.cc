@@ -96,7 +96,7 @@ class CheckpointsTest : public testing::Test {
   std::vector<ChildProcess> executors_;
 };
 
-TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
+TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesEarlierCheckpointsWhole) {
   const Client trainer = client("large");
   const Slice slice = trainer.allocate({.devices = 2, .wait_ms = 10'000});
   constexpr int64_t kColumns = int64_t{4} << 20;  // 128 MiB of states, and some time to write them.
@@ -138,7 +138,7 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   EXPECT_EQ(v[kColumns - 1], v[0]);
 }
 
-TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOthers) {
+TEST_F(CheckpointsTest, AllCheckpointsAreListedAndOnlyThoseOfEndedProgramsRemoved) {
   const auto write_one = [&](const Client& client) {
     const Slice slice = client.allocate({.devices = 2, .wait_ms = 10'000});
     const Executable step = slice.compile(training(16));
@@ -174,7 +174,7 @@ TEST_F(CheckpointsTest, ThoseOfAProgramThatHasEndedAreListedAndRemovedAndNoOther
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-TEST_F(CheckpointsTest, ADamagedOneIsRemovedAndSoIsWhatAnInterruptedRemovalLeft) {
+TEST_F(CheckpointsTest, DamagedCheckpointsAndRestsOfAnInterruptedRemovalAreRemoved) {
   namespace fs = std::filesystem;
   const std::string folder = kept("small").string();
   {

@@ -72,7 +72,7 @@ TEST_F(FewDescriptorsTest, AControllerWithoutDescriptorsSaysSoOnceAndServesOther
   EXPECT_TRUE(controller.wait().ok());
 }
 
-TEST_F(FewDescriptorsTest, AControllerTakesAsManyAsTheSystemLetsItHave) {
+TEST_F(FewDescriptorsTest, AControllerTakesAsManyDescriptorsAsTheSystemAllows) {
   const ChildProcess controller = start("ulimit -S -n 48; ulimit -H -n 200");
   const std::string at = address();
   const auto target = internal::parse_socket_address(at);
@@ -86,7 +86,7 @@ TEST_F(FewDescriptorsTest, AControllerTakesAsManyAsTheSystemLetsItHave) {
   for (const int fd : idle) close(fd);
 }
 
-TEST_F(FewDescriptorsTest, OneUserHasNoMoreConnectionsThanAQuarterOfThem) {
+TEST_F(FewDescriptorsTest, OneUserHasConnectionsForAtMostAQuarterOfTheDescriptors) {
   const TempDir folder;
   const ChildProcess controller =
       start("ulimit -n 64", cat("unix:", (folder.path() / "gangway.sock").string()));

@@ -100,7 +100,7 @@ Program with_state(const Mesh& mesh, int64_t bytes) {
   return b.build();
 }
 
-TEST(KilledClientTest, WhatItHeldIsFreeForTheNext) {
+TEST(KilledClientTest, ResourcesOfAKilledClientAreFreeForTheNext) {
   constexpr int64_t kMemory = 64 << 20;
   AnonymousFile said("controller.log"), executor_log("executor.log");
   ChildProcess controller(

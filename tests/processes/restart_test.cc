@@ -155,7 +155,7 @@ class RestartTest : public testing::Test {
   const AnonymousFile controller_said_{"controller"}, executor_said_{"executor"};
 };
 
-TEST_F(RestartTest, AnExecutorThatWaitsEndsWhenItIsTold) {
+TEST_F(RestartTest, AnExecutorThatWaitsForItsControllerEndsOnASignal) {
   for (const int number : {SIGINT, SIGTERM}) {
     const AnonymousFile said("executor");
     ChildProcess executor = start({"executor", "--connect", address_}, said);

@@ -64,7 +64,7 @@ TEST(PlantedBugTest, CollectivesWhoseTicketsAreComparedWithinALaneOnly) {
   expect_found({.orders_collectives_by_lane = true}, HasSubstr("the order of tickets is broken: "));
 }
 
-TEST(ChaosTest, WhatThisMachineLacksEndsTheTestAndIsNoFaultOfTheCluster) {
+TEST(ChaosTest, AMachineWithTooLittleMemoryEndsTheTestAndIsNoFaultOfTheCluster) {
   std::vector<SharedSegment> segments;
   const Error error = error_of([&] {
     while (true) segments.push_back(SharedSegment::create(size_t{1} << 46));  // Exceeds memory.

@@ -143,7 +143,7 @@ TEST(CheckpointsTest, FilesAreOneVersionEachAndTrainingDoesNotNotice) {
   EXPECT_EQ(folder.latest()->filename(), "step-00000040");
 }
 
-TEST(CheckpointsTest, TheirWriterMayDieAtAnyMoment) {
+TEST(CheckpointsTest, AWriterOfCheckpointsMayDieAtAnyMoment) {
   int found = 0;
   std::vector<float> alone;
   {
@@ -186,7 +186,7 @@ TEST(CheckpointsTest, TheirWriterMayDieAtAnyMoment) {
   EXPECT_GT(found, 10);
 }
 
-TEST(CheckpointsTest, ThoseOfATrainingThatWasResumedAreNumberedOn) {
+TEST(CheckpointsTest, CheckpointsOfAResumedTrainingContinueItsNumbers) {
   const TempDir root;
   std::vector<float> losses[2];
   for (const bool keeps : {false, true}) {
@@ -252,7 +252,7 @@ TEST(CheckpointsTest, StatesGoBackToAVersionThatIsKept) {
               });
 }
 
-TEST(CheckpointsTest, OneThatCanNotBeWrittenIsToldAndTrainingGoesOn) {
+TEST(CheckpointsTest, ACheckpointThatCanNotBeWrittenIsReportedAndTrainingGoesOn) {
   const TempDir root;
   std::ofstream(root.path() / "file") << "in the way";
   auto reactor = Reactor::make_simulated({.seed = 5});
@@ -275,7 +275,7 @@ TEST(CheckpointsTest, OneThatCanNotBeWrittenIsToldAndTrainingGoesOn) {
   });
 }
 
-TEST(CheckpointsTest, WhatCanNotBeKeptIsRefused) {
+TEST(CheckpointsTest, InvalidRequestsToKeepCheckpointsAreRefused) {
   const TempDir root;
   auto reactor = Reactor::make_simulated({.seed = 5});
   with_client(*reactor, {.checkpoint_folder = root.path().string()},

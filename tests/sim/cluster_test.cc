@@ -159,7 +159,7 @@ TEST(SimClusterTest, AProgramOpByOpNeverWaitsForAReplyAndItsCallsTravelTogether)
   });
 }
 
-TEST(SimClusterTest, WhatADeadClientHeldIsFreedWhenItsLeaseIsOver) {
+TEST(SimClusterTest, ResourcesOfADeadClientAreFreedWhenItsLeaseEnds) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {.lease_ms = 2000}, [&](SimCluster& cluster, const Client& client) {
     Slice slice = client.allocate({.devices = 4});

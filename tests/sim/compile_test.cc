@@ -67,7 +67,7 @@ TEST(SimCompile, EndsWithItsClient) {
   });
 }
 
-TEST(SimCompile, TellsHowFarItIs) {
+TEST(SimCompile, ACompileReportsItsProgressInRisingParts) {
   const auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, kSlowController, [&](SimCluster&, const Client& client) {
     std::vector<CompileProgress> told;

@@ -60,7 +60,7 @@ TEST(DetachTest, ADetachedProgramRepeatsItsStepsAndIsAttachedToAgain) {
   });
 }
 
-TEST(DetachTest, WhoIsAttachedIsNamedAndNobodyTakesItsPlace) {
+TEST(DetachTest, NobodyAttachesToAProgramThatHasAClientOrDoesNotExist) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);
@@ -122,7 +122,7 @@ TEST(DetachTest, AClientThatDiesLeavesTheProgramDetachedAgain) {
   });
 }
 
-TEST(RepeatTest, RunsOfTheClientAreRefusedWhileItGoesOnAndFollowBehindIt) {
+TEST(RepeatTest, RunsOfTheClientAreRefusedDuringARepetitionAndRunBehindIt) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     const Slice slice = client.allocate({.devices = 4});
@@ -140,7 +140,7 @@ TEST(RepeatTest, RunsOfTheClientAreRefusedWhileItGoesOnAndFollowBehindIt) {
   });
 }
 
-TEST(RepeatTest, ItEndsBetweenTwoStepsWhenItIsCancelled) {
+TEST(RepeatTest, ACancelledRepetitionEndsBetweenTwoSteps) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     const Slice slice = client.allocate({.devices = 4});
@@ -160,7 +160,7 @@ TEST(RepeatTest, ItEndsBetweenTwoStepsWhenItIsCancelled) {
   });
 }
 
-TEST(RepeatTest, AStepThatFailsEndsItAndItsErrorIsKept) {
+TEST(RepeatTest, AStepThatFailsEndsTheRepetitionAndItsErrorIsKept) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.host_timeout_ms = 1000});
@@ -188,7 +188,7 @@ TEST(RepeatTest, AStepThatFailsEndsItAndItsErrorIsKept) {
   });
 }
 
-TEST(RepeatTest, WhatItDoesNotTakeIsRefusedWithTheInput) {
+TEST(RepeatTest, InvalidInputsOfARepetitionAreRefusedByName) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster&, const Client& client) {
     const Slice slice = client.allocate({.devices = 4});

@@ -123,7 +123,7 @@ TEST(DispatchTest, ASequentialProgramSharesDevicesWithOthersInTheOrderOfTickets)
   EXPECT_EQ(broken_order(*order), "");
 }
 
-TEST(DispatchTest, ItsUserIsToldOnceThatAProgramIsDispatchedSequentially) {
+TEST(DispatchTest, AUserIsWarnedOnceThatAProgramIsDispatchedSequentially) {
   const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   std::vector<std::string> lines;
   reactor->run([&] {
@@ -178,7 +178,7 @@ TEST(DispatchTest, ACancelledRunEndsAndThoseBehindItSayWhy) {
 }
 
 // Each seed draws faults: hosts that vanish, hang, are slow or lose memory, and links that break.
-TEST(DispatchTest, WhateverGoesWrongNothingIsLeft) {
+TEST(DispatchTest, NothingIsLeftWhateverGoesWrong) {
   int failed = 0;
   std::ptrdiff_t named = 0;
   for (uint64_t seed = 1; seed <= 15; ++seed) {

@@ -53,7 +53,7 @@ StudyOptions faulty(uint64_t seed) {
 }
 
 // Faults are drawn with integers alone, and so are the same on every machine.
-TEST(Faults, OfASeedAreTheSameEverywhere) {
+TEST(Faults, ASeedDrawsTheSameFaultsOnEveryMachine) {
   EXPECT_EQ(
       to_string(draw_faults(7, {})),
       "at 2.31 ms: 12 % of the frames between host-0 and the controller are repeated for 1.34 "
@@ -172,7 +172,7 @@ TEST(FaultsTest, ASilentHostIsNamedWhenItsTimeIsUp) {
   }
 }
 
-TEST(FaultsTest, WhatIsOnlySlowForAWhileFailsNothing) {
+TEST(FaultsTest, FaultsThatOnlyDelayForAWhileFailNoRun) {
   for (const FaultKind kind :
        {FaultKind::kHang, FaultKind::kPartition, FaultKind::kSlow, FaultKind::kDelay,
         FaultKind::kStopController, FaultKind::kLoseFrames, FaultKind::kRepeatFrames,

@@ -81,7 +81,7 @@ TEST(LogsTest, NoLineIsLostOrDoubledWhereConnectionsAreCut) {
   });
 }
 
-TEST(LogsTest, AFollowerHearsOfALineAndOfTheEndSoonAndPollsNot) {
+TEST(LogsTest, AFollowerGetsLinesAndTheEndSoonWithoutPolling) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);
@@ -123,7 +123,7 @@ TEST(LogsTest, AFollowerHearsOfALineAndOfTheEndSoonAndPollsNot) {
   });
 }
 
-TEST(LogsTest, ThatAConnectionWasLostIsThere) {
+TEST(LogsTest, ALostConnectionIsLogged) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);
@@ -139,7 +139,7 @@ TEST(LogsTest, ThatAConnectionWasLostIsThere) {
   });
 }
 
-TEST(LogsTest, CheckpointsAreThereAndThatAHostIsLostAndTheProgramGoesOn) {
+TEST(LogsTest, CheckpointsALostHostAndTheRecoveryAreLogged) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   const TempDir root;
   reactor->run([&] {
@@ -197,13 +197,13 @@ int64_t fibers_left_by_cuts(int cuts) {
   return left;
 }
 
-TEST(LogsTest, WhoLosesItsConnectionFollowsOn) { fibers_left_by_cuts(1); }
+TEST(LogsTest, AFollowerContinuesAfterItsConnectionIsLost) { fibers_left_by_cuts(1); }
 
 TEST(LogsTest, WaitsThatWereAskedForOverLostConnectionsDoNotStay) {
   EXPECT_LE(fibers_left_by_cuts(8), 3);
 }
 
-TEST(LogsTest, AHostThatIsLostAndTheRunsThatFailAreThere) {
+TEST(LogsTest, ALostHostAndFailedRunsAreLogged) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);

@@ -174,7 +174,7 @@ TEST(OverlayTest, DevicesGiveOutTheLargestOfTheTemporariesAndNotTheirSum) {
 
 // The devices refuse a run that comes in the middle of another one, so the program fails instead of
 // computing with another program's values.
-TEST(OverlayTest, WereRunsGrantedInPartsItWouldBeSeen) {
+TEST(OverlayTest, OverlaidRunsThatAreGrantedInPartsFail) {
   const uint64_t first = tests::test_seed();
   std::vector<std::string> errors;
   for (uint64_t seed = first; seed < first + 5; ++seed) {

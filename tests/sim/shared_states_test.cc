@@ -273,7 +273,7 @@ Program evaluating() {
   return b.build();
 }
 
-TEST(SharedStatesTest, WhatIsReadIsLoadedIntoStatesOfEqualNames) {
+TEST(SharedStatesTest, ASnapshotIsLoadedIntoStatesOfEqualNames) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& trainer) {
     const Slice slice = trainer.allocate({.devices = kDevices});
@@ -340,7 +340,7 @@ TEST(SharedStatesTest, AVersionThatIsWaitedForComesOverALaterConnection) {
   }
 }
 
-TEST(SharedStatesTest, WhatNobodyHoldsAnyMoreIsNotWaitedFor) {
+TEST(SharedStatesTest, AReleasedSnapshotIsNotWaitedFor) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& trainer) {
     const Slice slice = trainer.allocate({.devices = kDevices});

@@ -26,7 +26,7 @@ Executable add_one(const Slice& slice) {
   return slice.compile(b.build());
 }
 
-TEST(SimSlicesTest, AMeshSaysHowManyDevicesAndWhichLieTogether) {
+TEST(SimSlicesTest, AMeshSetsTheNumberOfDevicesAndWhichLieTogether) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {.hosts = 3, .devices_per_host = 3},
               [&](SimCluster& cluster, const Client& client) {
@@ -232,7 +232,7 @@ TEST(SimSlicesTest, AHostIsForgottenOnlyWhenItIsGone) {
   });
 }
 
-TEST(SimSlicesTest, WhoWaitsIsToldWhatForAndMayStop) {
+TEST(SimSlicesTest, AWaitForASliceReportsItsReasonAndCanBeStopped) {
   auto reactor = Reactor::make_simulated({.seed = 9});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     std::optional<Slice> held = client.allocate({.devices = 3, .exclusive = true});

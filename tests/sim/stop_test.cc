@@ -102,7 +102,7 @@ TEST(StopTest, AClientThatDoesNotEndIsEndedByForceAfterTheGrace) {
   });
 }
 
-TEST(StopTest, AControllerThatIsToldToEndWaitsForThoseWhoEndTheirProgramsAlone) {
+TEST(StopTest, AControllerThatIsToldToEndWaitsOnlyForClientsThatEndTheirPrograms) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);
@@ -216,7 +216,7 @@ TEST(StopTest, AClientThatWasAwayIsToldWhenItComesBack) {
   });
 }
 
-TEST(StopTest, WhatIsNotThereIsSaidToBeSo) {
+TEST(StopTest, StoppingAnUnknownProgramIsRefused) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);

@@ -68,7 +68,7 @@ TEST(StudyTest, FaultsThatCameTooLateAreToldApart) {
   EXPECT_THAT(report.unmet, testing::ElementsAre(late));
 }
 
-TEST(StudyTest, AnErrorThatNamesAHostIsOfNoFaultOfAClientOrTheController) {
+TEST(StudyTest, AnErrorThatNamesAHostIsNotAttributedToAClientOrTheController) {
   StudyOptions options = timed_study(2, 2);
   options.programs = {busy_step("step", 4, 1000)};
   options.runs = 20;

@@ -103,7 +103,7 @@ int64_t reserved(SimCluster& cluster, const std::string& name) {
   return -1;
 }
 
-TEST(SuspendTest, WhatDoesNotFitBesideAProgramFitsWhileItIsSuspendedAndItsLossesAreTheSameBits) {
+TEST(SuspendTest, ASuspendedProgramMakesRoomForAnotherAndKeepsTheBitsOfItsLosses) {
   constexpr int64_t kWidth = 512;  // w is 1 MiB on each device.
   const std::vector<float> alone = losses_alone(kWidth, 12);
   const auto reactor = Reactor::make_simulated({.seed = 5, .time_limit_ns = 60 * kSecond});
@@ -172,7 +172,7 @@ TEST(SuspendTest, WhatDoesNotFitBesideAProgramFitsWhileItIsSuspendedAndItsLosses
   });
 }
 
-TEST(SuspendTest, ArraysStayWhereTheyAreAndWhatReadsOrWritesStatesWaits) {
+TEST(SuspendTest, ArraysStayAndReadsAndWritesOfStatesWaitDuringASuspension) {
   constexpr int64_t kWidth = 16;
   const auto reactor = Reactor::make_simulated({.seed = 5, .time_limit_ns = 60 * kSecond});
   reactor->run([&] {
@@ -260,7 +260,7 @@ TEST(SuspendTest, ARepeatedProgramIsSuspendedDetachedAttachedToAndResumed) {
   });
 }
 
-TEST(SuspendTest, ASuspendedProgramIsStoppedAndWhoseClientIsLostEnds) {
+TEST(SuspendTest, ASuspendedProgramCanBeStoppedAndEndsWhenItsClientIsLost) {
   const auto reactor = Reactor::make_simulated({.seed = 3, .time_limit_ns = 200 * kSecond});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.lease_ms = 1000});
@@ -294,7 +294,7 @@ TEST(SuspendTest, ASuspendedProgramIsStoppedAndWhoseClientIsLostEnds) {
   });
 }
 
-TEST(SuspendTest, WhatLiesOnAHostThatIsLostMeanwhileFailsAndTheRestComesBack) {
+TEST(SuspendTest, PlansOnAHostLostDuringASuspensionFailAndTheOthersResume) {
   constexpr int64_t kWidth = 16;
   const std::vector<float> alone = losses_alone(kWidth, 4);
   const auto reactor = Reactor::make_simulated({.seed = 3, .time_limit_ns = 200 * kSecond});
@@ -358,7 +358,7 @@ TEST(SuspendTest, AProgramThatEndsWhileItIsResumedOnAHostThatIsLostLeavesNothing
   });
 }
 
-TEST(SuspendTest, WhatIsNotThereAndWhatIsAnothersIsSaidToBeSo) {
+TEST(SuspendTest, SuspendingAnUnknownProgramOrOneOfAnotherOwnerIsRefused) {
   const auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);
@@ -459,7 +459,7 @@ void suspend_at_random(uint64_t seed, bool overlay, const std::vector<float>& na
   EXPECT_EQ(broken_order(*order_log, RunsAre::kPerhapsCut), "") << "seed " << seed;
 }
 
-TEST(SuspendTest, AtWhateverMomentTwoProgramsLeaveTheirDevicesTheirLossesAreTheSameBits) {
+TEST(SuspendTest, TwoProgramsSuspendedAtAnyMomentHaveTheSameBitsOfLosses) {
   constexpr int kSteps = 40;
   const std::vector<float> narrow = losses_alone(16, kSteps), wide = losses_alone(32, kSteps);
   const uint64_t first = tests::test_seed();

@@ -162,7 +162,7 @@ TEST(Collectives, KindsAndAxesAreTheSameWhicheverAxisCrossesHosts) {
 
 // A partitioner that gathers all cut tensors and computes everything on every device would have
 // these collectives.
-TEST(Collectives, OfComputingEverythingEverywhereAreNotThoseOfAnyStrategy) {
+TEST(Collectives, NoStrategyHasTheCollectivesOfComputingEverythingEverywhere) {
   for (const Listed& of : listed()) {
     const Mesh mesh = mesh_of(of);
     LanguageModelConfig config = config_of(of, mesh);
@@ -204,7 +204,7 @@ TEST(Collectives, SequenceParallelismGathersAndScattersInsteadOfReducing) {
 
 // With rematerialisation the inputs of products are kept cut, and are computed and gathered again
 // for the gradients of weights (Korthikanti et al. 2022, section 4.2.2).
-TEST(Collectives, SequenceParallelismGathersWhatItComputesAgainOnceMore) {
+TEST(Collectives, SequenceParallelismGathersRematerialisedInputsOnceMore) {
   const Listed of{"megatron+sequence_parallel", false, {"model"}};
   LanguageModelConfig config = config_of(of, mesh_of(of));
   config.model.remat = true;

@@ -46,7 +46,7 @@ std::vector<Outcome> in_eight_orders(const StrategyCase& like, const Training& h
   return all;
 }
 
-TEST_F(RankOrdersTest, GiveWhatTheFirstOfThemGivesInF64) {
+TEST_F(RankOrdersTest, AnyOrderOfRanksGivesTheResultsOfTheFirstInF64) {
   const Training how{.text = write("text.txt", readable_text()), .steps = 4};
   const std::vector<Outcome> runs = in_eight_orders({.model = ModelKind::kDropless}, how);
   for (const Outcome& run : runs) expect_equal_in_f64(run, runs[0]);
@@ -63,7 +63,7 @@ std::string tree_of(std::span<const int64_t> ranks) {
   return cat("(", left, " ", right, ")");
 }
 
-TEST(RankOrdersTable, AreOfAllRanksAndNoTwoAddInTheSameWay) {
+TEST(RankOrdersTable, OrdersHoldAllRanksAndNoTwoAddInTheSameWay) {
   std::set<std::string> trees;
   for (const RankOrder& order : kRankOrders) {
     EXPECT_EQ(std::set(order.begin(), order.end()).size(), order.size());

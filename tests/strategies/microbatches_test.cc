@@ -53,7 +53,7 @@ class MicrobatchesTest : public FolderTest, public testing::WithParamInterface<M
   static bool has_experts() { return programs::has_experts(model_config(GetParam()).model); }
 };
 
-TEST_P(MicrobatchesTest, ALoopOverThemTrainsAsThemselvesWrittenOut) {
+TEST_P(MicrobatchesTest, ALoopOverMicrobatchesTrainsLikeTheUnrolledOne) {
   const Training how{.text = write("text.txt", readable_text())};
   for (const char* mesh : {"data=1", "data=2"}) {
     for (const int64_t microbatches : {2, 4}) {

@@ -115,7 +115,7 @@ TEST_F(TrainTest, APyramidTrainsAndResumes) {
   EXPECT_EQ(resumed.heldout_loss, train(whole).heldout_loss);
 }
 
-TEST_F(TrainTest, WhatDoesNotFitIsRefusedWithWhatWould) {
+TEST_F(TrainTest, OptionsThatDoNotFitAreRefusedWithOnesThatWould) {
   const auto error = [&](TrainOptions changed) {
     changed.cluster = "local:2xnone";  // No cluster starts from this, so the error comes before.
     changed.devices = 4;

@@ -7,7 +7,7 @@ namespace gangway::tidy {
 Findings check_all(const Tree& tree) {
   Findings findings;
   for (auto check : {check_budgets, check_text, check_calls, check_paths, check_headers,
-                     check_rooms, check_links, check_places, check_comments}) {
+                     check_rooms, check_links, check_places, check_comments, check_test_names}) {
     check(tree, findings);
   }
   return findings;

@@ -1,18 +1,17 @@
 // Counts sentences of comments that begin as riddles do, and holds each room to its budget. A
 // block's lines are joined first, so that wrapping a comment anew hides nothing.
-#include <array>
 #include <cctype>
 #include <map>
 #include <optional>
 #include <sstream>
 
+#include "tests/tidy/riddles.h"
 #include "tests/tidy/rooms.h"
 #include "tests/tidy/rules.h"
 
 namespace gangway::tidy {
 namespace {
 
-constexpr std::array kRiddles = {"Of", "What", "Who", "Whose", "Those", "By", "As", "So"};
 constexpr char kBudgets[] = "tests/tidy_comments.txt";
 constexpr size_t kPlacesShown = 20;
 
@@ -56,12 +55,8 @@ std::optional<CommentPart> comment_of(const SourceFile& file, size_t index) {
 // The first word of a sentence, from its letters.
 bool is_riddle(std::string_view sentence) {
   while (!sentence.empty() && (sentence[0] == ' ' || sentence[0] == '-')) sentence.remove_prefix(1);
-  for (const std::string_view word : kRiddles) {
-    if (!sentence.starts_with(word)) continue;
-    const std::string_view rest = sentence.substr(word.size());
-    if (rest.empty() || !std::isalpha(static_cast<unsigned char>(rest[0]))) return true;
-  }
-  return false;
+  return begins_as_riddle(sentence,
+                          [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });
 }
 
 // Sentences of one comment, line by line.

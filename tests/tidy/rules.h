@@ -41,6 +41,9 @@ void check_places(const Tree& tree, Findings& findings);
 // (tests/tidy_comments.txt), which only falls.
 void check_comments(const Tree& tree, Findings& findings);
 
+// [plain-test-name]: no name of a test begins as riddles do (tests/tidy/riddles.h).
+void check_test_names(const Tree& tree, Findings& findings);
+
 // The path of `#include "path"`, or empty.
 std::string_view included_path(std::string_view line);
 

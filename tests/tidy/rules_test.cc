@@ -70,6 +70,31 @@ TEST(TidyComments, ARoomHasExactlyTheRiddlesOfItsBudget) {
   }
 }
 
+TEST(TidyTestNames, ANameBeginsWithItsSubjectWhereverItStands) {
+  const std::string riddle = "plain-test-name:1";
+  const auto with = [](const std::string& code) {
+    return found("ir/graph/a_test.cc", code + "\n");
+  };
+  for (const char* macro : {"TEST", "TEST_F", "TEST_P", "TYPED_TEST", "TYPED_TEST_P"}) {
+    const std::string begin = std::string(macro) + "(ATest, ";
+    EXPECT_THAT(with(begin + "WhatIsLeftIsDropped) {}"), ElementsAre(riddle)) << macro;
+    EXPECT_THAT(with(begin + "TheRestIsDropped) {}"), IsEmpty()) << macro;
+  }
+  for (const char* name : {"OfOne", "WhoWaits", "WhoseTurn", "ThoseThatWait", "ByName", "AsMany",
+                           "SoManyAndNoMore", "Of2Rows", "So"}) {
+    EXPECT_THAT(with("TEST(ATest, " + std::string(name) + ") {}"), ElementsAre(riddle)) << name;
+    EXPECT_THAT(with("TEST(ATest,\n     " + std::string(name) + ") {}"), ElementsAre(riddle))
+        << name;
+  }
+  for (const char* name : {"OffersEnd", "WhoeverWaitsAges", "BytesAddUp", "AskingEnds",
+                           "SoftmaxIsRight", "AWaitEnds", "ThisIsWhatItIs"})
+    EXPECT_THAT(with("TEST(ATest, " + std::string(name) + ") {}"), IsEmpty()) << name;
+  EXPECT_THAT(with("TEST(WhoWaits, ThreadsTakeTurns) {}"), IsEmpty()) << "the suite's name";
+  EXPECT_THAT(with("const char* a = \"TEST(ATest, OfOne) {}\";"), IsEmpty());
+  EXPECT_THAT(with("// TEST(ATest, OfOne) {}"), IsEmpty());
+  EXPECT_THAT(with("MY_TEST(ATest, OfOne);"), IsEmpty());
+}
+
 TEST(TidyBudgets, FilesAndFoldersHaveASize) {
   EXPECT_THAT(found("ir/graph/a.cc", std::string(801, '\n')), ElementsAre("source-size:0"));
   EXPECT_THAT(found("ir/graph/a.h", "// A.\n#pragma once\n" + std::string(399, '\n')),
@@ -214,7 +239,7 @@ TEST(TidyRooms, ProgramsIncludeWhatTheirUsersMayInclude) {
       ElementsAre("public-headers:1"));
 }
 
-TEST(TidyRooms, NoneIncludesOneThatStandsAboveIt) {
+TEST(TidyRooms, NoRoomIncludesOneThatStandsAboveIt) {
   std::set<std::string_view> below;
   for (const Room& room : rooms()) {
     for (const std::string_view other : room.may_include)
@@ -236,7 +261,7 @@ TEST(TidyLinks, LinksLeadSomewhere) {
   EXPECT_THAT(found({target, source_file("docs/a.md", "[c](c.md)\n")}), ElementsAre("docs-link:1"));
 }
 
-TEST(TidyPlaces, TheTableOfPlacesNamesWhatIsThere) {
+TEST(TidyPlaces, TheTableOfPlacesNamesExistingPlaces) {
   const SourceFile place = source_file("ir/graph/a.h", "// A.\n#pragma once\n");
   const std::string heading = "## Where things go\n| to add | place |\n";
   EXPECT_THAT(found({place, source_file("docs/architecture.md",

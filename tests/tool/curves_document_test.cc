@@ -13,7 +13,7 @@ namespace {
 
 using tool::CurvePoint;
 
-TEST(CurvesDocument, OfAShortTrainingIsEachStepAsItWas) {
+TEST(CurvesDocument, TheCurveOfAShortTrainingHasEachStep) {
   const std::vector<CurvePoint> points = {{7, 2.3f, 1000}, {8, std::nanf(""), 1001.26}};
   EXPECT_EQ(nlohmann::json::parse(tool::curves_document("a \"b\" \xff", points)),
             nlohmann::json::parse(R"([{"name": "a \"b\" \ufffd", "points": [
@@ -22,7 +22,7 @@ TEST(CurvesDocument, OfAShortTrainingIsEachStepAsItWas) {
   EXPECT_EQ(tool::curves_document("none", {}), R"([{"name":"none","points":[]}])");
 }
 
-TEST(CurvesDocument, OfALongTrainingKeepsEndsPeaksAndWhatIsNotFinite) {
+TEST(CurvesDocument, TheCurveOfALongTrainingKeepsEndsPeaksAndNonFiniteSteps) {
   std::vector<CurvePoint> points;
   for (int step = 1; step <= 100'000; ++step) points.push_back({step, 1.0f, 1});
   points[33'333].loss = 9;

@@ -59,7 +59,7 @@ class GraphConnectTest : public testing::Test {
   std::optional<Executable> step_;
 };
 
-TEST_F(GraphConnectTest, ShowsWhatRunsAsItLies) {
+TEST_F(GraphConnectTest, TheGraphShowsTheRunningProgramAndItsPlacement) {
   EXPECT_EQ(graph({"trainer", "--level", "all"}).text, print(program_));
   EXPECT_THAT(graph({"trainer", "--level", "plan"}).text, testing::StartsWith(step_->plan_text()));
   EXPECT_EQ(graph({"trainer", "--json"}).text, to_json(program_));
@@ -70,7 +70,7 @@ TEST_F(GraphConnectTest, ShowsWhatRunsAsItLies) {
   EXPECT_THAT(graph({"trainer", "--memory"}).text, HasSubstr("call \"main\", on each device"));
 }
 
-TEST_F(GraphConnectTest, OfSeveralExecutablesOneIsNamed) {
+TEST_F(GraphConnectTest, OneOfSeveralExecutablesMustBeNamed) {
   const Executable other = slice_->compile(program_, {.name = "other"});
   const Ended which = graph({"trainer"});
   EXPECT_EQ(which.code, 2);

@@ -24,7 +24,7 @@ ClusterStatus cluster(std::vector<ProgramStatus> programs) {
   return {.hosts = {{.name = "h", .devices = 8}}, .programs = std::move(programs), .metrics = ""};
 }
 
-TEST(History, GivesWhatProgramsSaidBehindASample) {
+TEST(History, ReportsOfProgramsBehindASampleAreGiven) {
   History history;
   EXPECT_EQ(json::parse(history.to_json(0)),
             json::parse(R"({"sample":0,"since_ms":0,"programs":[]})"));
@@ -46,7 +46,7 @@ TEST(History, GivesWhatProgramsSaidBehindASample) {
   EXPECT_EQ(json::parse(history.to_json(2))["programs"][0]["points"], json::array());
 }
 
-TEST(History, LeavesOutWhoOnlyLooksAndSaysWhatIsNoNumberAsNull) {
+TEST(History, ViewersAreLeftOutAndNonFiniteNumbersAreNull) {
   History history;
   ProgramStatus odd = program(3, 1);
   odd.reported = {{"loss", std::nan("")}, {"tokens_per_s", INFINITY}, {"other", 1}};
@@ -72,7 +72,7 @@ TEST(History, ALongRunIsThinnedOverItsWholeLength) {
   EXPECT_GT(points.back()[0], samples - stride);
 }
 
-TEST(History, KeepsSoManyProgramsAndForgetsThoseThatEndedFirst) {
+TEST(History, ProgramsAreBoundedAndEndedOnesAreForgottenFirst) {
   History history;
   std::vector<ProgramStatus> running;
   for (uint64_t id = 1; id <= History::kProgramsMax; ++id) running.push_back(program(id, 1));

@@ -240,7 +240,7 @@ TEST_F(LiveViewsTest, TopShowsBothProgramsAndTheHostAsTheyAre) {
   }
 }
 
-TEST_F(LiveViewsTest, TheMetricsAreWhatReallyRunsAndEndWithIt) {
+TEST_F(LiveViewsTest, TheMetricsAreThoseOfTheRunningProgramsAndEndWithThem) {
   const std::vector<std::string> page = scrape();
   for (const KnownProgram& program : programs_) {
     const auto value = [&](const std::string& name) {

@@ -19,7 +19,7 @@ TEST(ParseMesh, ReadsAxesInTheirOrder) {
   EXPECT_TRUE(parse_mesh("").empty());
 }
 
-TEST(ParseMesh, RefusesWhatIsNoListOfAxes) {
+TEST(ParseMesh, TextsThatAreNoListOfAxesAreRefused) {
   for (const char* text :
        {"data=2,", ",", ",data=2", "data=2,,model=2", "data", "=2", "data=0", "data=2x",
         "data=", "data=-1", "data=9223372036854775807,model=4", "data=1048576,model=2"})

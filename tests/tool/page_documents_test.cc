@@ -114,7 +114,7 @@ TEST_F(PageDocumentsTest, ReasonsAreThoseOfTheTool) {
 }
 
 // The page finds the node of a measured time by the op, line and scopes of the program's nodes.
-TEST_F(PageDocumentsTest, WhatTheCompilerHasJoinedIsMadeOfOpsOfTheProgram) {
+TEST_F(PageDocumentsTest, NodesThatTheCompilerJoinedListTheOpsOfTheProgram) {
   const programs::TransformerConfig model{
       .vocab = 16, .seq = 16, .dim = 16, .layers = 2, .heads = 2, .hidden = 32};
   ProgramBuilder b("train_step", Mesh{{{"data", 1}}});

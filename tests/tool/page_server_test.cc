@@ -72,7 +72,7 @@ class PageServerTest : public testing::Test {
   std::optional<PageServer> server_;
 };
 
-TEST_F(PageServerTest, GivesThePageThatMayAskItselfAlone) {
+TEST_F(PageServerTest, ThePageMayConnectOnlyToItsOwnServer) {
   const std::string answer = ask(cat("GET /?token=", own()), false);
   EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 200 OK\r\n"),
                             HasSubstr("Content-Type: text/html; charset=utf-8\r\n")));
@@ -100,7 +100,7 @@ TEST_F(PageServerTest, GivesDataAsJson) {
             "{\"timeline\":\"ann/a b\",\"plan\":7}");
 }
 
-TEST_F(PageServerTest, WhatIsAskedWronglyIsSaid) {
+TEST_F(PageServerTest, InvalidRequestsAreRefusedWithTheReason) {
   for (const char* number : {"-1", "x", "1x", "99999999999999999999999"}) {
     EXPECT_THAT(ask(cat("GET /api/history?after=", number)),
                 AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("after: expected a number")));
@@ -114,7 +114,7 @@ TEST_F(PageServerTest, WhatIsAskedWronglyIsSaid) {
     EXPECT_THAT(ask(cat("POST ", path)), StartsWith("HTTP/1.1 405 ")) << path;
 }
 
-TEST_F(PageServerTest, IsOnlyWhereABrowserComes) {
+TEST_F(PageServerTest, AddressesThatNoBrowserOpensAreRefused) {
   reactor_->run([&] {
     EXPECT_THAT(error_text_of([&] { PageServer(*reactor_, *network_, "unix:@page", options()); }),
                 HasSubstr("page: unix:@page: expected host:port, which a browser opens"));

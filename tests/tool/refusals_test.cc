@@ -46,7 +46,7 @@ class RefusalsTest : public testing::Test {
   const std::string program_ = in("twice.program"), text_ = in("text.txt");
 };
 
-TEST_F(RefusalsTest, WhatIsPrintedToAFullDiskIsNotLostWithoutAWord) {
+TEST_F(RefusalsTest, PrintingToAFullDiskIsAnError) {
   const std::vector<std::vector<std::string>> commands = {
       {"--help"},
       {"--version"},
@@ -71,7 +71,7 @@ TEST_F(RefusalsTest, WhatIsPrintedToAFullDiskIsNotLostWithoutAWord) {
   }
 }
 
-TEST_F(RefusalsTest, WhatARunningClusterSaysToAFullDiskIsNotLostWithoutAWord) {
+TEST_F(RefusalsTest, PrintingAboutARunningClusterToAFullDiskIsAnError) {
   const AnonymousFile said("controller"), executor_said("executor");
   const std::string at = "unix:" + in("socket"), file = in("one.safetensors");
   const ChildProcess controller({.arguments = {tests::gangway_tool(), "controller", "--listen", at},
@@ -107,7 +107,7 @@ TEST_F(RefusalsTest, WhatARunningClusterSaysToAFullDiskIsNotLostWithoutAWord) {
   }
 }
 
-TEST_F(RefusalsTest, WhatIsPrintedToAClosedOutputGoesIntoNoFile) {
+TEST_F(RefusalsTest, PrintingToAClosedOutputIsAnErrorAndReachesNoFile) {
   const Ended ended = gangway_in_shell("", {"graph", program_}, ">&-");
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.text, HasSubstr("cannot write to standard output"));
@@ -165,7 +165,7 @@ std::vector<std::string> options_with_numbers(const std::string& help) {
   return found;
 }
 
-TEST_F(RefusalsTest, EveryNumberOfEveryCommandHasARangeAndRefusesWhatIsNone) {
+TEST_F(RefusalsTest, EveryNumberOfEveryCommandHasARangeAndRefusesOtherTexts) {
   size_t count = 0;
   for (const std::vector<std::string>& command :
        std::vector<std::vector<std::string>>{{"train"},
@@ -214,7 +214,7 @@ TEST_F(RefusalsTest, ANumberWithALeadingZeroIsNotTakenForAnOctalOne) {
   EXPECT_THAT(ended.text, AllOf(HasSubstr("--steps"), HasSubstr("got \"0100\"")));
 }
 
-TEST_F(RefusalsTest, ATextThatIsNoNumberIsShownInShort) {
+TEST_F(RefusalsTest, ALongTextThatIsNoNumberIsShortenedInTheRefusal) {
   const Ended ended = gangway({"train", "quickstart", "--lr", std::string(309, '9')});
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.text, HasSubstr("--lr: expected a number, above 0, up to 1000000, got \"999"));

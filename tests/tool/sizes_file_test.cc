@@ -34,7 +34,7 @@ TEST(SizesFile, SaysEachSizeWithItsLine) {
   EXPECT_EQ(std::get<std::vector<int64_t>>(said[3].value), (std::vector<int64_t>{0, 8}));
 }
 
-TEST(SizesFile, WhatItRefusesItNamesWithLineAndKey) {
+TEST(SizesFile, InvalidSizesAreRefusedWithLineAndKey) {
   EXPECT_THAT(refusal("{\n\"widht\": 3}"),
               StartsWith("sizes.json:2: \"widht\": there is no such key: expected one of layers,"));
   EXPECT_THAT(refusal("{\"dim\": 8,\n\n\"dim\": 9}"),
@@ -52,7 +52,7 @@ TEST(SizesFile, WhatItRefusesItNamesWithLineAndKey) {
   EXPECT_THAT(refusal("{\"experts\": [1, true]}"), HasSubstr("got true"));
 }
 
-TEST(SizesFile, WhatIsNoObjectIsRefusedWithItsLine) {
+TEST(SizesFile, TextsThatAreNoJsonObjectAreRefusedWithTheirLine) {
   EXPECT_THAT(refusal("{\n\"dim\": 3,\n}"), StartsWith("sizes.json:3: no JSON object"));
   EXPECT_THAT(refusal(""), StartsWith("sizes.json:1: no JSON object"));
   EXPECT_THAT(refusal("[1]"), StartsWith("sizes.json:1: expected an object of sizes"));

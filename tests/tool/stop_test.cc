@@ -113,7 +113,7 @@ TEST_F(StopTest, ATerminalThatGoesAwayLeavesACheckpoint) {
   EXPECT_THAT(stopped(trained), HasSubstr(" --resume"));
 }
 
-TEST_F(StopTest, ASecondSignalEndsItAtOnce) {
+TEST_F(StopTest, ASecondSignalEndsTheTrainingAtOnce) {
   OnTerminal trained(training(), 200);
   ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
   // Both signals are pending when the training goes on.
@@ -126,7 +126,7 @@ TEST_F(StopTest, ASecondSignalEndsItAtOnce) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
-TEST_F(StopTest, OneThatComesBeforeTheFirstStepSaysThatNothingIsSaved) {
+TEST_F(StopTest, ASignalBeforeTheFirstStepReportsThatNothingIsSaved) {
   OnTerminal trained(training(), 200);
   ASSERT_TRUE(trained.wait_for("text: ")) << trained.text();
   trained.type("\x03");

@@ -213,7 +213,7 @@ TEST_F(ToolTest, GraphPrintsTextDotAndJsonAndWhatModelExplorerReads) {
     EXPECT_EQ(gangway({"graph", program_, "--collectives", form}).status, 2) << form;
 }
 
-TEST_F(ToolTest, GraphShowsLevelsOnDevicesThatAreNotThere) {
+TEST_F(ToolTest, GraphShowsLevelsForAMeshOfMissingDevices) {
   EXPECT_THAT(gangway({"graph", program_, "--level", "function"}).text, StartsWith("func @"));
   const Ended plan = gangway({"graph", program_, "--level", "plan", "--mesh", "data=4"});
   EXPECT_EQ(plan.status, 0);
@@ -252,7 +252,7 @@ TEST_F(ToolTest, GraphSaysWhyAndWhatDiffersAndWhoHoldsMemory) {
   EXPECT_THAT(hosts.text, HasSubstr("--hosts: expected a divisor of the 2 devices"));
 }
 
-TEST_F(ToolTest, GraphOfAPictureSaysWhichFileToTake) {
+TEST_F(ToolTest, GraphRefusesAPictureAndNamesTheProgramsFile) {
   const std::filesystem::path dot = std::filesystem::path(program_).replace_extension(".dot");
   std::ofstream(dot) << "digraph {}";
   const Ended ended = gangway({"graph", dot.string()});

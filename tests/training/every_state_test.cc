@@ -34,7 +34,7 @@ class EveryState : public FolderTest {
   mutable std::vector<Executable> executables_;
 };
 
-TEST_F(EveryState, IsSavedAndRestored) {
+TEST_F(EveryState, EveryStateIsSavedAndRestored) {
   const Slice from = slice_with(kNames), to = slice_with(kNames);
   save_checkpoint(from, folder_, {.step = 3});
   for (const std::string& name : kNames) to.write_state(name, HostTensor(f32({4})));
@@ -44,7 +44,7 @@ TEST_F(EveryState, IsSavedAndRestored) {
   }
 }
 
-TEST_F(EveryState, ThatTheFilesHaveAndNobodyTakesIsNamed) {
+TEST_F(EveryState, TensorsOfTheFilesThatNoStateTakesAreNamed) {
   save_checkpoint(slice_with(kNames), folder_, {.step = 3});
   const Slice fewer = slice_with({"params.w"});
   fewer.write_state("params.w", HostTensor(f32({4})));
@@ -58,7 +58,7 @@ TEST_F(EveryState, ThatTheFilesHaveAndNobodyTakesIsNamed) {
   EXPECT_THAT(fewer.read_state("params.w").as<float>(), Each(4.0f));
 }
 
-TEST_F(EveryState, ThatIsAskedForIsSavedAlone) {
+TEST_F(EveryState, OnlyTheStatesThatAreAskedForAreSaved) {
   save_checkpoint(slice_with(kNames), folder_, {.step = 3}, {.states = {"w|model.*"}});
   const Slice all = slice_with(kNames), few = slice_with({"model.w", "w"});
   EXPECT_THAT(error_text_of([&] { load_checkpoint(all, folder_); }), HasSubstr("adamw.m.params.w"));
@@ -69,7 +69,7 @@ TEST_F(EveryState, ThatIsAskedForIsSavedAlone) {
               HasSubstr("no state matches \"v\"; there are: model.w, w"));
 }
 
-TEST_F(EveryState, OfNoneNothingIsSavedOrRestoredAndThatIsSaid) {
+TEST_F(EveryState, ASliceWithoutStatesIsNeitherSavedNorRestoredAndSaysSo) {
   save_checkpoint(slice_with(kNames), folder_, {.step = 3});
   const Slice none = client_.allocate({});
   for (const bool saves : {true, false}) {

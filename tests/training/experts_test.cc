@@ -94,7 +94,7 @@ TEST_F(ExpertsTest, WithoutACapacityTrainAsOnOneDevice) {
 
 // Room for one row makes the first step overflow: it is compiled again with more room, more than
 // once, and all steps run again in order, each with its batch.
-TEST_F(ExpertsTest, WithTooLittleRoomTheyAreCompiledAgainAndNoStepIsLost) {
+TEST_F(ExpertsTest, ExpertsWithTooLittleRoomAreCompiledAgainAndNoStepIsLost) {
   LanguageModelConfig model = config(0);
   model.model.moe.bound = 4;
   const std::vector<double> ample = losses(model, 1, 4);

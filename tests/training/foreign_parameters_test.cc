@@ -115,7 +115,7 @@ TEST_F(ForeignParameters, AreLoadedByTheNameMapAndConverted) {
   }
 }
 
-TEST_F(ForeignParameters, WhatTheMapLeavesOutStaysAsItIs) {
+TEST_F(ForeignParameters, ParametersThatTheMapLeavesOutStayAsTheyAre) {
   const States before = states_of(trainer_->slice);
   const int loaded = load_parameters(trainer_->slice, write_foreign(), [](const std::string& name) {
     return name == "final_norm" ? foreign_name(name) : std::string();
@@ -140,7 +140,7 @@ TEST_F(ForeignParameters, AMissingTensorAWrongShapeAndATypeThatIsNotConvertedAre
   EXPECT_THAT(why_refused(write_embed(FileDType::kF8E4M3, dims)), HasSubstr("F8_E4M3"));
 }
 
-TEST_F(ForeignParameters, OfACheckpointWithAFlippedBitAreNotLoaded) {
+TEST_F(ForeignParameters, ParametersOfACheckpointWithAFlippedBitAreNotLoaded) {
   const std::filesystem::path saved =
       save_checkpoint(trainer_->slice, folder_ / "checkpoints", {.step = 1, .seed = 1});
   const auto load = [&] {

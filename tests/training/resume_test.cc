@@ -140,7 +140,7 @@ TEST_F(ResumeTest, GoingOnWithOtherSettingsSaysWhichStepsHadWhich) {
                     Not(HasSubstr("--dtype"))));
 }
 
-TEST_F(ResumeTest, GoingOnInAnotherTypeOrWithOtherMicrobatchesIsSaid) {
+TEST_F(ResumeTest, GoingOnInAnotherTypeOrWithOtherMicrobatchesIsReported) {
   TrainOptions other = options("out");
   other.config = tiny_model(text_);
   train(other);
@@ -157,7 +157,7 @@ TEST_F(ResumeTest, GoingOnInAnotherTypeOrWithOtherMicrobatchesIsSaid) {
             Not(HasSubstr("with --lr"))));
 }
 
-TEST_F(ResumeTest, WhatIsStoppedAndResumedHasTheLossesOfWhatNeverStopped) {
+TEST_F(ResumeTest, AStoppedAndResumedTrainingHasTheLossesOfOneThatNeverStopped) {
   using Losses = std::map<int64_t, float>;
   const auto losses_of = [](TrainOptions options, Losses& losses, int64_t stop_at = 1000) {
     bool is_asked = false;
@@ -192,7 +192,7 @@ TEST_F(ResumeTest, WhatIsStoppedAndResumedHasTheLossesOfWhatNeverStopped) {
   EXPECT_EQ(stopped.heldout_loss, end.heldout_loss);
 }
 
-TEST_F(ResumeTest, WhatIsStoppedBeforeItsFirstStepSavesNothing) {
+TEST_F(ResumeTest, ATrainingStoppedBeforeItsFirstStepSavesNothing) {
   TrainOptions none = options("none");
   none.is_asked_to_stop = [] { return true; };
   const Error error = error_of([&] { train(none); });
@@ -201,7 +201,7 @@ TEST_F(ResumeTest, WhatIsStoppedBeforeItsFirstStepSavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none/checkpoints"));
 }
 
-TEST_F(ResumeTest, WhatIsStoppedWhileItIsMeasuredAtItsEndIsMeasuredLater) {
+TEST_F(ResumeTest, ATrainingStoppedDuringItsLastEvaluationIsEvaluatedLater) {
   TrainOptions all = options("all");
   bool is_asked = false;
   all.on_step = [&](const TrainedStep& done) { is_asked = done.step == all.steps; };

@@ -104,7 +104,7 @@ TEST_F(StackedCheckpoint, EitherProgramLoadsWhatTheOtherWrote) {
 }
 
 // Moments were called by their parameters' names below "params" alone.
-TEST_F(StackedCheckpoint, OneOfBeforeMomentsCarriedTheWholeNameOfTheirParameterIsLoaded) {
+TEST_F(StackedCheckpoint, ACheckpointWithTheEarlierNamesOfMomentsIsLoaded) {
   const Slice earlier = client_.allocate({});
   earlier.compile(model(false, 0, "adamw.m")).run().wait();
   save_checkpoint(earlier, folder_, {.step = 2});

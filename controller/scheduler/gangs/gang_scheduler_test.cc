@@ -225,7 +225,7 @@ TEST_F(GangSchedulerTest, DispatchedSequentiallyARunWaitsForTheEndOfThoseWhoseOu
   EXPECT_NE(take().find("2/0:0-"), std::string::npos);
 }
 
-TEST_F(GangSchedulerTest, WhatIsDispatchedSequentiallyTakesItsTurnsWhereOthersRun) {
+TEST_F(GangSchedulerTest, ASequentialProgramTakesItsTurnsAmongOtherPrograms) {
   scheduler_.add_plan(PlanId(1), sequential(1));
   add(2, {kMs, kMs});
   measure(2, 100);
@@ -292,7 +292,7 @@ TEST_F(GangSchedulerTest, ASectionThatWasNeverMeasuredIsGrantedAlone) {
 }
 
 // Otherwise all runs in flight would be granted by an old estimate.
-TEST_F(GangSchedulerTest, UntilItsEndIsKnownTheRunsBehindWaitToo) {
+TEST_F(GangSchedulerTest, RunsBehindAnUnmeasuredOneWaitUntilItsEndIsKnown) {
   add(1, {kUs});
   add(2, {kMs});
   run(1, 1);
@@ -352,7 +352,7 @@ TEST_F(GangSchedulerTest, WhereOthersCompeteAReceiveWaitsUntilItsSenderWaitsForN
   EXPECT_EQ(take().substr(0, 6), "2/3:0-");
 }
 
-TEST_F(GangSchedulerTest, ARunAtWhichNoDeviceIsAtWorkSaysBehindWhichItWaits) {
+TEST_F(GangSchedulerTest, ARunAtWhichNoDeviceIsAtWorkNamesTheRunThatItWaitsBehind) {
   add(1, {kMs, kMs});
   add(2, std::vector<int64_t>(9, 50 * kMs));
   measure(2, 100);
@@ -457,7 +457,7 @@ TEST_F(GangSchedulerTest, AStateIsReadWithATicketBetweenTheRunsBeforeAndBehindIt
   EXPECT_EQ(take(), " read@6") << "nothing was before it";
 }
 
-TEST_F(GangSchedulerTest, OfASessionThatIsClosedNothingIsRead) {
+TEST_F(GangSchedulerTest, ReadsOfAClosedSessionAreDropped) {
   add(1, {kMs});
   scheduler_.submit(RunId(1), PlanId(1));
   scheduler_.in_order(SessionId(1), 1, [](Ticket) { FAIL(); });
@@ -466,7 +466,7 @@ TEST_F(GangSchedulerTest, OfASessionThatIsClosedNothingIsRead) {
   EXPECT_EQ(take(), "1/*:0-0@1");
 }
 
-TEST_F(GangSchedulerTest, OfAHeldProgramNothingBeginsButWhatIsPreparedAndWhatComesBeforeIt) {
+TEST_F(GangSchedulerTest, AHeldProgramBeginsOnlyPreparedRunsAndTheReadsBeforeThem) {
   add(1, {kMs});
   add(2, {kMs});
   const auto read = [this](Ticket ticket) { granted_ += " read@" + std::to_string(ticket.value); };
@@ -525,7 +525,7 @@ TEST_F(GangSchedulerTest, ATurnIsChargedAsItIsExpectedAndThenAsItWasMeasuredOnce
   EXPECT_EQ(charged_[SessionId(1)], 5 * kMs) << "told after its end";
 }
 
-TEST_F(GangSchedulerTest, AFailedRunIsChargedForWhatItsDevicesSaidTheyDidAndNoMore) {
+TEST_F(GangSchedulerTest, AFailedRunIsChargedOnlyForTheTimeThatItsDevicesReported) {
   add(1, {kMs, kMs});
   add(2, {kMs});
   run(1, 1);
@@ -548,7 +548,7 @@ TEST_F(GangSchedulerTest, ARunThatEndsMakesRoomForOthers) {
   EXPECT_EQ(take(), "3/0:0-0@3");
 }
 
-TEST_F(GangSchedulerTest, ProgressOfWhatWasNotGrantedIsRefused) {
+TEST_F(GangSchedulerTest, ProgressBeyondTheGrantsIsRefused) {
   add(1, {kMs, kMs});
   add(2, {kMs});
   run(1, 1);
@@ -584,7 +584,7 @@ TEST_F(GangSchedulerTest, AGrantThatCostsMoreReachesFurther) {
   EXPECT_NEAR(static_cast<double>(scheduler_.quantum_ns()), 24e6, 1e4);
 }
 
-TEST_F(GangSchedulerTest, WhatAProgramUsedOfItsDevicesOverTheLastSecondIsKnown) {
+TEST_F(GangSchedulerTest, TheDeviceTimeThatAProgramUsedIsMeasuredOverTheLastSecond) {
   add(1, {kMs});
   run(1, 1);
   take();

@@ -26,7 +26,7 @@ TEST(SectionTimes, AMeasuredTimeFollowsWhatIsMeasuredLater) {
   EXPECT_EQ(times.total_ns(), times.ns(0));
 }
 
-TEST(SectionTimes, WhatSeveralPositionsTookIsSharedOutAsTheModelSays) {
+TEST(SectionTimes, TheTimeOfSeveralPositionsIsDividedAsTheModelSays) {
   SectionTimes times({100, 0, 300});
   times.measured(0, 3, 800);
   EXPECT_EQ(times.ns(0), 200);

@@ -44,7 +44,7 @@ TEST(ShareGroups, ASliceCutsTheGroupsThatItCoversInPart) {
   EXPECT_EQ(groups.devices().at(SessionId(2)), 8u);
 }
 
-TEST(ShareGroups, WhenTheSliceIsGoneTheyAreOneAgain) {
+TEST(ShareGroups, GroupsBecomeOneAgainWhenTheSliceIsGone) {
   ShareGroups groups;
   groups.add(SliceId(1), SessionId(1), devices(0, 8));
   groups.add(SliceId(2), SessionId(2), devices(4, 8));
@@ -75,7 +75,7 @@ TEST(ShareGroups, ASliceStaysUntilItsLastUserIsGone) {
 }
 
 // Compares with a table that has, for each device, the slices that lie on it.
-TEST(ShareGroups, WhateverComesAndGoesDevicesOfAGroupHaveTheSameSlices) {
+TEST(ShareGroups, DevicesOfAGroupHaveTheSameSlicesWhateverComesAndGoes) {
   std::mt19937_64 random(tests::test_seed());
   ShareGroups groups;
   std::map<SliceId, std::vector<DeviceRef>> slices;

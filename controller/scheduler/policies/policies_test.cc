@@ -207,7 +207,7 @@ TEST(StrictPriority, EqualsTakeTurns) {
   EXPECT_EQ(contest.got[1], contest.got[2]);
 }
 
-TEST(StrictPriority, WhoeverWaitsAgesSoThatNobodyStarves) {
+TEST(StrictPriority, WaitingProgramsAgeSoThatNoneStarves) {
   StrictPriority policy;
   Contest contest(policy);
   contest.join(1, {.priority = 0});
@@ -223,7 +223,7 @@ TEST(StrictPriority, WhoeverWaitsAgesSoThatNobodyStarves) {
   EXPECT_GT(contest.got[2], 50 * contest.got[1]) << "it is strict all the same";
 }
 
-TEST(StrictPriority, AChangeOfPriorityHoldsForWhatWaitsAlready) {
+TEST(StrictPriority, AChangeOfPriorityHoldsForProgramsThatWaitAlready) {
   StrictPriority policy;
   Contest contest(policy);
   contest.join(1, {.priority = 0});

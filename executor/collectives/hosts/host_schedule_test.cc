@@ -122,7 +122,7 @@ TEST_P(HostScheduleTest, EveryHostLearnsTheTreeOverAllHostsInEveryChunk) {
   }
 }
 
-TEST_P(HostScheduleTest, NobodySpeaksWithMoreThanTwiceTheLogarithmOfAllHosts) {
+TEST_P(HostScheduleTest, AHostHasAtMostTwiceTheLogarithmOfAllHostsAsPeers) {
   for (uint32_t count = 2; count <= 130; ++count) {
     Hosts hosts(count, GetParam());
     hosts.run();
@@ -132,7 +132,7 @@ TEST_P(HostScheduleTest, NobodySpeaksWithMoreThanTwiceTheLogarithmOfAllHosts) {
 }
 
 // This makes it safe to write over the message before (host_schedule.h).
-TEST_P(HostScheduleTest, WhoeverSendsToAHostAlsoReceivesFromIt) {
+TEST_P(HostScheduleTest, AHostReceivesFromEveryHostThatItSendsTo) {
   for (uint32_t count = 2; count <= 40; ++count) {
     for (uint32_t self = 0; self < count; ++self) {
       std::set<uint32_t> to, from;

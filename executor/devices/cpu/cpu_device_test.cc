@@ -51,7 +51,7 @@ class CpuDeviceTest : public testing::Test {
   const std::thread::id me_ = std::this_thread::get_id();
 };
 
-TEST_F(CpuDeviceTest, WhatIsBriefIsDoneByWhoBringsIt) {
+TEST_F(CpuDeviceTest, BriefWorkRunsOnTheThreadThatEnqueuesIt) {
   int by_me = 0;
   for (int i = 0; i < 100; ++i) {
     const bool is_me = serve(1000) == me_;
@@ -62,14 +62,14 @@ TEST_F(CpuDeviceTest, WhatIsBriefIsDoneByWhoBringsIt) {
   EXPECT_GT(by_me, 50);
 }
 
-TEST_F(CpuDeviceTest, WhatTakesLongerIsDoneByItsThread) {
+TEST_F(CpuDeviceTest, LongerWorkRunsOnTheDevicesThread) {
   for (const int64_t ns : {kBriefNs + 1, kNever}) {
     EXPECT_NE(serve(ns), me_);
     EXPECT_EQ(spent_ns_, 0);
   }
 }
 
-TEST_F(CpuDeviceTest, NobodyWaitsForADeviceThatIsAtWork) {
+TEST_F(CpuDeviceTest, ServingADeviceThatIsAtWorkDoesNotWait) {
   std::promise<void> go_on;
   std::future<void> gone_on = go_on.get_future();
   OneStep &first = works_.emplace_back(kNever, &gone_on), &second = works_.emplace_back(1000);
@@ -82,7 +82,7 @@ TEST_F(CpuDeviceTest, NobodyWaitsForADeviceThatIsAtWork) {
   EXPECT_NE(second.done_by.get_future().get(), me_);
 }
 
-TEST_F(CpuDeviceTest, WithNothingToDoItKeepsNoCoreFromWhoBringsMore) {
+TEST_F(CpuDeviceTest, ADeviceSpinsOnlyForPendingWorkWhileThereAreEnoughCores) {
   CpuDevice device({.name = "cpu", .memory_bytes = 1 << 20, .wait = SpinPolicy::spin_then_park()});
   device.expect_peers(available_cores());
   EXPECT_GT(device.spin_ns(Progress::kPending), 0);

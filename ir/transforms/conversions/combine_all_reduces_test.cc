@@ -37,7 +37,7 @@ int meetings(const Function& function) {
   return found;
 }
 
-TEST(CombineAllReduces, IndependentOnesBecomeOneMeeting) {
+TEST(CombineAllReduces, IndependentAllReducesBecomeOneMeeting) {
   Builder b("f", kMesh);
   Value x = b.parameter("x", f32({4})), y = b.parameter("y", f32({2, 2}));
   b.result("x", all_reduce(exp(x), "data"));
@@ -47,14 +47,14 @@ TEST(CombineAllReduces, IndependentOnesBecomeOneMeeting) {
   EXPECT_EQ(now.nodes.back().inputs.size(), 2u);
 }
 
-TEST(CombineAllReduces, OnesThatNeedOneAnotherStayApart) {
+TEST(CombineAllReduces, AllReducesThatNeedOneAnotherStayApart) {
   Builder b("f", kMesh);
   Value once = all_reduce(b.parameter("x", f32({4})), "data");
   b.result("x", all_reduce(tanh(once), "data"));
   EXPECT_EQ(meetings(combined(b)), 2);
 }
 
-TEST(CombineAllReduces, OnesOverOtherAxesOrWithOtherReductionsStayApart) {
+TEST(CombineAllReduces, AllReducesOverOtherAxesOrWithOtherReductionsStayApart) {
   Builder b("f", kMesh);
   Value x = b.parameter("x", f32({4}));
   b.result("sum", all_reduce(x, "data"));

@@ -76,7 +76,7 @@ int64_t exchanges_of_rows(const Function& global) {
   return times;
 }
 
-TEST(KeepRowsThere, FromLoopToLoopHoweverLongWhatTheyAreRoutedByIsComputed) {
+TEST(KeepRowsThere, RowsStayThereFromLoopToLoopHoweverLongTheirRoutingIsComputed) {
   EXPECT_EQ(exchanges_of_rows(two_loops(2)), 2 * kLayers) << "there in one, back in the other";
   EXPECT_EQ(exchanges_of_rows(two_loops(30'000)), 2 * kLayers);
 }

@@ -151,7 +151,7 @@ uint64_t looked_at_for_layouts(int count) {
   return partitioned(b.build(), wanted).looked_at;
 }
 
-TEST(Partition, WhatOneValueCostsGrowsWithTheLayoutsWanted) {
+TEST(Partition, TheWorkForOneValueGrowsLinearlyWithTheLayoutsWanted) {
   const uint64_t some = looked_at_for_layouts(20), more = looked_at_for_layouts(40),
                  most = looked_at_for_layouts(80);
   EXPECT_LT(static_cast<double>(most - more), 2.5 * static_cast<double>(more - some));

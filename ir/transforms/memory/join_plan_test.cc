@@ -105,7 +105,7 @@ Function random_function(Rng& rng) {
   return b.build();
 }
 
-TEST(JoinPlan, WhatTouchesTheBytesOfAnAllReduceWaitsForItAndNothingElseDoes) {
+TEST(JoinPlan, OnlyStepsThatTouchTheBytesOfAnAllReduceWaitForIt) {
   Rng rng(tests::test_seed());
   size_t waits = 0, goes_on = 0;
   for (int round = 0; round < 100; ++round) {
@@ -144,7 +144,7 @@ TEST(JoinPlan, AStepWaitsForTheStreamThatItNeedsAlone) {
   EXPECT_EQ(p.joins[5], (std::vector<Join>{{.stream = 0}}));
 }
 
-TEST(JoinPlan, WhatABodyHasBegunIsWaitedForBehindIt) {
+TEST(JoinPlan, AllReducesThatABodyBeginsAreWaitedForBehindIt) {
   Builder b("f");
   Value x = b.parameter("x", f32({4}));
   b.result("y", all_reduce(exp(x)));

@@ -34,7 +34,7 @@ int64_t least(const std::vector<LiveInterval>& intervals, uint32_t steps) {
   return most;
 }
 
-TEST(PackIntervals, WhatLivesAtOneTimeNeverOverlapsHoweverManyThereAre) {
+TEST(PackIntervals, IntervalsThatLiveAtOneTimeNeverOverlapHoweverManyThereAre) {
   for (const size_t count : {kIntervalsComparedMax, kIntervalsComparedMax + 1000}) {
     Rng rng(tests::test_seed());
     std::vector<LiveInterval> all = lives(count, rng);

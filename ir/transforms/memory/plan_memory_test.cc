@@ -114,7 +114,7 @@ TEST(PlanMemory, ScratchpadsAreCounted) {
   EXPECT_EQ(plan.scratch_offset[0], 0);
 }
 
-TEST(PlanMemory, WhatACollectiveReadsBesideLaterNodesIsNotGivenAwayToThem) {
+TEST(PlanMemory, AnOperandOfAnOverlappedCollectiveIsNotReusedByLaterNodes) {
   for (const auto& [op, attrs] :
        {std::pair{Op::all_reduce, Attrs{{"axes", "data"}}},
         std::pair{Op::permute, Attrs{{"axes", "data"}, {"to", "data"}}}}) {
@@ -154,7 +154,7 @@ struct WithPending {
   }
 };
 
-TEST(PlanMemory, WhatACollectiveReadsBesideTheNextIterationIsNotGivenAwayThereEither) {
+TEST(PlanMemory, AnOperandOfAnOverlappedCollectiveIsNotReusedByTheNextIteration) {
   const WithPending body(0);
   EXPECT_TRUE(body.same_place({}));
   EXPECT_FALSE(body.same_place(Repeated{1}));
@@ -165,7 +165,7 @@ TEST(PlanMemory, BesideTheNextIterationTheLastCollectivesAloneKeepWhatTheyRead) 
   EXPECT_TRUE(WithPending(kKeptCollectives).same_place(Repeated{1}));
 }
 
-TEST(PlanMemory, WhatACollectiveReadsIsKeptUntilItsResultIsReadInAnotherShape) {
+TEST(PlanMemory, AnOperandOfACollectiveIsKeptUntilAReshapedResultIsRead) {
   Builder b("f");
   Value x = b.parameter("x", f32({16}));
   Value read = exp(x);

@@ -34,7 +34,7 @@ std::string gather(int result, int operand, int64_t whole) {
              " {axes = \"data\", dim = 0, parts = 2, size = ", whole, "}\n");
 }
 
-TEST(BeginEarly, ASumBeginsWhereItsOperandIsThereWithWhatMovesIt) {
+TEST(BeginEarly, ASumAndTheMovesOfItsOperandBeginOnceTheOperandIsComputed) {
   EXPECT_EQ(order_of(R"(%0 "x": f32[4, 2])", R"(
   %1: f32[4, 2] = exp %0
   %2: f32[4, 2] = tanh %0
@@ -46,7 +46,7 @@ TEST(BeginEarly, ASumBeginsWhereItsOperandIsThereWithWhatMovesIt) {
             (Ops{"exp", "transpose", "reduce_scatter", "tanh", "neg"}));
 }
 
-TEST(BeginEarly, WhatOthersReadStaysAndTheSumBehindIt) {
+TEST(BeginEarly, AnOperandWithOtherReadersStaysAndSoDoesTheSumBehindIt) {
   EXPECT_EQ(order_of(R"(%0 "x": f32[4, 2])", R"(
   %1: f32[4, 2] = exp %0
   %2: f32[4, 2] = tanh %0

@@ -131,7 +131,7 @@ Function gathers_twice() {
   return local;
 }
 
-TEST(PrefetchGathers, WhatLeadsToOneAndIsReadElsewhereIsThereForBoth) {
+TEST(PrefetchGathers, AnOperandOfAGatherWithOtherReadersIsComputedForBoth) {
   Partition before{.local = gathers_twice(), .arguments = {}};
   std::mt19937_64 random(tests::test_seed());
   for (int device = 0; device < 2; ++device)
@@ -179,7 +179,7 @@ TEST(PrefetchGathers, OneIterationHasNoNext) {
   EXPECT_TRUE(same_graph(prefetch_gathers(before.local), before.local));
 }
 
-TEST(PrefetchGathers, WhatDependsOnTheIterationBeforeStays) {
+TEST(PrefetchGathers, GathersThatDependOnTheIterationBeforeStay) {
   Builder b("f", kMesh);
   const Value x = b.parameter("x", f64({4, 4}), {{"data", shard(0)}});
   const Value w = b.parameter("w", f64({3, 4, 4}));

@@ -117,13 +117,13 @@ TEST(KeepAsRead, ARematerialisedIterationGathersAgainWhatItComputesAgain) {
   EXPECT_EQ(count(step({.remat = true}), Op::all_gather, "model"), (1 + 1 + 1) * kLayers);
 }
 
-TEST(KeepAsRead, WhatIsMadeOfStoredTensorsIsGatheredForEachPassByItself) {
+TEST(KeepAsRead, ValuesComputedFromStoredTensorsAreGatheredForEachPassByItself) {
   const Function global = step({.stored_in_parts = true, .squared = true});
   EXPECT_EQ(count(global, Op::all_gather, "data"), (2 + 2) * kLayers);
   EXPECT_EQ(count(global, Op::all_gather, "model"), (1 + 1) * kLayers);
 }
 
-TEST(KeepAsRead, ASumThatBothPassesReadAsTermsIsNotDone) {
+TEST(KeepAsRead, ASumThatBothPassesReadAsTermsIsNotReduced) {
   const Function global = step({.mixed = true});
   const Type terms = f32({kBatch / 2, kPositions, kDim});
   EXPECT_EQ(count(global, Op::all_reduce, "model", terms), 0);
@@ -143,7 +143,7 @@ TEST(KeepAsRead, TheDecisionSaysWhatWouldHaveMoved) {
 
 // A stack of products of two sums, of which the second is a stack of sums too: as long as that is
 // reduced, products of the first alone are a sum that need not be done.
-TEST(KeepAsRead, ASumThatBecomesNoneIsNotSaidToBeKept) {
+TEST(KeepAsRead, AValueThatIsNoSumAnyMoreIsNotReportedAsKept) {
   Builder b("f", kMesh);
   Tree given;
   given.set("x", b.parameter("x", f32({4, 8}), {{"model", shard(1)}}));

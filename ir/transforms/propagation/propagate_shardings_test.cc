@@ -287,7 +287,7 @@ TEST(Propagation, CutOrdersTravel) {
   EXPECT_EQ(p.given(Op::transpose), "{data: shard(1)@1, model: shard(1)}");
 }
 
-TEST(Propagation, ResultsDecideWhatNothingElseDoes) {
+TEST(Propagation, PlacementsOfResultsDecideShardingsThatNothingElseDecides) {
   Builder b("init", kMesh);
   Value zeros = b.constant(f32({8, 16}), 0.0);
   b.result("y", zeros + 1.0);

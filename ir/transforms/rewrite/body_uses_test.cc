@@ -40,7 +40,7 @@ TEST(BodyUses, CarriesThatNeedOneAnotherAreFoundAtEveryDepth) {
   EXPECT_EQ(simple.nodes[0].body->parameters.size(), 3u);
 }
 
-TEST(BodyUses, WhatIsNotLookedAtCountsAsNeeded) {
+TEST(BodyUses, ResultsBeyondTheBoundOnVisitsCountAsNeeded) {
   Builder b("f");
   const Value x = b.parameter("x", f32());
   b.result("y", chained(b, x, 2).carries["c0"]);

@@ -75,7 +75,7 @@ TEST(JoinLosses, ALossAndItsGradientBecomeOneWhereTheLossWas) {
   expect_equal_results(of_nodes(nodes), join_losses(of_nodes(nodes)));
 }
 
-TEST(JoinLosses, WhatTheGradientNeedsGoesBefore) {
+TEST(JoinLosses, OperandsOfTheGradientAreMovedBeforeTheJoinedNode) {
   const std::string nodes = R"(
   %5: f64[4], %6: f64[4] = cross_entropy %0, %1
   %7: f64[4] = exp %5
@@ -119,7 +119,7 @@ TEST(JoinLosses, AGradientOfOtherLogitsOrLabelsOrOfAnotherLogsumexpStays) {
   }
 }
 
-TEST(JoinLosses, OfTwoGradientsOfALossTheFirstIsJoined) {
+TEST(JoinLosses, TheFirstOfTwoGradientsOfALossIsJoined) {
   const std::string nodes = R"(
   %5: f64[4], %6: f64[4] = cross_entropy %0, %1
   %7: f64[4, 5] = cross_entropy_grad %0, %1, %6, %2
@@ -181,7 +181,7 @@ TEST(JoinLosses, CollectivesKeepTheirOrder) {
             (Ops{"all_reduce", "neg", "cross_entropy_and_grad"}));
 }
 
-TEST(JoinLosses, WhatStandsWhereItIsMeantToStays) {
+TEST(JoinLosses, GradientsBehindBarriersTimedNodesAndScansStay) {
   for (const char* op : {"barrier %2", "timed %2 {microseconds = 1}"}) {
     expect_unchanged(cat(R"(
   %5: f64[4], %6: f64[4] = cross_entropy %0, %1
@@ -206,7 +206,7 @@ TEST(JoinLosses, WhatStandsWhereItIsMeantToStays) {
 }
 
 // Losses of pieces of a batch, each with its gradient, as a loop.
-TEST(JoinLosses, InTheBodyOfAScan) {
+TEST(JoinLosses, LossesInTheBodyOfAScanAreJoined) {
   Builder b("f");
   Tree pieces;
   pieces.set("logits", b.parameter("logits", f64({3, 4, 5})));
@@ -253,7 +253,7 @@ Function classifier(bool with_gradients, bool recomputed) {
   return b.build();
 }
 
-TEST(JoinLosses, AStepHasOneOfBothAndAnEvaluationHasTheLoss) {
+TEST(JoinLosses, AStepHasTheJoinedNodeAndAnEvaluationHasTheLossAlone) {
   const auto compiled = [](const Function& function) {
     return *compile_function(function, {}).local.function;
   };

@@ -39,7 +39,7 @@ Function sum_of_products(int64_t columns) {
   return b.build();
 }
 
-TEST(JoinProducts, OfSmallOperandsOneProductIsMade) {
+TEST(JoinProducts, ProductsOfSmallOperandsBecomeOne) {
   const Function function = sum_of_products(2), joined = join_products(function);
   EXPECT_EQ(count(joined, Op::dot), 1);
   EXPECT_EQ(count(joined, Op::concat), 2);
@@ -82,7 +82,7 @@ TEST(JoinProducts, ProductsOfEachShapeBecomeOne) {
               ::testing::Pointwise(::testing::DoubleNear(1e-12), expected[0].values));
 }
 
-TEST(JoinProducts, NoMoreThanANodeCanHaveAsOperands) {
+TEST(JoinProducts, AJoinedProductHasNoMoreOperandsThanANodeCanHave) {
   Builder b("f", Mesh{{{"model", 2}}});
   Value x = b.parameter("x", f64({32, 1})), w = b.parameter("w", f64({1, 32}));
   Value total = dot(x, w);

@@ -116,7 +116,7 @@ TEST(PackAttention, GradientsAreOneProductEach) {
   expect_equal_results(function, made);
 }
 
-TEST(PackAttention, WhatIsComputedAgainIsPackedAgain) {
+TEST(PackAttention, RematerialisedAttentionIsPackedAgain) {
   const Function function = of_one_layer([](Builder& b, Value x, const Tree& w) {
     const Value y = remat(b, [&] { return attended(products(x, w)); });
     add_gradients(b, sum(square(y)), x, w);
@@ -149,7 +149,7 @@ Function stack_of_layers() {
   return b.build();
 }
 
-TEST(PackAttention, AScanStacksThemAsOne) {
+TEST(PackAttention, AScanStacksQueriesKeysAndValuesAsOne) {
   const Function function = stack_of_layers(), made = packed(function);
   EXPECT_EQ(count_in_all(made, Op::packed_attention), 1);
   EXPECT_EQ(count_in_all(made, Op::packed_attention_grad), 1);
@@ -163,7 +163,7 @@ TEST(PackAttention, AScanStacksThemAsOne) {
   expect_equal_results(function, made);
 }
 
-TEST(PackAttention, InALoopOverMicrobatches) {
+TEST(PackAttention, AttentionInALoopOverMicrobatchesIsPacked) {
   constexpr int64_t kLayers = 2;
   Builder b("f", Mesh{{{"data", 1}}});
   const Value batches = b.parameter("x", f64({3, kBatch, kSeq, kDim}));
@@ -190,7 +190,7 @@ TEST(PackAttention, InALoopOverMicrobatches) {
   expect_equal_results(function, made);
 }
 
-TEST(PackAttention, TwoAttentionsOfTheSameThreeReadOneProduct) {
+TEST(PackAttention, TwoAttentionsOfTheSameQueriesKeysAndValuesReadOneProduct) {
   const Function function = of_one_layer([](Builder& b, Value x, const Tree& w) {
     const Three qkv = products(x, w);
     b.result("causal", attended(qkv));
@@ -202,14 +202,14 @@ TEST(PackAttention, TwoAttentionsOfTheSameThreeReadOneProduct) {
   expect_equal_results(function, made);
 }
 
-TEST(PackAttention, NoMoreRowsThanColumnsAreNotWorthIt) {
+TEST(PackAttention, ProductsOfNoMoreRowsThanColumnsStay) {
   Builder b("f", Mesh{{{"data", 1}}});
   const Value x = b.parameter("x", f64({1, 3 * kDim, kDim}));
   b.result("y", attended(products(x, weights(b))));
   expect_unpacked(b.build());
 }
 
-TEST(PackAttention, WhatIsReadElsewhereStays) {
+TEST(PackAttention, ProductsThatAreReadElsewhereStay) {
   for (size_t which : {0, 1, 2}) {
     expect_unpacked(of_one_layer([&](Builder& b, Value x, const Tree& w) {
       const Three qkv = products(x, w);
@@ -250,7 +250,7 @@ TEST(PackAttention, AttentionToAPartOfASequenceStays) {
   }));
 }
 
-TEST(PackAttention, GradientsThatAreNotForProductsAloneStay) {
+TEST(PackAttention, GradientsThatAreReadElsewhereOrUnusedStay) {
   expect_unpacked(of_one_layer([](Builder& b, Value x, const Tree& w) {
     const Three qkv = products(x, w);
     const Value loss = sum(square(attended(qkv)));

@@ -40,7 +40,7 @@ constexpr DeviceRates kRates{.flops_per_s = 1e9,
 
 std::vector<Section> cut(const LocalFunction& local) { return cut_sections(local, kRates); }
 
-TEST(CutSections, WhatIsShorterThanTheLimitIsOneSection) {
+TEST(CutSections, AFunctionShorterThanTheLimitIsOneSection) {
   EXPECT_EQ(cut(timed_nodes({100, 50, 100})), (std::vector<Section>{{0, 250'000}}));
   EXPECT_EQ(cut(timed_nodes({})), std::vector<Section>());
 }

@@ -235,7 +235,7 @@ TEST_F(LivePageTest, DoesNotGrowWithTheUpdates) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
+TEST_F(LivePageTest, AGraphThatChangesKeepsTheSelectionAndTheView) {
   Trainer first = trainer("first");
   Browser browser({});
   browser.go(page_);
@@ -334,7 +334,7 @@ TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-TEST_F(LivePageTest, OfAProgramThatTrainsAllNodesAreThoseOfItsJson) {
+TEST_F(LivePageTest, TheGraphOfATrainingProgramHasAllNodesOfItsJson) {
   const Client client = connect(address_, {.name = "deep"});
   ASSERT_TRUE(eventually([&] { return client.status().hosts.size() == 1; }));
   const Slice slice = client.allocate({.devices = 2});
@@ -377,7 +377,7 @@ TEST_F(LivePageTest, AControllerThatGoesIsNoticedAndItsNextOneFound) {
   EXPECT_TRUE(comes(browser, "document.getElementById('chooser').innerText === 'next: step'"));
 }
 
-TEST_F(LivePageTest, NamesOfHostilePeopleAreText) {
+TEST_F(LivePageTest, HostileNamesAreText) {
   const std::string name = "</td><img src=x onerror='window.ran = 1'>\x01\xe2\x80\xae";
   Trainer first = trainer(name);
   first.train();

@@ -89,7 +89,7 @@ TEST_F(OverlaysTest, HostileNamesAreText) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
-TEST_F(OverlaysTest, EachIsReadableAtBothSizesInLightAndDark) {
+TEST_F(OverlaysTest, EachOverlayIsReadableAtBothSizesInLightAndDark) {
   for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
     Browser browser(size);
     open(browser, two_ways());

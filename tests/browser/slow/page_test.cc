@@ -50,7 +50,7 @@ class PageTest : public ::testing::Test {
 
 // The page reuses elements of boxes that leave the view for boxes that enter it: each must show its
 // present box.
-TEST_F(PageTest, IsDrawnRightAfterAnyWayThroughIt) {
+TEST_F(PageTest, EveryBoxIsDrawnRightAfterAnySequenceOfMoves) {
   Browser browser({});
   open(browser, to_json(deep(40, 20)));
   std::mt19937 random(tests::test_seed());

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(TrainingPageTest, OfAStoppedTrainingShowsTheStepsThatItDid) {
+TEST(TrainingPageTest, ThePageOfAStoppedTrainingShowsTheStepsThatItDid) {
   TempDir folder("gangway_page");
   const std::string text = folder.path() / "text.txt", out = folder.path() / "out";
   {

@@ -77,7 +77,7 @@ class CudaOverlap : public ::testing::TestWithParam<std::tuple<uint64_t, bool>> 
   static Reducing cards() { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
 };
 
-TEST_P(CudaOverlap, WhatDoesNotNeedAnAllReduceRunsWhileItIsUnderWay) {
+TEST_P(CudaOverlap, NodesThatDoNotNeedAnAllReduceRunWhileItIsUnderWay) {
   Reducing t = cards();
   t.install(a_product_beside_an_all_reduce(), 1.0f);
   t.machine().hold("all_reduce");

@@ -159,7 +159,7 @@ std::shared_ptr<const Plan> taking(const Shape& shape, bool commits) {
   return t.share();
 }
 
-TEST_P(CudaOwnerTest, WhatTakesTheResultOfARunThatFailsOnItsCardFailsAndCommitsNothing) {
+TEST_P(CudaOwnerTest, ARunThatTakesTheResultOfOneThatFailsOnItsCardCommitsNothing) {
   for (const bool commits : {false, true}) {
     EmulatedHosts t(GetParam(), 2, 1);
     t->install(kReducing, reducing(kTwoHosts));

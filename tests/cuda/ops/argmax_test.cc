@@ -51,18 +51,18 @@ class Argmax : public ::testing::TestWithParam<DType> {
   Rng rng_{tests::test_seed(), 9};
 };
 
-TEST_P(Argmax, IsTheLowestIndexAmongEquals) {
+TEST_P(Argmax, ArgmaxIsTheLowestIndexAmongEquals) {
   expect_the_reference([](double*, int64_t, int64_t) {});
 }
 
-TEST_P(Argmax, FindsWhatIsLargestAnywhere) {
+TEST_P(Argmax, ArgmaxFindsTheLargestElementAnywhere) {
   expect_the_reference([](double* row, int64_t index, int64_t axis) {
     row[index * (axis - 1) / 4] = 100;
     row[axis - 1] = 100;
   });
 }
 
-TEST_P(Argmax, IsTheFirstNan) {
+TEST_P(Argmax, ArgmaxIsTheFirstNan) {
   if (!is_float()) GTEST_SKIP() << "integers have no NaN";
   expect_the_reference([](double* row, int64_t index, int64_t axis) {
     row[0] = index == 0 ? 1 : std::numeric_limits<double>::infinity();
@@ -71,7 +71,7 @@ TEST_P(Argmax, IsTheFirstNan) {
   });
 }
 
-TEST_P(Argmax, OfInfinitiesBelowIsTheFirst) {
+TEST_P(Argmax, ArgmaxOfNegativeInfinitiesIsTheFirst) {
   if (!is_float()) GTEST_SKIP() << "integers have no infinities";
   expect_the_reference([](double* row, int64_t, int64_t axis) {
     std::fill(row, row + axis, -std::numeric_limits<double>::infinity());

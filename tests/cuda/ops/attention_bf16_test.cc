@@ -228,7 +228,7 @@ TEST_P(AttentionBf16, GradientIsTheReferenceButForRoundingWithTheSameBitsEachTim
   for (size_t r = 0; r < got.size(); ++r) EXPECT_EQ(got[r].values, again[r].values) << r;
 }
 
-TEST_P(AttentionBf16, PackedItHasTheSameBitsAndKernels) {
+TEST_P(AttentionBf16, PackedAttentionHasTheSameBitsAndKernels) {
   if (GetParam().starts || GetParam().queries != GetParam().keys)
     GTEST_SKIP() << "queries and keys are not of the same positions";
   const Literal qkv = side_by_side({q(), k(), v()});

@@ -43,13 +43,13 @@ class LongSums : public ::testing::TestWithParam<DType> {
   OpDevices devices_{emulated::card_maker(4).make(), 1};
 };
 
-TEST_P(LongSums, OfARowKeepTheirDigits) {
+TEST_P(LongSums, SumsOfARowKeepTheirDigits) {
   const std::vector<double> got = results({kElements}, [](Value x) { return sum(x, {0}); });
   ASSERT_EQ(got.size(), 1u);
   expect_close(got[0], kElements * each_);
 }
 
-TEST_P(LongSums, OfColumnsKeepTheirDigits) {
+TEST_P(LongSums, SumsOfColumnsKeepTheirDigits) {
   constexpr int64_t kColumns = 4;
   const std::vector<double> got =
       results({kElements / kColumns, kColumns}, [](Value x) { return sum(x, {0}); });
@@ -57,7 +57,7 @@ TEST_P(LongSums, OfColumnsKeepTheirDigits) {
   for (const double sum : got) expect_close(sum, kElements / kColumns * each_);
 }
 
-TEST_P(LongSums, RunningOnesKeepTheirDigits) {
+TEST_P(LongSums, RunningSumsKeepTheirDigits) {
   const std::vector<double> got = results({kElements}, [](Value x) { return cumsum(x, 0); });
   ASSERT_EQ(got.size(), static_cast<size_t>(kElements));
   for (size_t i = 0; i < got.size(); i += 997)

@@ -49,7 +49,7 @@ class LossSizes : public ::testing::TestWithParam<DType> {
   Rng rng_{tests::test_seed(), 7};
 };
 
-TEST_P(LossSizes, OfWholeStripsAreHeld) {
+TEST_P(LossSizes, LossesOfWholeStripsTakeOneKernel) {
   const int64_t strip = 16 / width();
   check(1, strip, 1);
   check(5, 31 * strip, 1);
@@ -57,12 +57,12 @@ TEST_P(LossSizes, OfWholeStripsAreHeld) {
   check(2, 257 * strip, 1);
 }
 
-TEST_P(LossSizes, OfOddLengthHaveTwoKernels) {
+TEST_P(LossSizes, LossesOfOddLengthTakeTwoKernels) {
   check(3, 1, 2);
   check(4, 301, 2);
 }
 
-TEST_P(LossSizes, AsLongAsSharedMemoryAndAStripLonger) {
+TEST_P(LossSizes, LossesLongerThanSharedMemoryTakeTwoKernels) {
   check(1, longest(), 1);
   check(1, longest() + 16 / width(), 2);
 }

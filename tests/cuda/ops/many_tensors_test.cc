@@ -67,7 +67,7 @@ TEST(ManyTensors, StepsOfOneTypeAndSumsOfSquaresRunTogether) {
   EXPECT_EQ(found_in(local_of(b)), want);
 }
 
-TEST(ManyTensors, OfOtherRatesTheyDoNot) {
+TEST(ManyTensors, StepsOfOtherRatesDoNotRunTogether) {
   Builder b("f");
   const Rates rates(b);
   Rates faster = rates;
@@ -78,7 +78,7 @@ TEST(ManyTensors, OfOtherRatesTheyDoNot) {
   EXPECT_TRUE(found_in(local_of(b)).empty());
 }
 
-TEST(ManyTensors, NothingRunsBehindWhatReadsIt) {
+TEST(ManyTensors, NoOpIsDelayedBehindAReaderOfItsResult) {
   Builder b("f");
   const Value x = b.parameter("x", f32({3})), y = b.parameter("y", f32({3}));
   const Value first = sum_squares(x);
@@ -91,7 +91,7 @@ TEST(ManyTensors, NothingRunsBehindWhatReadsIt) {
   for (const NodeId id : found[0]) EXPECT_NE(local.function->nodes[id].first_result, first.id());
 }
 
-TEST(ManyTensors, NothingRunsBehindWhatOverwritesItsOperand) {
+TEST(ManyTensors, NoOpIsDelayedBehindAWriterOfItsOperand) {
   Builder b("f");
   const Rates rates(b);
   const Value p = b.parameter("p", f32({3}));
@@ -130,7 +130,7 @@ TEST(ManyTensors, NothingWaitsForALargeTensor) {
   }
 }
 
-TEST(ManyTensors, ALaunchTakesAsManyAsThereIsRoomFor) {
+TEST(ManyTensors, ALaunchTakesAsManyTensorsAsThereIsRoomFor) {
   Builder b("f");
   for (int i = 0; i < cuda::kManyTensors + 2; ++i)
     b.result(cat("sum.", i), sum_squares(b.parameter(cat("x.", i), f32({3}))));
@@ -140,7 +140,7 @@ TEST(ManyTensors, ALaunchTakesAsManyAsThereIsRoomFor) {
   EXPECT_EQ(found[1].size(), 2u);
 }
 
-TEST(ManyTensors, OneLaunchTakesAStepOfAllAndTwoTakeTheirSquares) {
+TEST(ManyTensors, OneLaunchUpdatesAllTensorsAndTwoSumTheirSquares) {
   Builder b("f");
   const Rates rates(b);
   for (int i = 0; i < 50; ++i) {

@@ -45,9 +45,9 @@ TEST_P(NormSizes, HaveTheReferencesResults) {
 }
 
 // Two rows for each block, the last one alone.
-TEST_P(NormSizes, ABlockTakesSeveralOfManyRows) { check(4097, 8); }
+TEST_P(NormSizes, ABlockComputesSeveralRowsWhereThereAreMany) { check(4097, 8); }
 
-TEST_P(NormSizes, RowsOfAsManyStripsAsThreadsAndOneMore) {
+TEST_P(NormSizes, RowsOfAsManyStripsAsThreadsAndOneMoreHaveTheReferencesResults) {
   const auto strip = static_cast<int64_t>(16 / size_of(GetParam()));
   check(3, 512 * strip);
   check(2, 513 * strip);

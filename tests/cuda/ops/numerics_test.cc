@@ -85,7 +85,7 @@ class Products : public testing::TestWithParam<std::tuple<Product, uint64_t>> {
 // TF32 has 10 bits of mantissa: each of the two operands is off by up to 2^-11 of itself.
 constexpr double kTf32 = 2.0 / (1 << 11), kF32 = 1e-6;
 
-TEST_P(Products, OfF32KeepAllTheirBitsUnlessTheProgramAllowsTf32) {
+TEST_P(Products, ProductsOfF32KeepAllTheirBitsUnlessTheProgramAllowsTf32) {
   EXPECT_LT(error(DType::kF32, {}), kF32);
   EXPECT_LT(error(DType::kF32, {.deterministic = true}), kF32);
   const double rounded = error(DType::kF32, {.allow_tf32 = true});
@@ -93,7 +93,7 @@ TEST_P(Products, OfF32KeepAllTheirBitsUnlessTheProgramAllowsTf32) {
   EXPECT_LT(rounded, kTf32);
 }
 
-TEST_P(Products, OfOtherTypesKeepTheirBitsWhateverIsAllowed) {
+TEST_P(Products, ProductsOfOtherTypesKeepTheirBitsWhereTf32IsAllowed) {
   EXPECT_LT(error(DType::kF64, {.allow_tf32 = true}), 1e-14);
   EXPECT_EQ(result(DType::kBF16, {.allow_tf32 = true}), result(DType::kBF16, {}));
 }

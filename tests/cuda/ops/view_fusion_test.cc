@@ -176,7 +176,7 @@ TEST(ViewFusion, ALargeOpAloneBecomesAChain) {
   expect([&](Builder& b, DType dtype) { rotated(b, dtype, 8); }, 2);
 }
 
-TEST(ViewFusion, LeavesWhatOthersReadToo) {
+TEST(ViewFusion, LeavesViewsThatOtherNodesReadToo) {
   expect(
       [](Builder& b, DType dtype) {
         const Value x = tensor(b, "x", dtype, {4, 32}), y = tensor(b, "y", dtype, {4, 16});
@@ -221,7 +221,7 @@ TEST(ViewFusion, LeavesRowsThatWouldNarrowTheirChain) {
 }
 
 // The op has 65,536 elements, so it is fused. A diagnosis runs it unfused, by the names of its ops.
-TEST(ViewFusion, LeavesWhatADiagnosisRuns) {
+TEST(ViewFusion, LeavesTheNodesOfADiagnosis) {
   const LocalFunction local = function_of([](Builder& b) {
     const Value x = tensor(b, "x", DType::kF32, {256, 256}), y = tensor(b, "y", DType::kF32, {256});
     b.result("z", x / broadcast_in(y, {256, 256}, {0}));
@@ -256,7 +256,7 @@ TEST(ViewFusion, KeepsNoLargeTensorForASmallPart) {
   expect_the_reference(sliced(4, true), 5);
 }
 
-TEST(ViewFusion, LeavesWhatIsBehindTheCommitPoint) {
+TEST(ViewFusion, LeavesNodesBehindTheCommitPoint) {
   const LocalFunction whole = sliced(2, false);
   for (NodeId begin = 0; begin <= whole.function->nodes.size(); ++begin) {
     LocalFunction local = whole;

@@ -8,13 +8,13 @@
 namespace gangway {
 namespace {
 
-TEST(Weeks, AThousandLivesLeaveAsMuchAsTheyFound) {
+TEST(Weeks, AThousandLivesOfProgramsAndHostsLeaveNothingBehind) {
   const Weeks weeks = live(tests::test_seed(), 1000);
   EXPECT_EQ(weeks.problems, "");
   EXPECT_EQ(grown(weeks), "");
 }
 
-TEST(Weeks, AHundredControllersLeaveAsMuchAsTheyFound) {
+TEST(Weeks, AHundredControllersLeaveNothingBehind) {
   const Weeks weeks = restart(tests::test_seed(), 100);
   EXPECT_EQ(weeks.problems, "");
   EXPECT_EQ(grown(weeks), "");

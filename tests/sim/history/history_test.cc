@@ -11,7 +11,7 @@ namespace {
 
 class HistoryTest : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(HistoryTest, WhatWasToldIsNotTakenBackWhateverHappens) {
+TEST_P(HistoryTest, ReportedResultsAreNotTakenBackWhateverFails) {
   expect_range_fits(tests::test_seed() + GetParam() * kSeedsOfRange);
 }
 
@@ -20,14 +20,14 @@ INSTANTIATE_TEST_SUITE_P(Range, HistoryTest,
 
 // 3: a controller that was to end brought a program back for ever; 186: it aborted where a program
 // ended while it was resumed; 308, 388: readers were shown states that were not yet back.
-TEST(HistoryOfASeedTest, FitsWhereItOnceDidNot) {
+TEST(HistoryOfASeedTest, HistoriesOfSeedsThatOnceFailedFitTheModel) {
   for (const uint64_t seed : {3, 186, 308, 388}) {
     const SceneReport report = play(seed);
     EXPECT_TRUE(report.problems.empty()) << "seed " << seed << ": " << to_string(report);
   }
 }
 
-TEST(HistoryOfASeedTest, IsTheSameEachTime) {
+TEST(HistoryOfASeedTest, TheHistoryOfASeedIsTheSameEachTime) {
   for (uint64_t seed = tests::test_seed(), last = seed + 3; seed < last; ++seed) {
     const SceneReport report = play(seed);
     const SceneReport again = play(seed);

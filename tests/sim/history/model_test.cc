@@ -97,7 +97,7 @@ TEST(HistoryModelTest, StepsInAnotherOrderAreRefused) {
   EXPECT_THAT(told.refusal(), HasSubstr("#2 does not fit"));
 }
 
-TEST(HistoryModelTest, ARunThatWasToldNotToBeDoneIsNot) {
+TEST(HistoryModelTest, ARunThatWasReportedAsNotDoneMayNotHaveBeenDone) {
   Told told;
   told.runs(1, 2);
   told.history.not_done(told.begin(OpKind::kRun, 7), "it was cancelled");
@@ -109,7 +109,7 @@ TEST(HistoryModelTest, ARunThatWasToldNotToBeDoneIsNot) {
   EXPECT_THAT(told.refusal(), HasSubstr("#4 does not fit"));
 }
 
-TEST(HistoryModelTest, WhereNobodyWasToldBothMayBeAndWhatIsToldLaterDecides) {
+TEST(HistoryModelTest, ARunWithoutAReportMayBeDoneOrNotAndALaterReadDecides) {
   Told told;
   told.runs(1, 2);
   told.history.unknown(told.begin(OpKind::kRun, 3), "its client has detached");
@@ -139,7 +139,7 @@ TEST(HistoryModelTest, AStaleReadIsRefused) {
   EXPECT_THAT(restarted.refusal(), HasSubstr("that is older than what was told in #4"));
 }
 
-TEST(HistoryModelTest, AControllerThatGoesBackBehindACheckpointThatWasToldIsRefused) {
+TEST(HistoryModelTest, AControllerThatGoesBackBehindAReportedCheckpointIsRefused) {
   Told told;
   const size_t repetition = told.repeat(1, 20);
   told.history.told(told.begin(OpKind::kCheckpoint), {{"count", 10}});

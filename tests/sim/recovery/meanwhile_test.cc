@@ -57,7 +57,7 @@ TEST(RecoveryMeanwhileTest, ARunThatIsCancelledEndsAtOnceAndTakesThoseBehindIt) 
   }
 }
 
-TEST(RecoveryMeanwhileTest, AClientDoesNotFillTheControllerWithWhatWaits) {
+TEST(RecoveryMeanwhileTest, MessagesThatWaitForARecoveryAreBounded) {
   with_trainer(2, [&](Trainer& trainer) {
     lose_a_host(trainer);
     Controller& core = trainer.cluster.controller.controller();
@@ -73,7 +73,7 @@ TEST(RecoveryMeanwhileTest, AClientDoesNotFillTheControllerWithWhatWaits) {
   });
 }
 
-TEST(RecoveryMeanwhileTest, WhoReadsArraysAndStatesWaits) {
+TEST(RecoveryMeanwhileTest, ReadsOfArraysAndStatesWaitForTheRecovery) {
   std::vector<float> rows[2];
   double steps[2] = {0, 0};
   for (const bool dies : {false, true}) {
@@ -149,7 +149,7 @@ TEST(RecoveryMeanwhileTest, TwoProgramsThatWaitForTheSameDevicesLetTimeGoOn) {
   });
 }
 
-TEST(RecoveryMeanwhileTest, WhoSuspendsItWaitsUntilItIsBack) {
+TEST(RecoveryMeanwhileTest, ASuspensionWaitsForTheRecovery) {
   with_trainer(2, [&](Trainer& trainer) {
     const Client other = trainer.cluster.connect("other");
     lose_a_host(trainer);
@@ -169,7 +169,7 @@ TEST(RecoveryMeanwhileTest, WhoSuspendsItWaitsUntilItIsBack) {
   });
 }
 
-TEST(RecoveryMeanwhileTest, ASuspendedOneIsBroughtBackOnceItIsResumed) {
+TEST(RecoveryMeanwhileTest, ASuspendedProgramIsRecoveredOnceItIsResumed) {
   with_trainer(3, [&](Trainer& trainer) {
     const Client other = trainer.cluster.connect("other");
     trainer.train(kBehind);
@@ -186,7 +186,7 @@ TEST(RecoveryMeanwhileTest, ASuspendedOneIsBroughtBackOnceItIsResumed) {
   });
 }
 
-TEST(RecoveryMeanwhileTest, ADetachedOneGoesOnWithItsRuns) {
+TEST(RecoveryMeanwhileTest, ADetachedProgramGoesOnWithItsRuns) {
   with_trainer(2, [&](Trainer& trainer) {
     lose_a_host(trainer);
     const int enqueued = trainer.enqueued;
@@ -206,7 +206,7 @@ TEST(RecoveryMeanwhileTest, ADetachedOneGoesOnWithItsRuns) {
   });
 }
 
-TEST(RecoveryMeanwhileTest, ADetachedOneGoesOnWithItsRepetition) {
+TEST(RecoveryMeanwhileTest, ADetachedProgramGoesOnWithItsRepetition) {
   with_trainer(2, [&](Trainer& trainer) {
     std::vector<double> inputs;
     for (int i = 0; i < Trainer::kSteps; ++i) inputs.push_back(sim::input_of(i));
@@ -225,7 +225,7 @@ TEST(RecoveryMeanwhileTest, ADetachedOneGoesOnWithItsRepetition) {
   });
 }
 
-TEST(RecoveryMeanwhileTest, OneThatIsStoppedEndsAndLeavesItsDevices) {
+TEST(RecoveryMeanwhileTest, AProgramThatIsStoppedEndsAndReleasesItsDevices) {
   for (const bool is_detached : {false, true}) {
     with_trainer(2, [&](Trainer& trainer) {
       const Client other = trainer.cluster.connect("other");
@@ -245,7 +245,7 @@ TEST(RecoveryMeanwhileTest, OneThatIsStoppedEndsAndLeavesItsDevices) {
   }
 }
 
-TEST(RecoveryMeanwhileTest, AHostThatIsLostWhileItWaitsIsWaitedForToo) {
+TEST(RecoveryMeanwhileTest, AHostThatIsLostWhileTheProgramWaitsIsWaitedForToo) {
   with_trainer(3, [&](Trainer& trainer) {
     trainer.train(kBehind);
     trainer.cluster.kill(2);

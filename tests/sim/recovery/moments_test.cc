@@ -11,7 +11,7 @@ using sim::alone;
 using sim::Trainer;
 using sim::with_trainer;
 
-TEST(RecoveryMomentsTest, AHostThatDiesAsTheResultOfAnyStepIsTold) {
+TEST(RecoveryMomentsTest, AHostThatDiesAsTheResultOfAnyStepIsReportedChangesNoBit) {
   for (int step = 1; step < Trainer::kSteps; ++step) {
     for (const size_t ahead : {1, 3}) {
       with_trainer(3, [&](Trainer& trainer) {
@@ -37,7 +37,7 @@ Fiber kill_later(Trainer& trainer, int host, int64_t ns, int& under_way) {
   });
 }
 
-TEST(RecoveryMomentsTest, AHostThatDiesWhileACheckpointIsWritten) {
+TEST(RecoveryMomentsTest, AHostThatDiesWhileACheckpointIsWrittenChangesNoBit) {
   int under_way = 0;
   for (int moment = 0; moment < 30; ++moment) {
     with_trainer(3, [&](Trainer& trainer) {
@@ -53,7 +53,7 @@ TEST(RecoveryMomentsTest, AHostThatDiesWhileACheckpointIsWritten) {
 
 // Kills the program's remaining host, or the host that replaces the dead one, at moments from the
 // first death until the program has gone on.
-TEST(RecoveryMomentsTest, ASecondHostThatDiesWhileTheProgramIsBroughtBack) {
+TEST(RecoveryMomentsTest, ASecondHostThatDiesDuringTheRecoveryChangesNoBit) {
   int twice = 0;
   for (int moment = 0; moment < 40; ++moment) {
     with_trainer(5, [&](Trainer& trainer) {

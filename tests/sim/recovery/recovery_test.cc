@@ -30,11 +30,11 @@ TEST(RecoveryTest, AHostThatDiesAtAnyMomentChangesNoBit) {
   EXPECT_GT(expect_no_bit_changes({}, 100), 30);
 }
 
-TEST(RecoveryTest, NorDoSeveralThatDieOneAfterAnother) {
+TEST(RecoveryTest, SeveralHostsThatDieOneAfterAnotherChangeNoBit) {
   EXPECT_GT(expect_no_bit_changes({.hosts = 6, .deaths = 4, .within_ms = 4}, 30), 12);
 }
 
-TEST(RecoveryTest, WhoReadsItsStatesSeesEachVersionOnce) {
+TEST(RecoveryTest, AReaderOfTheStatesSeesEachVersionOnce) {
   EXPECT_GT(expect_no_bit_changes({.hosts = 4, .deaths = 2, .evaluates = true}, 30), 10);
 }
 
@@ -59,7 +59,7 @@ TEST(RecoveryTest, AnElasticAxisShrinksToWhatIsLeft) {
   EXPECT_GT(shrunk, 5);
 }
 
-TEST(RecoveryTest, WhatNoRunCanRepeatIsNotBroughtBackAndSaysWhy) {
+TEST(RecoveryTest, AProgramWithWrittenStatesAndNoCheckpointIsNotRecoveredAndSaysWhy) {
   const sim::Recovered result =
       sim::recover({.seed = 3, .hosts = 2, .within_ms = 2, .writes_states = true});
   EXPECT_EQ(result.brought_back, 0);

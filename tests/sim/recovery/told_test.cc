@@ -16,7 +16,7 @@ using sim::number;
 using sim::trained_program;
 
 // The time limit of a step is shorter than the time of all steps that are run again.
-TEST(RecoveryToldTest, StepsWithATimeLimitThatWereToldAreThereAgain) {
+TEST(RecoveryToldTest, ReportedStepsWithATimeLimitAreRecovered) {
   constexpr int kSteps = 60;
   constexpr int64_t kLimitMs = 5;
   const TempDir root;

@@ -114,7 +114,7 @@ TEST(RestartTest, AnExecutorWaitsWhileItsUserHasAllTheConnectionsThatOneUserMayH
   });
 }
 
-TEST(RestartTest, AnExecutorThatIsToEndWithItsControllerDoes) {
+TEST(RestartTest, AnExecutorStartedToEndWithItsControllerEndsWithIt) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor, {.is_ended_with_first = true});

@@ -115,7 +115,7 @@ TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlon
       << "they went on from different checkpoints: " << ::testing::PrintToString(done_again_);
 }
 
-TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
+TEST_F(ResumedTest, AProgramIsResumedThoughItsCheckpointsAreLostOrDamaged) {
   enum class Lost { kAllFiles, kNewest, kOneBit, kNothing };
   for (const Lost lost : {Lost::kAllFiles, Lost::kNewest, Lost::kOneBit, Lost::kNothing}) {
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
@@ -197,7 +197,7 @@ TEST_F(ResumedTest, StepsOfTheClientAreNotRepeatedAndSoOneMustBeKeptBehindThem) 
   }
 }
 
-TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
+TEST_F(ResumedTest, AProgramWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
   for (const bool stops : {true, false}) {
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
     reactor->run([&] {
@@ -238,7 +238,7 @@ TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
 }
 
 // One of its hosts answers nothing, so that it is not compiled yet.
-TEST_F(ResumedTest, NobodyReadsItsStatesBeforeTheyAreThoseOfItsCheckpoint) {
+TEST_F(ResumedTest, NobodyReadsStatesBeforeTheyAreThoseOfTheCheckpoint) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor);
@@ -277,7 +277,7 @@ TEST_F(ResumedTest, NobodyReadsItsStatesBeforeTheyAreThoseOfItsCheckpoint) {
 }
 
 // The slice that has its states is there before the devices of the other one are.
-TEST_F(ResumedTest, NobodyReadsItsStatesWhileItWaitsForDevicesOfAnotherSlice) {
+TEST_F(ResumedTest, NobodyReadsStatesOfAProgramThatWaitsForDevicesOfAnotherSlice) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor);
@@ -312,7 +312,7 @@ TEST_F(ResumedTest, NobodyReadsItsStatesWhileItWaitsForDevicesOfAnotherSlice) {
   });
 }
 
-TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedForAndOneThatIsLostLaterToo) {
+TEST_F(ResumedTest, AHostThatIsLostDuringTheRestartOrLaterIsWaitedFor) {
   for (uint64_t round = 0; round < 12; ++round) {
     Rng rng(gangway::tests::test_seed() + round, 0x4057);
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed() + round});
@@ -455,7 +455,7 @@ TEST_F(ResumedTest, StatesThatNoExecutableHadAnyMoreAreNamedAndNobodyTakesThemFo
 }
 
 // The program's names, slices and numbers are as long, as many and as large as its calls accept.
-TEST_F(ResumedTest, WhatTheCallsOfAProgramAcceptIsBroughtBackAndWhatIsBeyondIsRefusedThere) {
+TEST_F(ResumedTest, AProgramAtTheBoundsOfItsCallsIsResumedAndCallsBeyondThemAreRefused) {
   auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   const std::string name(kProgramNameBytesMax, 'n');
   reactor->run([&] {

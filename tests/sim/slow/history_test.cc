@@ -11,7 +11,7 @@ constexpr uint64_t kSeeds = 4000;
 
 class SlowHistoryTest : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(SlowHistoryTest, WhatWasToldIsNotTakenBackWhateverHappens) {
+TEST_P(SlowHistoryTest, ReportedResultsAreNotTakenBackWhateverFails) {
   expect_range_fits(tests::test_seed() + 1'000'000 + GetParam() * kSeedsOfRange);
 }
 
