@@ -133,8 +133,8 @@ class SliceTable {
     take_devices(slices_.at(id), shape, std::move(devices));
   }
   // Moves a slice that no plan uses off these hosts, not to devices in `kept`, which are held for a
-  // client that waits. kLies: it has devices on other hosts. kIsHeld, kIsNowhere: it has none, since
-  // others hold them, or since there are none but those that its own client holds.
+  // client that waits. kLies: it has devices on other hosts. kIsHeld: others hold those that it
+  // could have. kIsNowhere: there are none but those that its own client holds.
   enum class Elsewhere : uint8_t { kLies, kIsHeld, kIsNowhere };
   Elsewhere leave_hosts(SliceId id, const std::set<HostId>& hosts,
                         const std::set<DeviceRef>& kept = {});
