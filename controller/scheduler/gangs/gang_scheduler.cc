@@ -138,11 +138,19 @@ void GangScheduler::submit(RunId id, PlanId plan, const std::vector<RunId>& make
   RunState& run = runs_[id];
   run.id = id;
   run.plan = &plans_.at(plan);
-  run.idled = live_[run.plan->plan.program]++ == 0;
+  Live& live = live_[run.plan->plan.program];
+  run.idled = live.runs++ == 0;
   run.place = ++last_place_;
   const OrderKey key = order_of(run);
   orders_[key][run.place] = {.run = id};
-  not_ended_[key].emplace(run.place, id);
+  const auto last =
+      std::ranges::find(live.last, key.second, &std::pair<uint64_t, RunState*>::first);
+  if (last == live.last.end()) {
+    live.last.emplace_back(key.second, &run);
+  } else {
+    run.before = std::exchange(last->second, &run);
+    run.before->behind = &run;
+  }
   for (RunId maker : makers) {
     const auto found = runs_.find(maker);
     if (found == runs_.end() || order_of(found->second) == key) continue;
@@ -230,10 +238,17 @@ void GangScheduler::ended(RunId id, bool is_ok) {
     order->second.erase(run.place);
     dirty_.insert(key);
   }
-  const auto left = not_ended_.find(key);
-  left->second.erase(run.place);
-  if (left->second.empty()) not_ended_.erase(left);
-  --live_[run.plan->plan.program];
+  Live& live = live_[run.plan->plan.program];
+  --live.runs;
+  if (run.before != nullptr) run.before->behind = run.behind;
+  if (run.behind != nullptr) {
+    run.behind->before = run.before;
+  } else {
+    const auto last =
+        std::ranges::find(live.last, key.second, &std::pair<uint64_t, RunState*>::first);
+    last->second = run.before;
+    if (run.before == nullptr) live.last.erase(last);
+  }
   dirty_.insert(run.takers.begin(), run.takers.end());
   runs_.erase(found);
 }
@@ -277,8 +292,7 @@ RunId GangScheduler::not_before(const RunState& run) const {
     if (is_sequential ? runs_.contains(maker) : !is_granted_whole(maker)) return maker;
   }
   if (!is_sequential) return RunId();
-  const auto& [place, earliest] = *not_ended_.at(order_of(run)).begin();
-  return place < run.place ? earliest : RunId();
+  return run.before == nullptr ? RunId() : run.before->id;
 }
 
 bool GangScheduler::is_granted_whole(RunId id) const {

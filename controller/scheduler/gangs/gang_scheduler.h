@@ -171,6 +171,8 @@ class GangScheduler {
     std::vector<Gang> gangs;
     std::vector<RunId> makers;
     std::vector<OrderKey> takers;  // Orders in which a run takes its outputs.
+    // The neighbours in its order that have not ended; null: there is none.
+    RunState *before = nullptr, *behind = nullptr;
   };
 
   static OrderKey order_of(const RunState& run);
@@ -213,9 +215,12 @@ class GangScheduler {
   std::map<PlanId, PlanState> plans_;
   std::map<RunId, RunState> runs_;
   std::map<OrderKey, Order> orders_;
-  // Runs that have not ended, by place: also those that have left `orders_`, granted whole.
-  std::map<OrderKey, std::map<uint64_t, RunId>> not_ended_;
-  std::map<SessionId, size_t> live_;  // Number of runs, by program.
+  // Runs of a program that have not ended: also those that have left `orders_`, granted whole.
+  struct Live {
+    size_t runs = 0;
+    std::vector<std::pair<uint64_t, RunState*>> last;  // The last one of each scope that has some.
+  };
+  std::map<SessionId, Live> live_;  // Keyed by program.
   std::set<SessionId> leaving_;
   std::set<SessionId> held_;
   struct SliceUse {
