@@ -1,5 +1,6 @@
 #include "runtime/net/message_stream.h"
 
+#include <capnp/serialize.h>
 #include <kj/debug.h>
 
 #include <algorithm>

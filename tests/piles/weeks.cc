@@ -308,8 +308,8 @@ std::string grown(const Weeks& weeks) {
   Piles all = weeks.after;
   all.insert(weeks.before.begin(), weeks.before.end());
   for (const auto& [name, count] : all) {
-    const auto of = [name = name](const Piles& piles) {
-      const auto found = piles.find(name);
+    const auto of = [&key = name](const Piles& piles) {
+      const auto found = piles.find(key);
       return found == piles.end() ? 0 : found->second;
     };
     if (of(weeks.before) != of(weeks.after))
