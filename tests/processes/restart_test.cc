@@ -279,6 +279,7 @@ TEST_F(RestartTest, AControllerWhoseTerminalGoesLetsProgramsEndFirst) {
   {
     const Executable step = heeds.allocate({.devices = 2}).compile(twice());
     const HostTensor ones = HostTensor::of<float>({8}, std::vector<float>(8, 1.0f));
+    EXPECT_FALSE(heeds.stop_requested());  // Only a program that has looked before is waited for.
     controller.signal(SIGHUP);
     EXPECT_TRUE(eventually([&] { return heeds.stop_requested(); }));
     controller.signal(SIGHUP);  // The shell sends one too.
