@@ -59,9 +59,12 @@ void require_values(const std::string& who, const Schedule& schedule, DType dtyp
     for (int64_t step = 0; step < size; ++step) require(step);
     return;
   }
-  // Two neighbours that are whole numbers have only whole numbers behind them, and a line does not
-  // leave the range of the type between its ends.
+  // A line of a whole slope does not leave the whole numbers, nor the range of the type between its
+  // ends.
   for (const int64_t step : {int64_t{0}, std::min<int64_t>(1, steps - 1), steps - 1}) require(step);
+  const double slope = std::get<LinearSchedule>(schedule.form).slope;
+  GW_REQUIRE(steps <= 1 || slope == std::trunc(slope), who, ": expected a whole slope in ",
+             to_string(dtype), ", got ", slope);
 }
 
 double value_at(const Schedule& schedule, int64_t step) {

@@ -78,6 +78,10 @@ TEST(ScheduleTest, AWholeNumberTypeRefusesFractionsAndCountsBeyondItsRange) {
   EXPECT_THAT(refused(Schedule::linear(0, 0.5), i32, 2),
               HasSubstr("in step 1 can't be 0.5 in i32"));
   EXPECT_THAT(refused(Schedule::constant(0.5), i32, 1), HasSubstr("in step 0 can't be 0.5 in i32"));
+  // Step 1 and the last step round to whole numbers; those between have fractions.
+  const int64_t many = int64_t{1} << 30;
+  EXPECT_THAT(refused(Schedule::linear(many, 1.0 / (many - 1)), i32, many), HasSubstr("in i32"));
+  EXPECT_THAT(refused(Schedule::linear(0, 1e-30), i32, 3), HasSubstr("in i32"));
   EXPECT_EQ(refused(Schedule::linear(2147483640, 1), i32, 8), "accepted");
   EXPECT_THAT(refused(Schedule::linear(2147483640, 1), i32, 9),
               HasSubstr("in step 8 can't be 2147483648 in i32"));
