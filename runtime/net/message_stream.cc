@@ -98,13 +98,16 @@ class Arriving final : public capnp::MessageReader {
 MessageStream::MessageStream(kj::AsyncIoStream& stream, std::shared_ptr<MessageBudget> budget)
     : stream_(stream), budget_(std::move(budget)) {}
 
-MessageStream::~MessageStream() noexcept {
-  if (taken_ > 0) budget_->give_back(taken_);
+MessageStream::~MessageStream() noexcept { give_back(); }
+
+void MessageStream::give_back() {
+  if (taken_ > 0) budget_->give_back(std::exchange(taken_, 0));
 }
 
 void MessageStream::stop_writing(const kj::Exception& why) {
   queue_.clear();
   queued_bytes_ = 0;
+  give_back();
   broken_ = kj::cp(why);
   KJ_IF_MAYBE (drained, on_drained_) (*drained)->reject(kj::cp(why));
   ended_.fulfiller->reject(kj::cp(why));
@@ -138,16 +141,14 @@ void MessageStream::enqueue(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> 
 kj::Promise<void> MessageStream::write_queue() {
   if (queue_.empty()) {
     is_writing_ = false;
-    if (taken_ > 0) budget_->give_back(std::exchange(taken_, 0));
+    give_back();
     KJ_IF_MAYBE (drained, on_drained_) (*drained)->fulfill();
     return kj::READY_NOW;
   }
   const kj::ArrayPtr<const kj::byte> bytes = queue_.front().asBytes();
   return stream_.write(bytes.begin(), bytes.size()).then([this] {
-    if (!queue_.empty()) {
-      queued_bytes_ -= queue_.front().asBytes().size();
-      queue_.pop_front();
-    }
+    queued_bytes_ -= queue_.front().asBytes().size();
+    queue_.pop_front();
     return write_queue();
   });
 }

@@ -70,6 +70,7 @@ class MessageStream final : public capnp::MessageStream {
   void enqueue(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments);
   kj::Promise<void> write_queue();
   kj::Promise<void> outcome_of_write();
+  void give_back();
   void stop_writing(const kj::Exception& why);
   void end_connection(const kj::Exception& why);
 

@@ -182,6 +182,40 @@ TEST_F(MessageStreamTest, AnswersThatThePeerDoesNotReadEndTheConnectionOnceTheBu
   EXPECT_EQ(budget->left(), kBudget);
 }
 
+// The budget of a peer whose unread messages do not count.
+class UncountedBudget final : public MessageBudget {
+ public:
+  bool take(size_t) override {
+    ++takes;
+    return true;
+  }
+  void give_back(size_t) override {}
+  bool counts_unread() const override { return false; }
+  void too_many_unread(size_t messages) override { unread.push_back(messages); }
+
+  int takes = 0;
+  std::vector<size_t> unread;
+};
+
+TEST_F(MessageStreamTest, TooManyUnreadMessagesEndTheConnectionWhateverTheBudget) {
+  const auto budget = std::make_shared<UncountedBudget>();
+  internal::MessageStream stream(*pipe_.ends[1], budget);
+  capnp::MessageStream& sends = stream;
+  auto reading = sends.tryReadMessage();
+  capnp::MallocMessageBuilder message;
+  message.initRoot<test::Note>().setText("unread");
+  size_t sent = 0;
+  EXPECT_THROW(
+      {
+        for (; sent < 100'000; ++sent) await(sends.writeMessage(nullptr, message));
+      },
+      Error);
+  EXPECT_EQ(sent, internal::MessageStream::kQueuedMax);
+  EXPECT_EQ(budget->unread, std::vector<size_t>{internal::MessageStream::kQueuedMax + 1});
+  EXPECT_EQ(budget->takes, 0);
+  EXPECT_THROW(await(kj::mv(reading)), Error);
+}
+
 TEST_F(MessageStreamTest, AMessageThatIsMalformedTooLargeOrCutShortIsAnError) {
   const std::vector<std::vector<uint32_t>> cases = {
       {0xffffffff, 1}, {511, 1}, {0, 1 << 20}, {0, 2, 1, 1}};
