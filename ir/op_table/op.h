@@ -165,14 +165,15 @@ struct OpRow {
   bool (*keeps_zero_when)(const OpCall&) = nullptr;
   // Number of first operands that a device may overwrite with the results of the same numbers,
   // since element i of each result needs element i of these operands only. They alone decide how
-  // the op is cut: the other operands follow. 0: it writes no operand in place.
+  // the op is cut: the other operands follow. The operand behind them is the gradient. 0: it writes
+  // no operand in place.
   int in_place = 0;
   // On a device the result may share its operand's buffer: the same bytes in the same order.
   bool shares_buffer = false;
   // Cheap enough to be computed once more for a reader that wants it cut differently.
   bool made_again = false;
   // It runs where it stands, once for each node: it is not merged with an equal node, nor moved.
-  // The same goes for ops in which devices meet (`meets`).
+  // The same goes for ops in which devices meet (stays_in_place()).
   bool keeps_its_place = false;
   // Devices meet in it: all members along its axes take part at the same position of their
   // functions. It is a step of its own on every device, and a section may end behind it.
@@ -189,6 +190,8 @@ struct OpRow {
 };
 
 const OpRow& row(Op op);
+// Whether nodes of the op are neither merged nor moved.
+inline bool stays_in_place(Op op) { return row(op).keeps_its_place || row(op).meets; }
 std::optional<Op> parse_op(std::string_view name);
 inline std::string_view to_string(Op op) { return row(op).name; }
 

@@ -20,7 +20,7 @@ namespace gangway {
 struct AfterPass {
   std::string_view pass;
   Function function;  // Placed behind `propagate_shardings`, one device's behind `partition`.
-  NodeId commit_begin = 0;
+  NodeId commit_begin = kNone;  // Known behind `order_commit`.
   std::vector<LocalFunction::Section> sections;
 };
 

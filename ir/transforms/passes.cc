@@ -119,11 +119,7 @@ void commit_last(Compilation& c) {
 }
 
 void cut_in_sections(Compilation& c) {
-  const LocalFunction local{.function = std::make_shared<const Function>(c.function),
-                            .commit_begin = c.commit_begin,
-                            .in_place = c.context.in_place,
-                            .finite_result = c.context.finite_result};
-  c.sections = cut_sections(local, rates_of(c.context.device_kind));
+  c.sections = cut_sections(c.function, c.commit_begin, rates_of(c.context.device_kind));
 }
 
 // A pass before `order_commit` has no commit point to move.
@@ -186,7 +182,7 @@ void run_pass(const Pass& pass, Compilation& c) {
   const LocalPass run = std::get<LocalPass>(pass.run);
   c.function = run(c.function, c.commit_begin);
   if (pass.on_bodies == OnBodies::kNo) return;
-  c.function = map_bodies(c.function, [run](const Function& body) {
+  c.function = map_bodies(std::move(c.function), [run](const Function& body) {
     auto end = static_cast<NodeId>(body.nodes.size());  // A body has no commit point.
     return run(body, end);
   });

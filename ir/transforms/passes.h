@@ -35,7 +35,7 @@ struct Compilation {
   std::vector<Sharding> parameter_shardings;
   std::vector<Sharding> result_shardings;  // The wanted ones before `partition`; empty: open.
   Propagation propagation;
-  NodeId commit_begin = 0;  // First node that writes state, from `order_commit` on.
+  NodeId commit_begin = kNone;  // First node that writes state, from `order_commit` on.
   std::vector<LocalFunction::Section> sections;
 };
 

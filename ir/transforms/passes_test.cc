@@ -6,16 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "ir/plan/plan_text.h"
 #include "ir/text/text.h"
 #include "ir/transforms/compile_record.h"
 #include "ir/verify/verify.h"
+#include "tests/support/golden.h"
 #include "tests/support/places.h"
 
 namespace gangway {
@@ -23,7 +22,15 @@ namespace {
 
 constexpr std::string_view kDashes = "-----\n";
 
-std::string folder() { return tests::source_folder() + "/tests/golden/passes"; }
+std::filesystem::path file_of(const Pass& pass) {
+  return cat(tests::source_folder(), "/tests/golden/passes/", pass.name, ".gw");
+}
+
+// The function above the dashes, as text.
+std::string example_of(const Pass& pass) {
+  const std::string text = tests::file_text(file_of(pass));
+  return text.substr(0, text.find(kDashes));
+}
 
 std::string without_locations(const Function& function) {
   return print(function, {.locations = false});
@@ -54,12 +61,7 @@ std::string behind(const Pass& pass, const Function& before) {
 TEST(Passes, EachChangesItsExampleIntoTheTextBehindTheDashes) {
   for (const Pass& pass : passes()) {
     SCOPED_TRACE(pass.name);
-    const std::filesystem::path file = cat(folder(), "/", pass.name, ".gw");
-    std::ifstream in(file);
-    ASSERT_TRUE(in) << file << " is missing";
-    std::stringstream text;
-    text << in.rdbuf();
-    const std::string before = text.str().substr(0, text.str().find(kDashes));
+    const std::string before = example_of(pass);
     const Function function = parse_function(before);
     require_valid(function);
     EXPECT_EQ(before, without_locations(function)) << "the example is printed otherwise";
@@ -67,10 +69,59 @@ TEST(Passes, EachChangesItsExampleIntoTheTextBehindTheDashes) {
     if (pass.name != "verify") {
       EXPECT_NE(after, before) << "the pass leaves its example as it is";
     }
-    if (std::getenv("GW_UPDATE_GOLDEN") != nullptr)
-      std::ofstream(file) << before << kDashes << after;
-    EXPECT_EQ(cat(before, kDashes, after), text.str());
+    tests::expect_golden(file_of(pass), cat(before, kDashes, after));
   }
+}
+
+// A local function whose only node calls this one.
+Function calling(Function body) {
+  // Placements are the business of whoever calls the outer function.
+  for (Parameter& parameter : body.parameters) parameter.placements.clear();
+  Function outer;
+  outer.name = "outer";
+  outer.mesh = body.mesh;
+  outer.local = true;
+  outer.parameters = body.parameters;
+  outer.result_names = body.result_names;
+  Node call{.op = Op::call, .results = static_cast<uint32_t>(body.results.size())};
+  for (ValueId p = 0; p < body.parameters.size(); ++p) {
+    outer.types.push_back(body.types[p]);
+    call.inputs.push_back(p);
+  }
+  call.first_result = static_cast<ValueId>(outer.types.size());
+  for (const ValueId result : body.results) {
+    outer.results.push_back(static_cast<ValueId>(outer.types.size()));
+    outer.types.push_back(body.types[result]);
+  }
+  call.body = std::make_shared<const Function>(std::move(body));
+  outer.nodes.push_back(std::move(call));
+  outer.infos.resize(1);
+  return outer;
+}
+
+TEST(Passes, PassesOnBodiesDoToABodyWhatTheyDoToAFunction) {
+  int seen = 0;
+  for (const Pass& pass : passes()) {
+    if (pass.on_bodies == OnBodies::kNo) continue;
+    SCOPED_TRACE(pass.name);
+    ++seen;
+    const CallContext context;
+    const auto behind = [&](Function function) {
+      Compilation c{.global = function, .context = context, .function = function};
+      c.commit_begin = static_cast<NodeId>(function.nodes.size());
+      run_pass(pass, c);
+      return c.function;
+    };
+    const Function outer = calling(parse_function(example_of(pass)));
+    require_valid(outer);
+    const Function& body = *outer.nodes.at(0).body;
+    const Function made = behind(outer);
+    const auto call = std::ranges::find(made.nodes, Op::call, &Node::op);
+    ASSERT_NE(call, made.nodes.end());
+    EXPECT_NE(without_locations(*call->body), without_locations(body));
+    EXPECT_EQ(without_locations(*call->body), without_locations(behind(body)));
+  }
+  EXPECT_GT(seen, 5);
 }
 
 TEST(Passes, EachHasANameOfItsOwnAndALineForPeople) {

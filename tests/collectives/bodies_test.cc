@@ -109,7 +109,7 @@ TEST(BodiesDiagnosisTest, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
     LocalHosts on(kClusters[0], kind);
     TestPlan plan("local", 1, 2);
     LocalFunction local{.function = f, .commit_begin = 2, .finite_result = 0};
-    local.sections = cut_sections(local, rates_of("cpu"), 1);
+    local.sections = cut_sections(*local.function, local.commit_begin, rates_of("cpu"), 1);
     plan.plan().functions.push_back(local);
     const uint32_t x = plan.input("x", f32({4}), {shard(0)});
     const uint32_t w = plan.input("w", f32({6, 2}), {shard(0)});

@@ -96,7 +96,7 @@ class LocalCall {
     plan_.plan().slices[0].mesh = cluster.mesh;
     plan_.plan().slices[0].ranks_per_device = cluster.ranks;
     LocalFunction local{function_, static_cast<NodeId>(function_->nodes.size()), {}, kNone};
-    local.sections = cut_sections(local, rates_of("cpu"), section_ns);
+    local.sections = cut_sections(*local.function, local.commit_begin, rates_of("cpu"), section_ns);
     plan_.plan().functions.push_back(local);
     const Sharding rows(cluster.mesh.axes.size(), shard(0));
     std::vector<uint32_t> inputs, outputs;

@@ -88,7 +88,7 @@ std::string pass_text(const LoweredProgram& lowered, std::string_view pass) {
     GW_ASSERT(after != record.after.end(), "there is no pass ", pass);
     const Function& function = after->function;
     text += cat(text.empty() ? "" : "\n", "// call \"", lowered.program.nodes[node].name, "\"");
-    if (after->commit_begin > 0) {
+    if (after->commit_begin != kNone) {
       text += cat(": ", commit_text(function.nodes.size(), after->commit_begin, after->sections));
     }
     text += cat("\n", print(function));

@@ -128,8 +128,8 @@ Function keep_parameters(const Function& function, const std::vector<bool>& kept
   return made;
 }
 
-Function map_bodies(const Function& function, const std::function<Function(Function)>& pass) {
-  return BodyMap(pass).run(function);
+Function map_bodies(Function function, const std::function<Function(Function)>& pass) {
+  return BodyMap(pass).run(std::move(function));
 }
 
 }  // namespace gangway

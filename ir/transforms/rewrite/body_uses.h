@@ -51,6 +51,6 @@ Function keep_parameters(const Function& function, const std::vector<bool>& kept
 
 // The function with every body of a scan or call, innermost first, as `pass` gives it; each body
 // once.
-Function map_bodies(const Function& function, const std::function<Function(Function)>& pass);
+Function map_bodies(Function function, const std::function<Function(Function)>& pass);
 
 }  // namespace gangway

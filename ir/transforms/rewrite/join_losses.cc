@@ -9,9 +9,7 @@
 namespace gangway {
 namespace {
 
-bool keeps_its_place(const Node& node) {
-  return row(node.op).meets || row(node.op).keeps_its_place || node.body != nullptr;
-}
+bool keeps_its_place(const Node& node) { return stays_in_place(node.op) || node.body != nullptr; }
 
 class LossJoiner {
  public:

@@ -19,10 +19,6 @@ bool is_identity(const Function& function, const Node& node) {
   return function.types[node.inputs[0]] == function.types[node.first_result];
 }
 
-// Two collectives that partition() inserted are equal only if a weight is gathered for each pass by
-// itself.
-bool is_unique(Op op) { return row(op).keeps_its_place || row(op).meets; }
-
 // Every operand of a node that runs is needed.
 std::vector<bool> live_nodes(const Function& function) {
   std::vector<bool> wanted(function.types.size(), false);
@@ -59,7 +55,9 @@ class Simplifier {
         narrow(out, id, live);
         continue;
       }
-      if (is_unique(node.op) || node.body) {
+      // Two collectives that partition() inserted are equal only if a weight is gathered for each
+      // pass by itself.
+      if (stays_in_place(node.op) || node.body) {
         out.copy(id);
         continue;
       }

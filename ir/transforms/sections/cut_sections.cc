@@ -61,9 +61,9 @@ class SectionCutter {
 
 }  // namespace
 
-std::vector<LocalFunction::Section> cut_sections(const LocalFunction& local,
+std::vector<LocalFunction::Section> cut_sections(const Function& local, NodeId commit_begin,
                                                  const DeviceRates& rates, int64_t limit_ns) {
-  return SectionCutter(*local.function, rates, limit_ns).run(local.commit_begin);
+  return SectionCutter(local, rates, limit_ns).run(commit_begin);
 }
 
 }  // namespace gangway

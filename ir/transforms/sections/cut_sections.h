@@ -26,7 +26,7 @@ namespace gangway {
 inline constexpr int64_t kSectionLimitNs = 250'000;
 inline constexpr int64_t kSectionsMax = int64_t{1} << 16;
 
-std::vector<LocalFunction::Section> cut_sections(const LocalFunction& local,
+std::vector<LocalFunction::Section> cut_sections(const Function& local, NodeId commit_begin,
                                                  const DeviceRates& rates,
                                                  int64_t limit_ns = kSectionLimitNs);
 

@@ -38,7 +38,9 @@ constexpr DeviceRates kRates{.flops_per_s = 1e9,
                              .launch_ns = 0,
                              .collective_latency_ns = 10'000};
 
-std::vector<Section> cut(const LocalFunction& local) { return cut_sections(local, kRates); }
+std::vector<Section> cut(const LocalFunction& local) {
+  return cut_sections(*local.function, local.commit_begin, kRates);
+}
 
 TEST(CutSections, AFunctionShorterThanTheLimitIsOneSection) {
   EXPECT_EQ(cut(timed_nodes({100, 50, 100})), (std::vector<Section>{{0, 250'000}}));
