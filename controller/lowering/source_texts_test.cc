@@ -85,9 +85,8 @@ class SourceTextsTest : public testing::Test {
   }
   // Number of lines with this text that its user was told.
   int64_t times_told(const std::string& text) const {
-    return std::ranges::count_if(client_.received, [&](const Message& message) {
-      const auto* const warning = std::get_if<WarningFrame>(&message);
-      return warning != nullptr && warning->text.find(text) != std::string::npos;
+    return std::ranges::count_if(client_.warnings(), [&](const std::string& line) {
+      return line.find(text) != std::string::npos;
     });
   }
 

@@ -10,16 +10,12 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/golden.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
 namespace {
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 struct Form {
   const char* name;
@@ -31,7 +27,7 @@ class GraphGoldenTest : public ::testing::TestWithParam<Form> {
   // Saves the text as a program's file; its source lines are lines of the text.
   std::string save(const std::string& name) const {
     const std::string file = (folder_.path() / (name + ".gwp")).string();
-    parse_program(text_of(golden_ / (name + ".gw")), name + ".gw").save(file);
+    parse_program(tests::file_text(golden_ / (name + ".gw")), name + ".gw").save(file);
     return file;
   }
 
@@ -55,10 +51,8 @@ TEST_P(GraphGoldenTest, PrintsWhatTheExampleSays) {
     if (argument == "B") argument = save("other");
   }
   const std::string text = printed(arguments);
-  const std::filesystem::path example = golden_ / cat(form.name, ".txt");
-  if (std::getenv("GW_UPDATE_GOLDEN") != nullptr) std::ofstream(example) << text;
   EXPECT_FALSE(text.empty());
-  EXPECT_EQ(text, text_of(example)) << "GW_UPDATE_GOLDEN=1 writes it anew";
+  tests::expect_golden(golden_ / cat(form.name, ".txt"), text);
 }
 
 INSTANTIATE_TEST_SUITE_P(

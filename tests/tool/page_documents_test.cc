@@ -15,6 +15,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/golden.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
@@ -26,11 +27,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // Prints one field a line, so that a change shows in its field.
 std::string lines_of(const Json& object) {
   std::string text;
@@ -40,8 +36,9 @@ std::string lines_of(const Json& object) {
 }
 
 Program train_step() {
-  return parse_program(text_of(tests::source_folder() + "/tests/golden/graph/train_step.gw"),
-                       "train_step.gw");
+  return parse_program(
+      tests::file_text(tests::source_folder() + "/tests/golden/graph/train_step.gw"),
+      "train_step.gw");
 }
 
 class PageDocumentsTest : public testing::Test {
@@ -61,7 +58,7 @@ class PageDocumentsTest : public testing::Test {
     const Json report =
         Json::parse(run({"sim", "--program", program_, "--html", page_, "--json", "--hosts",
                          cat(hosts), "--devices-per-host", cat(devices_per_host), "--runs", "3"}));
-    const std::string html = text_of(page_), mark = "id=\"document\">";
+    const std::string html = tests::file_text(page_), mark = "id=\"document\">";
     const size_t from = html.find(mark) + mark.size();
     Json all = Json::parse(html.substr(from, html.find("</script>", from) - from));
     all["said"] = {{"busy_ns", report["programs"][0]["busy_ns"]},
@@ -73,9 +70,7 @@ class PageDocumentsTest : public testing::Test {
   void expect_example(const std::string& name, const Json& all) const {
     const std::filesystem::path file =
         tests::source_folder() + "/tests/golden/page/" + name + ".json";
-    const std::string text = lines_of(all);
-    if (std::getenv("GW_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
-    EXPECT_EQ(text, text_of(file)) << "GW_UPDATE_GOLDEN=1 writes it anew";
+    tests::expect_golden(file, lines_of(all));
   }
 
   TempDir folder_{"gangway_page"};
