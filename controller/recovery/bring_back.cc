@@ -247,7 +247,6 @@ bool Recovery::install_again(Program& program, PlanId id,
     by = plan->short_of;
   if (!by) throw Error(why);
   const bool may_come = lacks_room(*program.refusing.insert_or_assign(*by, why).first);
-  if (!program.refused && !may_come) program.refused = why;
   // While the program waits for room it is tried on the same hosts again and again: warn once.
   if (!may_come || !program.has_said_that_it_lacks_room)
     callbacks_.warn(program.session,
@@ -291,13 +290,10 @@ bool Recovery::must_leave(const Program& program, const SliceRecord& slice) cons
 void Recovery::lose_states(const Program& program, const std::set<std::string>& all_but,
                            const std::string& host) {
   if (planted_.restores_released_states) return;
-  std::string names;
-  for (const std::string& name : tables_.slices.lose_states(program.slice, all_but))
-    names += cat(names.empty() ? "\"" : ", \"", name, "\"");
+  const std::vector<std::string> names = tables_.slices.lose_states(program.slice, all_but);
   if (names.empty()) return;
   tables_.checkpoints.states_changed(program.slice);
-  callbacks_.warn(program.session, cat(host, " was lost: the program goes on without its states ",
-                                       names, ", which no executable has any more"));
+  callbacks_.warn(program.session, goes_on_without(names, cat(host, " was lost")));
 }
 
 // A host was lost that has none of the program's slices. It may have had states of executables that
@@ -373,7 +369,7 @@ void Recovery::throw_if_refused(Program& program) {
     program.waits_for = 0;  // It waits for memory.
     throw Error(why);
   }
-  if (program.refused) throw cannot(program.refused->message());
+  if (!program.refusing.empty()) throw cannot(program.refusing.begin()->second.message());
 }
 
 // Finds devices for a slice, in its old shape or smaller along elastic axes. False: there are none.
@@ -475,7 +471,6 @@ void Recovery::end(Program& program) {
   program.held.clear();
   program.tries = 0;
   program.refusing.clear();
-  program.refused.reset();
   changed_.wake_all();
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
     slice->is_moving = false;

@@ -149,7 +149,6 @@ class Recovery {
     Programs resized;                // Programs for its slices as they lie now, installed or not.
     std::map<std::string, int64_t> shrunk;  // New sizes of axes.
     std::map<HostId, Error> refusing;       // Hosts that could not install it, and why.
-    std::optional<Error> refused;           // The first refusal that was not for want of room.
     bool is_gone = false;
   };
   using ProgramPtr = std::shared_ptr<Program>;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "controller/resources/placement_reason.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -383,6 +385,13 @@ std::map<SessionId, std::set<DeviceRef>> SliceTable::devices() const {
   for (const auto& [id, slice] : slices_)
     all[slice.owner].insert(slice.devices.begin(), slice.devices.end());
   return all;
+}
+
+std::string goes_on_without(const std::vector<std::string>& states, const std::string& why) {
+  std::string names;
+  for (const std::string& state : states) names += cat(names.empty() ? "\"" : ", \"", state, "\"");
+  return cat(why, ": the program goes on without its states ", cut(names, kTextBytesMax),
+             ", which no executable has any more");
 }
 
 }  // namespace gangway

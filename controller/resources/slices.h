@@ -177,4 +177,7 @@ class SliceTable {
   uint64_t last_ = 0;
 };
 
+// The warning of a program that states are lost, and why: "h1 was lost".
+std::string goes_on_without(const std::vector<std::string>& states, const std::string& why);
+
 }  // namespace gangway

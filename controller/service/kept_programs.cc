@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "controller/service/controller.h"
-#include "runtime/base/cut.h"
 #include "runtime/base/quote.h"
 
 namespace gangway {
@@ -88,10 +87,7 @@ void Controller::note_lost_states(SessionId session, SliceId slice,
                                   const std::vector<std::string>& names) {
   if (names.empty()) return;
   slices_.at(slice, session).lost_states.insert(names.begin(), names.end());
-  std::string text;
-  for (const std::string& name : names) text += cat(text.empty() ? "\"" : ", \"", name, "\"");
-  warn(session, cat("its controller was started again: the program goes on without its states ",
-                    cut(text, kTextBytesMax), ", which no executable has any more"));
+  warn(session, goes_on_without(names, "its controller was started again"));
 }
 
 SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
