@@ -56,12 +56,16 @@ void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
     end(run);
     return pump();
   }
-  const Frame frame = encode(CancelFrame{run.id, why});
-  for (HostId host : run.pending) hosts_.send(host, frame);
+  cancel_on_hosts(run, why);
   const auto wait = wait_of(run);
   if (!wait || wait->may_commit) return;
   run.fail(why, false);
   tell(run);
+}
+
+void RunTable::cancel_on_hosts(const RunRecord& run, const Error& why) {
+  const Frame frame = encode(CancelFrame{run.id, why});
+  for (HostId host : run.pending) hosts_.send(host, frame);
 }
 
 // Called when one of its hosts did not take part in a run: the others may be in the middle of a
@@ -93,8 +97,7 @@ void RunTable::give_up_plan(const RunRecord& refused, HostId refusing, const Err
       continue;
     }
     // Hosts that were asked to cancel before would go on to wait for one another.
-    const Frame frame = encode(CancelFrame{run.id, broken});
-    for (HostId pending : run.pending) hosts_.send(pending, frame);
+    cancel_on_hosts(run, broken);
   }
 }
 

@@ -132,6 +132,7 @@ class RunTable {
   void send_late_prepares(const std::vector<GrantRange>& ranges);
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
+  void cancel_on_hosts(const RunRecord& run, const Error& why);
   void give_up_plan(const RunRecord& refused, HostId refusing, const Error& why);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
   std::string text_of(const GangScheduler::Wait& wait) const;

@@ -138,17 +138,16 @@ void GangScheduler::submit(RunId id, PlanId plan, const std::vector<RunId>& make
   RunState& run = runs_[id];
   run.id = id;
   run.plan = &plans_.at(plan);
-  Live& live = live_[run.plan->plan.program];
-  run.idled = live.runs++ == 0;
+  std::vector<LastOfScope>& live = live_[run.plan->plan.program];
+  run.idled = live.empty();
   run.place = ++last_place_;
   const OrderKey key = order_of(run);
   orders_[key][run.place] = {.run = id};
-  const auto last =
-      std::ranges::find(live.last, key.second, &std::pair<uint64_t, RunState*>::first);
-  if (last == live.last.end()) {
-    live.last.emplace_back(key.second, &run);
+  const auto last = std::ranges::find(live, key.second, &LastOfScope::scope);
+  if (last == live.end()) {
+    live.push_back({key.second, &run});
   } else {
-    run.before = std::exchange(last->second, &run);
+    run.before = std::exchange(last->run, &run);
     run.before->behind = &run;
   }
   for (RunId maker : makers) {
@@ -238,16 +237,14 @@ void GangScheduler::ended(RunId id, bool is_ok) {
     order->second.erase(run.place);
     dirty_.insert(key);
   }
-  Live& live = live_[run.plan->plan.program];
-  --live.runs;
   if (run.before != nullptr) run.before->behind = run.behind;
   if (run.behind != nullptr) {
     run.behind->before = run.before;
   } else {
-    const auto last =
-        std::ranges::find(live.last, key.second, &std::pair<uint64_t, RunState*>::first);
-    last->second = run.before;
-    if (run.before == nullptr) live.last.erase(last);
+    std::vector<LastOfScope>& live = live_.at(key.first);
+    const auto last = std::ranges::find(live, key.second, &LastOfScope::scope);
+    last->run = run.before;
+    if (run.before == nullptr) live.erase(last);
   }
   dirty_.insert(run.takers.begin(), run.takers.end());
   runs_.erase(found);

@@ -215,12 +215,12 @@ class GangScheduler {
   std::map<PlanId, PlanState> plans_;
   std::map<RunId, RunState> runs_;
   std::map<OrderKey, Order> orders_;
-  // Runs of a program that have not ended: also those that have left `orders_`, granted whole.
-  struct Live {
-    size_t runs = 0;
-    std::vector<std::pair<uint64_t, RunState*>> last;  // The last one of each scope that has some.
+  // The last run of each scope in which some have not ended, also if they have left `orders_`.
+  struct LastOfScope {
+    uint64_t scope = 0;
+    RunState* run = nullptr;
   };
-  std::map<SessionId, Live> live_;  // Keyed by program.
+  std::map<SessionId, std::vector<LastOfScope>> live_;  // Keyed by program.
   std::set<SessionId> leaving_;
   std::set<SessionId> held_;
   struct SliceUse {
