@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "tests/support/error_of.h"
 #include "tests/support/recovery/kept_program.h"
@@ -184,86 +183,42 @@ Program on_two_hosts(bool has_state) {
   return b.build();
 }
 
-class PastRunsTest : public testing::Test {
+class PastRunsTest : public KeptProgramTest {
  protected:
-  PastRunsTest() {
-    for (FakeExecutor& executor : executors_) {
-      hosts_.push_back(
-          controller_.add_host({.name = "host", .devices = 2, .memory_bytes = 1 << 20}, executor));
-    }
-    session_ = controller_.add_session("tester", "ada", client_);
-    slice_ = reactor_->run([&] { return controller_.allocate(session_, {4}).id; });
-  }
-  ~PastRunsTest() override {
-    controller_.session_closed(session_);
-    reactor_->run_ready();
-    end_copies();
-  }
+  PastRunsTest() : KeptProgramTest(4, on_two_hosts(true)) {}
 
-  PlanId compile(bool has_state) {
-    return reactor_->run(
-        [&] { return controller_.compile(session_, on_two_hosts(has_state), {slice_}, {8}).id; });
-  }
-  RunId submit(PlanId plan) {
-    RunFrame frame{.plan = plan, .run = RunId((session_.value << 40) + ++names_)};
-    frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
-    frame.outputs = {ArrayId((session_.value << 40) + ++names_)};
-    const RunId run = frame.run;
-    controller_.on_message(session_, std::move(frame));
-    return run;
-  }
   // `run` is the controller's name of the run: its number among all runs.
-  void finish(uint64_t run) {
+  void finish_everywhere(uint64_t run) {
     for (const HostId host : hosts_) controller_.on_message(host, RunDoneFrame{.run = RunId(run)});
     reactor_->run_ready();
   }
-  void end_copies() {
-    for (size_t host = 0; host < std::size(executors_); ++host) {
-      const std::vector<CopyFrame> all = executors_[host].all<CopyFrame>();
-      for (; copied_[host] < all.size(); ++copied_[host])
-        controller_.on_message(hosts_[host], CopyDoneFrame{all[copied_[host]].request});
-    }
-    reactor_->run_ready();
-  }
-
-  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
-  FakeExecutor executors_[3];
-  FakeExecutor later_[2];  // Not added yet.
-  FakeClient client_;
-  Controller controller_{*reactor_, {.checkpoint_folder = "/nowhere"}};
-  std::vector<HostId> hosts_;
-  SessionId session_;
-  SliceId slice_;
-  size_t copied_[3] = {0, 0, 0};
-  uint64_t names_ = 0;
 };
 
 // The run read states from before the checkpoint that is written while the program is brought back,
 // and these do not come again.
 TEST_F(PastRunsTest, ARunThatALostHostFailedBeforeANewCheckpointIsReported) {
-  const PlanId training = compile(true), evaluating = compile(false);
+  const PlanId evaluating = compile(on_two_hosts(false));
   for (FakeExecutor& executor : executors_) executor.store.writing.emplace();
-  reactor_->run([&] { controller_.keep_checkpoints(session_, slice_, {.every = 2}); });
+  keep(2);
   reactor_->run_ready();
   const RunId past = submit(evaluating);
-  for (int i = 0; i < 2; ++i) submit(training);
-  for (const uint64_t run : {2, 3}) finish(run);
+  for (int i = 0; i < 2; ++i) submit(plan_);
+  for (const uint64_t run : {2, 3}) finish_everywhere(run);
   end_copies();
   const auto writer = std::ranges::find_if(
       executors_, [](const FakeExecutor& executor) { return !executor.store.written.empty(); });
-  ASSERT_NE(writer, std::end(executors_)) << "version 2 is being written";
+  ASSERT_NE(writer, executors_.end()) << "version 2 is being written";
   ASSERT_THAT(client_.ended, SizeIs(2));
   // The program is not brought back until this copy has ended.
   controller_.on_message(
       session_,
       CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
   const std::vector<DeviceRef> devices = controller_.slice(session_, slice_).devices;
-  const HostId keeps = hosts_[static_cast<size_t>(writer - std::begin(executors_))];
+  const HostId keeps = hosts_[static_cast<size_t>(writer - executors_.begin())];
   const auto lost =
       std::ranges::find_if(devices, [&](const DeviceRef& device) { return device.host != keeps; });
   ASSERT_NE(lost, devices.end());
-  controller_.host_lost(lost->host, Error(ErrorKind::kUnavailable, "its connection ended"));
-  reactor_->run_ready();
+  lose(lost->host);
   EXPECT_THAT(client_.ended, SizeIs(2)) << "it may come again";
   writer->store.writing->set();
   reactor_->run_ready();
@@ -278,14 +233,9 @@ TEST_F(PastRunsTest, ARunThatALostHostFailedBeforeANewCheckpointIsReported) {
 
 // It was catching up on two hosts, and lies nowhere when the second one of them is lost.
 TEST_F(PastRunsTest, AProgramThatLosesAllItsHostsWhileItCatchesUpLosesNoStates) {
-  const PlanId training = compile(true);
-  reactor_->run([&] { controller_.keep_checkpoints(session_, slice_, {.every = 1'000'000}); });
-  submit(training);
-  finish(1);
-  const auto lose = [&](HostId host) {
-    controller_.host_lost(host, Error(ErrorKind::kUnavailable, "its connection ended"));
-    reactor_->run_ready();
-  };
+  keep(1'000'000);
+  submit();
+  finish_everywhere(1);
   const SliceRecord& slice = controller_.slice(session_, slice_);
   lose(slice.devices.at(0).host);
   ASSERT_THAT(slice.devices, SizeIs(4));
@@ -294,23 +244,14 @@ TEST_F(PastRunsTest, AProgramThatLosesAllItsHostsWhileItCatchesUpLosesNoStates) 
   lose(first);
   ASSERT_THAT(slice.devices, IsEmpty());
   lose(second);
-  for (FakeExecutor& executor : later_) {
-    hosts_.push_back(
-        controller_.add_host({.name = "host", .devices = 2, .memory_bytes = 1 << 20}, executor));
-  }
+  for (int i = 0; i < 2; ++i) add_host();
   reactor_->run_ready();
   ASSERT_THAT(slice.devices, SizeIs(4));
-  finish(3);  // The run was cut off the second time.
+  finish_everywhere(3);  // The run was cut off the second time.
   EXPECT_EQ(slice.version->value, 1u);
-  const auto was_told = [&](const std::string& text) {
-    return std::ranges::any_of(client_.received, [&](const Message& message) {
-      const auto* const warning = std::get_if<WarningFrame>(&message);
-      return warning != nullptr && warning->text.find(text) != std::string::npos;
-    });
-  };
-  EXPECT_TRUE(was_told("the program goes on on"));
-  EXPECT_FALSE(was_told("goes on without its states"));
-  compile(true);  // Throws where its state is lost.
+  EXPECT_THAT(told(), Contains(HasSubstr("the program goes on on")));
+  EXPECT_THAT(told(), Not(Contains(HasSubstr("goes on without its states"))));
+  compile(on_two_hosts(true));  // Throws where its state is lost.
 }
 
 }  // namespace

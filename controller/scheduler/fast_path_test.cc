@@ -18,13 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::vector<std::string> warnings(const FakeClient& client) {
-  std::vector<std::string> lines;
-  for (const WarningFrame& warning : all_of<WarningFrame>(client.received))
-    lines.push_back(warning.text);
-  return lines;
-}
-
 // y = x + x on the first slice of two devices, z = y + y on the second.
 Program twice() {
   const Mesh mesh{{{"data", 2}}};
@@ -69,7 +62,7 @@ class FastPathTest : public ControllerTest {
 TEST_F(FastPathTest, AProgramThatIsDispatchedInParallelIsGrantedWholeAndNobodyIsWarned) {
   submit(session_, compile_twice(Dispatch::kParallel));
   EXPECT_THAT(granted(0), ElementsAre("*:0-3"));
-  EXPECT_THAT(warnings(client_), IsEmpty());
+  EXPECT_THAT(client_.warnings(), IsEmpty());
 }
 
 TEST_F(FastPathTest, DispatchedSequentiallyANodeIsGrantedOnceTheOneBeforeItHasEnded) {
@@ -91,7 +84,7 @@ TEST_F(FastPathTest, DispatchedSequentiallyANodeIsGrantedOnceTheOneBeforeItHasEn
 TEST_F(FastPathTest, AClientIsWarnedOnceThatAProgramIsDispatchedSequentiallyAndWhy) {
   const PlanId plan = compile_twice(Dispatch::kSequential);
   for (int i = 0; i < 4; ++i) submit(session_, plan);
-  EXPECT_THAT(warnings(client_),
+  EXPECT_THAT(client_.warnings(),
               ElementsAre(AllOf(HasSubstr("program \"twice\" is dispatched sequentially"),
                                 HasSubstr("CompileOptions::dispatch"))));
 }
@@ -128,7 +121,7 @@ TEST_F(FastPathTest, AClientIsWarnedOnceThatRunsWaitForMemory) {
     submit(session_, plan);
     if (run < 5) finish(0, RunId(run));
   }
-  EXPECT_THAT(warnings(client_), IsEmpty());
+  EXPECT_THAT(client_.warnings(), IsEmpty());
   for (uint64_t run = 6; run <= 8; ++run) {
     controller_.on_message(session_, FreeFrame{{last_output_}});  // Freed with the run before.
     submit(session_, plan);
@@ -136,7 +129,7 @@ TEST_F(FastPathTest, AClientIsWarnedOnceThatRunsWaitForMemory) {
     finish(0, RunId(run - 1));
     EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), run);
   }
-  EXPECT_THAT(warnings(client_),
+  EXPECT_THAT(client_.warnings(),
               ElementsAre(AllOf(HasSubstr("program \"doubled\" waits for memory"),
                                 HasSubstr("the results of 5 runs"),
                                 HasSubstr("set aside for those of 2"))));
@@ -155,10 +148,10 @@ TEST_F(FastPathTest, TheClientOfARunThatWaitsBehindOneThatIsShortOfMemoryIsNotTo
   }
   controller_.on_message(session_, FreeFrame{{last_output_}});
   submit(session_, plan);
-  ASSERT_EQ(warnings(client_).size(), 1u) << "it is short of memory";
+  ASSERT_EQ(client_.warnings().size(), 1u) << "it is short of memory";
   submit(session_, other);
   EXPECT_EQ(executor_[1].all<PrepareFrame>().size(), 2u) << "it waits behind that run";
-  EXPECT_EQ(warnings(client_).size(), 1u);
+  EXPECT_EQ(client_.warnings().size(), 1u);
 }
 
 TEST_F(FastPathTest, SequentialDispatchIsRefusedWhereADeviceIsInTwoSlices) {

@@ -86,6 +86,14 @@ class FakeClient final : public ClientPeer {
   ~FakeClient() override;
   void send(const Frame& frame) override;
 
+  // Texts of the warnings that it got, the oldest first.
+  std::vector<std::string> warnings() const {
+    std::vector<std::string> texts;
+    for (const WarningFrame& warning : all_of<WarningFrame>(received))
+      texts.push_back(warning.text);
+    return texts;
+  }
+
   std::vector<Message> received;
   std::vector<RunDoneFrame> ended;
 };

@@ -1,12 +1,14 @@
-// A program with checkpoints on one of three hosts of two devices each, all of them fakes that a
+// A program with checkpoints on some of three hosts of two devices each, all of them fakes that a
 // test answers: the fixture for tests of the controller's recovery and checkpoints.
 //
 // Threads: the reactor's, outside fibers.
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/build/ops.h"
@@ -30,14 +32,12 @@ class KeptProgramTest : public testing::Test {
  protected:
   static constexpr int64_t kMs = 1'000'000;
 
-  KeptProgramTest() {
-    for (FakeExecutor& executor : executors_) {
-      hosts_.push_back(
-          controller_.add_host({.name = "host", .devices = 2, .memory_bytes = 1 << 20}, executor));
-    }
+  // The program `first` lies on a slice of so many devices.
+  explicit KeptProgramTest(uint32_t devices = 2, Program first = counting()) {
+    for (int i = 0; i < 3; ++i) add_host();
     session_ = controller_.add_session("tester", "ada", client_);
-    slice_ = reactor_->run([&] { return controller_.allocate(session_, {2}).id; });
-    plan_ = compile(counting());
+    slice_ = reactor_->run([&] { return controller_.allocate(session_, {devices}).id; });
+    plan_ = compile(std::move(first));
   }
   ~KeptProgramTest() override {
     controller_.session_closed(session_);
@@ -45,6 +45,12 @@ class KeptProgramTest : public testing::Test {
     end_copies();
   }
 
+  void add_host() {
+    FakeExecutor& executor = executors_.emplace_back();
+    copied_.push_back(0);
+    hosts_.push_back(
+        controller_.add_host({.name = "host", .devices = 2, .memory_bytes = 1 << 20}, executor));
+  }
   PlanId compile(Program program) {
     return reactor_->run(
         [&] { return controller_.compile(session_, std::move(program), {slice_}, {8}).id; });
@@ -52,17 +58,20 @@ class KeptProgramTest : public testing::Test {
   void keep(uint64_t every) {
     reactor_->run([&] { controller_.keep_checkpoints(session_, slice_, {.every = every}); });
   }
-  RunId submit(int64_t time_limit_ms = 0) {
+  // Submits a run of plan_ that depends on the one before.
+  RunId submit(int64_t time_limit_ms = 0) { return last_ = submit(plan_, last_, time_limit_ms); }
+  RunId submit(PlanId plan, RunId after = {}, int64_t time_limit_ms = 0) {
     const RunId run((session_.value << 40) + ++names_);
-    RunFrame frame{.plan = plan_,
+    RunFrame frame{.plan = plan,
                    .run = run,
-                   .after = std::exchange(last_, run),
+                   .after = after,
                    .outputs = {ArrayId((session_.value << 40) + ++names_)},
                    .time_limit_ms = time_limit_ms};
     frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
     controller_.on_message(session_, std::move(frame));
     return run;
   }
+  // Index of the host of the program's first device.
   size_t host() {
     const HostId at = controller_.slice(session_, slice_).devices.at(0).host;
     return static_cast<size_t>(std::ranges::find(hosts_, at) - hosts_.begin());
@@ -90,7 +99,7 @@ class KeptProgramTest : public testing::Test {
   // Ends all copies that the hosts have not answered, and returns their number.
   size_t end_copies(const std::optional<Error>& error = {}) {
     size_t count = 0;
-    for (size_t host = 0; host < std::size(executors_); ++host) {
+    for (size_t host = 0; host < executors_.size(); ++host) {
       const std::vector<CopyFrame> all = executors_[host].all<CopyFrame>();
       for (; copied_[host] < all.size(); ++copied_[host], ++count)
         controller_.on_message(hosts_[host], CopyDoneFrame{all[copied_[host]].request, error});
@@ -98,10 +107,11 @@ class KeptProgramTest : public testing::Test {
     reactor_->run_ready();
     return count;
   }
-  void lose_host() {
-    controller_.host_lost(hosts_[host()], Error(ErrorKind::kUnavailable, "its connection ended"));
+  void lose(HostId host) {
+    controller_.host_lost(host, Error(ErrorKind::kUnavailable, "its connection ended"));
     reactor_->run_ready();
   }
+  void lose_host() { lose(hosts_[host()]); }
   void pass_ms(int64_t ms) {
     reactor_->run([&] {
       WaitQueue().wait_until_ns("for time to pass", reactor_->clock().now_ns() + ms * kMs);
@@ -109,18 +119,12 @@ class KeptProgramTest : public testing::Test {
     controller_.tick(reactor_->clock().now_ns());
     reactor_->run_ready();
   }
-  std::vector<std::string> told() const {
-    std::vector<std::string> lines;
-    for (const Message& message : client_.received) {
-      if (const auto* warning = std::get_if<WarningFrame>(&message)) lines.push_back(warning->text);
-    }
-    return lines;
-  }
+  std::vector<std::string> told() const { return client_.warnings(); }
   uint64_t version() { return controller_.slice(session_, slice_).version->value; }
   FakeCheckpoints& store() { return executors_[host()].store; }
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
-  FakeExecutor executors_[3];
+  std::deque<FakeExecutor> executors_;  // One for each of hosts_; they stay where they are.
   FakeClient client_;
   Controller controller_{*reactor_, {.checkpoint_folder = "/nowhere"}};
   std::vector<HostId> hosts_;
@@ -129,7 +133,7 @@ class KeptProgramTest : public testing::Test {
   PlanId plan_;
   RunId last_;
   std::set<RunId> answered_;
-  size_t copied_[3] = {0, 0, 0};
+  std::vector<size_t> copied_;  // Number of copies that each host has answered.
   uint64_t names_ = 0;
 };
 
