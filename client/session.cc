@@ -501,7 +501,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     // No host has been told of this memory.
     if (found->second.is_dropped) return StatesAnswer{.error = closed_error(), .is_settled = true};
     const uint64_t call = found->second.call = ++last_call_;
-    bool is_sent = false, may_go_on = false;
+    int tries = 0;
     const auto is_wanted = [&] {
       const auto now = readings_.find(number);
       return now != readings_.end() && !now->second.is_dropped;
@@ -509,7 +509,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     const auto send = [&](auto& session) {
       // The controller forgets a number that was released: asked for under it again, the read would
       // begin anew, with memory to which hosts of the first one may still write.
-      if (is_sent && !is_wanted()) throw closed_error();
+      if (!is_wanted()) throw closed_error();
+      ++tries;
       auto request = session.readStatesRequest();
       request.setStates(asked.states);
       request.setVersion(asked.version.value_or(0));
@@ -524,15 +525,14 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       request.setCall(call);
       request.setReleases(releases_);
       request.setErrorInAnswer(true);
-      // Asked again after a lost connection, the call may be refused while its first try goes on.
-      if (std::exchange(is_sent, true)) may_go_on = true;
       return request.send();
     };
     const auto response = [&] {
       try {
         return attachment_.ask<wire::Session::ReadStatesResults>(send);
       } catch (const Error&) {
-        if (may_go_on && is_wanted()) release_call(call);
+        // Asked again after a lost connection, it may be refused while its first try goes on.
+        if (tries > 1 && is_wanted()) release_call(call);
         throw;
       }
     }();

@@ -153,7 +153,7 @@ TEST_F(OwnerStepsTest, InputsOfRepetitionsTakeNoMoreOfTheControllersMemoryThanOn
 
 // The model gives each compilation its time and does not bound how many are under way. Tests with
 // threads show that owners take turns.
-TEST_F(OwnerStepsTest, CompilationsAllTheTimeHoldUpNoRunsOfOthers) {
+TEST_F(OwnerStepsTest, ProgramsInstalledAllTheTimeHoldUpNoRunsOfOthers) {
   expect_few_steps_lost({}, [](SimCluster&, const Client& eve) -> Attack {
     const Slice own = eve.allocate({.devices = 1});
     return [own] {
@@ -233,7 +233,7 @@ TEST_F(OwnerStepsTest, SegmentsOfCheckpointsAreAsManyAsOneOwnerMayHave) {
       {.hosts = 1, .devices_per_host = 4, .checkpoint_folder = folder.path().string()},
       [](SimCluster& cluster, const Client&) -> Attack {
         const auto programs = std::make_shared<EvesPrograms>();
-        while (programs->slices.size() < kSegmentsMax + 2) programs->add(cluster, 16);
+        while (programs->slices.size() < 2 * kSegmentsMax + 2) programs->add(cluster, 16);
         const auto segments = [&cluster] {
           return cluster.executors[0]->census().at("segments of checkpoints");
         };

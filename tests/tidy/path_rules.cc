@@ -44,8 +44,6 @@ constexpr std::array kCalls = {"absolute",
                                "temp_directory_path",
                                "weakly_canonical"};
 
-bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 struct Code {
   std::string text;  // All lines.
   size_t line_at(size_t at) const {
@@ -89,9 +87,9 @@ void check_named_calls(const SourceFile& file, const Code& code, Findings& findi
       const bool is_standard = (at >= 2 && text.compare(at - 2, 2, "fs") == 0) ||
                                (at >= 10 && text.compare(at - 10, 10, "filesystem") == 0);
       size_t open = at + wanted.size();
-      if (!is_standard || (open < text.size() && is_of_word(text[open]))) continue;
+      if (!is_standard || (open < text.size() && is_name_part(text[open]))) continue;
       // A variable of that type: "directory_iterator entries(folder, error)".
-      while (open < text.size() && (is_of_word(text[open]) || text[open] == ' ')) ++open;
+      while (open < text.size() && (is_name_part(text[open]) || text[open] == ' ')) ++open;
       if (open >= text.size() || text[open] != '(') continue;
       if (text.compare(open, 2, "()") == 0 && std::string_view(call).ends_with("iterator"))
         continue;  // The end iterator.

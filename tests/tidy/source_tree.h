@@ -1,11 +1,15 @@
 // The files of the repository as text, for rules that read them.
 #pragma once
 
+#include <cctype>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace gangway::tidy {
+
+// Whether the character may stand in a C++ name.
+inline bool is_name_part(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 struct SourceFile {
   std::string path;                // Path from the root of the tree: "ir/types/type.h".

@@ -14,8 +14,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kTestMacros = {"TEST(", "TEST_F(", "TEST_P(",
                                                          "TYPED_TEST(", "TYPED_TEST_P("};
 
-bool is_name_part(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 bool is_small_letter(char c) { return std::islower(static_cast<unsigned char>(c)); }
 
 // The name of the test that a line of code begins, or empty. `below` is the next line.

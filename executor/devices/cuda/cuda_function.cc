@@ -29,7 +29,7 @@ std::string label_of(const Function& function, const Node& node) {
     before = ", ";
   }
   for (const Node& inner : node.body->nodes) {
-    if (row(inner.op).made_again) continue;
+    if (inner.op == Op::constant || inner.op == Op::broadcast) continue;
     label += cat(before, to_string(inner.op));
     before = ", ";
   }
