@@ -14,7 +14,7 @@
 #include "ir/text/text.h"
 #include "ir/transforms/compile_record.h"
 #include "ir/verify/verify.h"
-#include "tests/support/golden.h"
+#include "tests/support/golden/golden.h"
 #include "tests/support/places.h"
 
 namespace gangway {

@@ -10,7 +10,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
-#include "tests/support/golden.h"
+#include "tests/support/golden/golden.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
