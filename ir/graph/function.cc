@@ -8,6 +8,13 @@
 
 namespace gangway {
 
+std::vector<Type> input_types(const Function& function, const Node& node) {
+  std::vector<Type> types;
+  types.reserve(node.inputs.size());
+  for (ValueId input : node.inputs) types.push_back(function.types[input]);
+  return types;
+}
+
 std::vector<NodeId> producers(const Function& function) {
   std::vector<NodeId> of(function.types.size(), kNone);
   for (NodeId id = 0; id < function.nodes.size(); ++id) {

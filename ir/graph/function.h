@@ -94,6 +94,9 @@ struct Function {
   ValueId value_count() const { return static_cast<ValueId>(types.size()); }
 };
 
+// The types of a node's operands.
+std::vector<Type> input_types(const Function& function, const Node& node);
+
 // Indexed by value: the node that computes it; kNone for parameters.
 std::vector<NodeId> producers(const Function& function);
 

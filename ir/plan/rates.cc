@@ -41,9 +41,7 @@ int64_t to_ns(double seconds) { return std::llround(std::min(seconds * 1e9, 1e18
 // The cost that the op's row states.
 Cost row_cost(const Function& function, NodeId id) {
   const Node& node = function.nodes[id];
-  std::vector<Type> inputs;
-  inputs.reserve(node.inputs.size());
-  for (ValueId input : node.inputs) inputs.push_back(function.types[input]);
+  const std::vector<Type> inputs = input_types(function, node);
   const OpRow& facts = row(node.op);
   return facts.cost == nullptr ? Cost{}
                                : facts.cost({node.op, inputs, node.attrs, node.body.get()});

@@ -203,9 +203,7 @@ class FunctionVerifier {
 
   void check_rule(NodeId id, const Node& node) {
     if (node.body != nullptr && !check_body(id, node)) return;
-    std::vector<Type> inputs;
-    inputs.reserve(node.inputs.size());
-    for (ValueId input : node.inputs) inputs.push_back(f_.types[input]);
+    const std::vector<Type> inputs = input_types(f_, node);
     Attrs attrs = node.attrs;
     std::vector<Type> expected;
     try {

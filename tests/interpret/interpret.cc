@@ -122,8 +122,7 @@ class Device {
 void run_together(const Function& function, NodeId id, std::vector<Device>& devices,
                   InterpretOptions options) {
   const Node& node = function.nodes[id];
-  std::vector<Type> types;
-  for (ValueId input : node.inputs) types.push_back(function.types[input]);
+  const std::vector<Type> types = input_types(function, node);
   const OpCall call{node.op, types, node.attrs};
   const char* list = node.attrs.find("axes") != nullptr ? "axes" : "axis";
   Traffic traffic{id, std::vector<int64_t>(devices.size(), 0)};

@@ -86,9 +86,7 @@ std::vector<Type> scan_type(const OpCall& call) {
 Cost body_cost(const OpCall& call) {
   Cost cost;
   for (const Node& node : call.body->nodes) {
-    std::vector<Type> inputs;
-    inputs.reserve(node.inputs.size());
-    for (ValueId input : node.inputs) inputs.push_back(call.body->types[input]);
+    const std::vector<Type> inputs = input_types(*call.body, node);
     const Cost of = row(node.op).cost({node.op, inputs, node.attrs, node.body.get()});
     cost.flops += of.flops;
     cost.bytes += of.bytes;

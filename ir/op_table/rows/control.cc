@@ -88,9 +88,7 @@ std::vector<Type> fusion_type(const OpCall& call) {
 Cost fusion_cost(const OpCall& call) {
   Cost cost{0, bytes_moved(call)};
   for (const Node& node : call.body->nodes) {
-    std::vector<Type> inputs;
-    inputs.reserve(node.inputs.size());
-    for (ValueId input : node.inputs) inputs.push_back(call.body->types[input]);
+    const std::vector<Type> inputs = input_types(*call.body, node);
     cost.flops += row(node.op).cost({node.op, inputs, node.attrs, node.body.get()}).flops;
   }
   return cost;

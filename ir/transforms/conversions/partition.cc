@@ -346,8 +346,7 @@ class Partitioner {
     if (!row(old.op).made_again) return std::nullopt;
     if (!cuts_evenly(global_.types[value], global_.mesh, to)) return std::nullopt;
     const bool is_zero = old.op == Op::constant && old.attrs.real("value") == 0;
-    std::vector<Type> inputs;
-    for (ValueId input : old.inputs) inputs.push_back(global_.types[input]);
+    const std::vector<Type> inputs = input_types(global_, old);
     const OpCall call{old.op, inputs, old.attrs};
     const Factors factors = row(old.op).factors(call);
     std::vector<int64_t> parts(factors.size(), 1);

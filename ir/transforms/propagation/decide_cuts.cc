@@ -395,16 +395,9 @@ class CutDecider {
 
   bool may_pad_along(NodeId id, const Factor& factor) const {
     if (joint_.is_tie(id)) return true;
-    const std::vector<Type> inputs = input_types(id);
     const Node& node = global_.nodes[id];
+    const std::vector<Type> inputs = input_types(global_, node);
     return may_pad({node.op, inputs, node.attrs, node.body.get()}, factor);
-  }
-
-  std::vector<Type> input_types(NodeId id) const {
-    std::vector<Type> types;
-    types.reserve(global_.nodes[id].inputs.size());
-    for (ValueId input : global_.nodes[id].inputs) types.push_back(global_.types[input]);
-    return types;
   }
 
   // -1: what is placed so has no such factor here.
@@ -443,7 +436,7 @@ class CutDecider {
         add(cost, node.first_result + r, axis, dim >= 0);
     }
     if (!factor.lowering.empty()) {
-      const std::vector<Type> inputs = input_types(id);
+      const std::vector<Type> inputs = input_types(global_, node);
       const OpCall call{node.op, inputs, node.attrs, node.body.get()};
       const double sent = lowering_of(node.op, factor.lowering).sent_bytes(call, size(axis));
       cost.conversions += sent > 0 ? 1 : 0;

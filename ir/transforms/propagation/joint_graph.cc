@@ -186,4 +186,20 @@ ValueId JointGraph::at(const Function* body, ValueId value) const {
   return parts_[0].values[value];
 }
 
+std::vector<Factors> factors_of(const JointGraph& joint) {
+  const Function& graph = joint.graph();
+  std::vector<Factors> all;
+  all.reserve(graph.nodes.size());
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (joint.is_tie(id)) {
+      all.push_back(joint.tie_factors(id));
+      continue;
+    }
+    const Node& node = graph.nodes[id];
+    const std::vector<Type> inputs = input_types(graph, node);
+    all.push_back(row(node.op).factors({node.op, inputs, node.attrs, node.body.get()}));
+  }
+  return all;
+}
+
 }  // namespace gangway

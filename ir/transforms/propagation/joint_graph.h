@@ -119,4 +119,7 @@ class JointGraph {
   std::vector<bool> is_emitted_;      // Indexed by part.
 };
 
+// The factors of each node of the graph: by its op's row, or those of the tie.
+std::vector<Factors> factors_of(const JointGraph& joint);
+
 }  // namespace gangway

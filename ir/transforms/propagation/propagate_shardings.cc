@@ -10,24 +10,6 @@
 namespace gangway {
 namespace {
 
-std::vector<Factors> factors_of(const JointGraph& joint) {
-  const Function& graph = joint.graph();
-  std::vector<Factors> all;
-  all.reserve(graph.nodes.size());
-  std::vector<Type> inputs;
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    if (joint.is_tie(id)) {
-      all.push_back(joint.tie_factors(id));
-      continue;
-    }
-    const Node& node = graph.nodes[id];
-    inputs.clear();
-    for (ValueId input : node.inputs) inputs.push_back(graph.types[input]);
-    all.push_back(row(node.op).factors({node.op, inputs, node.attrs, node.body.get()}));
-  }
-  return all;
-}
-
 // A residual that was to be kept as a sum may be none, where what it is made of is kept so too.
 void forget_dropped_sums(const Function& graph, const PlacedValues& placed, Cuts& cuts) {
   std::erase_if(cuts.decisions, [&](const ShardingDecision& decision) {
