@@ -1,15 +1,14 @@
 #include "ir/transforms/propagation/decide_cuts.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
-#include <map>
 #include <queue>
-#include <set>
-#include <tuple>
 
-#include "ir/op_table/lowering.h"
-#include "ir/transforms/propagation/place_values.h"
-#include "ir/transforms/propagation/sum_carries.h"
+#include "ir/transforms/propagation/conflict_cost.h"
+#include "ir/transforms/propagation/cut_limits.h"
+#include "ir/transforms/propagation/sum_terms.h"
+#include "ir/transforms/propagation/value_axes.h"
 
 namespace gangway {
 namespace {
@@ -20,7 +19,8 @@ struct Candidate {
   ValueId from = kNone;
 };
 
-// 0: ops whose results lie as their operands do. 1: all others, and 2: those that would sum.
+// The levels of op priority: 0 has the ops whose results lie as their operands do, 1 all others,
+// and 2 the nodes that would sum.
 constexpr int kLevels = 3;
 int level_of(Op op) {
   const OpFamily family = row(op).family;
@@ -30,57 +30,89 @@ int level_of(Op op) {
              : 1;
 }
 
-// The node numbers that wait for a visit, the smallest first, each once.
+// The nodes that wait for a visit, on one level or several, each once a level.
 class Waiting {
  public:
-  explicit Waiting(size_t nodes) : is_in_(nodes, false) {}
-  void push(NodeId id) {
-    if (is_in_[id]) return;
-    is_in_[id] = true;
-    heap_.push(id);
+  explicit Waiting(size_t nodes) { levels_.fill({{}, std::vector<bool>(nodes, false)}); }
+
+  void push(NodeId id, int level) {
+    Level& at = levels_[static_cast<size_t>(level)];
+    if (at.is_in[id]) return;
+    at.is_in[id] = true;
+    at.heap.push(id);
   }
-  NodeId first() const { return heap_.empty() ? kNone : heap_.top(); }
-  void pop() {
-    is_in_[heap_.top()] = false;
-    heap_.pop();
+
+  // Takes out the node of the smallest number up to this level; kNone: none waits.
+  NodeId pop(int level_max) {
+    Level* best = nullptr;
+    for (int level = 0; level <= level_max; ++level) {
+      Level& at = levels_[static_cast<size_t>(level)];
+      if (best == nullptr || at.first() < best->first()) best = &at;
+    }
+    const NodeId id = best->first();
+    if (id == kNone) return kNone;
+    best->is_in[id] = false;
+    best->heap.pop();
+    return id;
   }
 
  private:
-  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> heap_;
-  std::vector<bool> is_in_;
+  struct Level {
+    std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> heap;
+    std::vector<bool> is_in;
+
+    NodeId first() const { return heap.empty() ? kNone : heap.top(); }
+  };
+
+  std::array<Level, kLevels> levels_;
 };
+
+// The factor of an operand's or a result's dimension that is placed so; -1: there is none.
+int factor_of_input(const Factors& factors, size_t input, const Placement& placed) {
+  if (placed.kind != PlacementKind::kShard) return -1;
+  for (size_t f = 0; f < factors.size(); ++f) {
+    if (factors[f].input_dims[input] == placed.dim) return static_cast<int>(f);
+  }
+  return -1;
+}
+
+int factor_of_result(const Factors& factors, uint32_t result, const Placement& placed) {
+  if (placed.kind != PlacementKind::kShard) return -1;
+  for (size_t f = 0; f < factors.size(); ++f) {
+    if (factors[f].result_dims[result] == placed.dim) return static_cast<int>(f);
+  }
+  return -1;
+}
 
 class CutDecider {
  public:
   CutDecider(const JointGraph& joint, const std::vector<Factors>& factors,
              const std::vector<Annotation>& annotations)
-      : joint_(joint),
-        global_(joint.graph()),
+      : global_(joint.graph()),
         factors_(factors),
         annotations_(annotations),
         makers_(producers(global_)),
-        sums_(sum_carries(joint)),
         axes_(global_.mesh.axes.size()),
-        waiting_(kLevels, Waiting(global_.nodes.size())) {
+        held_(global_.types.size(), axes_),
+        stored_(global_.types.size(), axes_),
+        readers_(global_.types.size()),
+        waiting_(global_.nodes.size()),
+        costs_(global_, factors, out_.layouts, stored_),
+        limits_(joint, factors, out_.parts),
+        terms_(joint, factors, out_.nodes) {
     out_.layouts.assign(global_.types.size(), replicated(global_.mesh));
     out_.reasons.assign(global_.types.size(), std::vector<ShardingReason>(axes_));
     out_.nodes.assign(global_.nodes.size(), std::vector<NodeCut>(axes_));
-    is_held_.assign(global_.types.size() * axes_, false);
-    is_stored_ = is_held_;
-    readers_.resize(global_.types.size());
-    is_read_twice_.assign(global_.types.size(), false);
     for (NodeId id = 0; id < global_.nodes.size(); ++id) {
       out_.parts.emplace_back(factors[id].size(), 1);
       for (ValueId input : global_.nodes[id].inputs) {
-        if (readers_[input].empty() || readers_[input].back() != id) {
-          readers_[input].push_back(id);
-        } else {
-          is_read_twice_[input] = true;
-        }
+        if (readers_[input].empty() || readers_[input].back() != id) readers_[input].push_back(id);
       }
     }
     hold_annotated();
   }
+  CutDecider(const CutDecider&) = delete;  // Its pieces refer to it.
+  CutDecider& operator=(const CutDecider&) = delete;
 
   Cuts run() {
     for (size_t i = 0; i < annotations_.size();) {
@@ -90,6 +122,7 @@ class CutDecider {
       for (level_ = 0; level_ < kLevels; ++level_) settle();
     }
     note_later_priorities();
+    out_.steps += limits_.steps() + terms_.steps();
     return std::move(out_);
   }
 
@@ -98,20 +131,18 @@ class CutDecider {
   int64_t size(int axis) const { return global_.mesh.axes[at(axis)].size; }
   NodeCut& cut(NodeId id, int axis) { return out_.nodes[id][at(axis)]; }
   const Placement& layout(ValueId value, int axis) const { return out_.layouts[value][at(axis)]; }
-  bool is_held(ValueId value, int axis) const { return is_held_[value * axes_ + at(axis)]; }
-  void hold(ValueId value, int axis) { is_held_[value * axes_ + at(axis)] = true; }
 
   // Nothing but the user decides about parameters, and about the axes that a `constrain` names;
   // its cuts are kept free until its priority comes.
   void hold_annotated() {
     for (ValueId p = 0; p < global_.parameters.size(); ++p) {
-      for (int axis = 0; axis < static_cast<int>(axes_); ++axis) hold(p, axis);
+      for (int axis = 0; axis < static_cast<int>(axes_); ++axis) held_.insert(p, axis);
     }
     for (const Annotation& annotation : annotations_) {
       if (annotation.node == kNone) continue;
-      hold(annotation.value, annotation.axis);
+      held_.insert(annotation.value, annotation.axis);
       cut(annotation.node, annotation.axis).factor = NodeCut::kWhole;
-      const int factor = factor_of_result(annotation.node, 0, annotation.placement);
+      const int factor = factor_of_result(factors_[annotation.node], 0, annotation.placement);
       if (factor >= 0) out_.parts[annotation.node][at(factor)] *= size(annotation.axis);
     }
   }
@@ -125,7 +156,7 @@ class CutDecider {
       return;
     }
     place(value, axis, placement, {value, node}, {.by_user = true});
-    const int factor = factor_of_result(node, 0, placement);
+    const int factor = factor_of_result(factors_[node], 0, placement);
     if (factor < 0) return;
     cut(node, axis) = {factor, placement.order, value};
     place(global_.nodes[node].inputs[0], axis, placement, {value, node}, {});
@@ -139,9 +170,9 @@ class CutDecider {
   // A value's layout on an axis where it is still open.
   void place(ValueId value, int axis, Placement placement, ShardingReason reason, Origin origin) {
     if (layout(value, axis).kind == PlacementKind::kShard) return;
-    if (is_held(value, axis) && !origin.by_user) return;
+    if (held_.contains(value, axis) && !origin.by_user) return;
     if (!origin.by_user && !fits(value, axis, placement.dim)) return;
-    is_stored_[value * axes_ + at(axis)] = origin.stored;
+    if (origin.stored) stored_.insert(value, axis);
     out_.layouts[value][at(axis)] = placement;
     out_.reasons[value][at(axis)] = reason;
     if (makers_[value] != kNone) wake(makers_[value]);
@@ -163,7 +194,7 @@ class CutDecider {
     return parts;
   }
 
-  void wake(NodeId id) { waiting_[at(level_of(global_.nodes[id].op))].push(id); }
+  void wake(NodeId id) { waiting_.push(id, level_of(global_.nodes[id].op)); }
 
   // Basic until nothing moves, one conflict, basic again.
   void settle() {
@@ -173,15 +204,8 @@ class CutDecider {
   }
 
   NodeId next() {
-    Waiting* best = nullptr;
-    for (int level = 0; level <= level_; ++level) {
-      Waiting& waiting = waiting_[at(level)];
-      if (best == nullptr || waiting.first() < best->first()) best = &waiting;
-    }
-    const NodeId id = best->first();
-    if (id == kNone) return kNone;
-    best->pop();
-    ++out_.steps;
+    const NodeId id = waiting_.pop(level_);
+    if (id != kNone) ++out_.steps;
     return id;
   }
 
@@ -190,7 +214,7 @@ class CutDecider {
       if (cut(id, axis).factor != NodeCut::kOpen || size(axis) == 1) continue;
       const std::vector<Candidate> wanted = candidates(id, axis);
       if (level_ + 1 < kLevels && would_sum(id, wanted)) {
-        waiting_.back().push(id);
+        waiting_.push(id, kLevels - 1);
       } else if (wanted.size() == 1) {
         take(id, axis, wanted[0], {});
       } else if (wanted.size() > 1) {
@@ -216,7 +240,8 @@ class CutDecider {
       std::vector<RejectedCut> rejected;
       size_t best = 0;
       for (size_t i = 0; i < wanted.size(); ++i) {
-        rejected.push_back({wanted[i].factor, wanted[i].from, cost_of(id, axis, wanted[i].factor)});
+        rejected.push_back(
+            {wanted[i].factor, wanted[i].from, costs_.of(id, axis, wanted[i].factor)});
         if (is_cheaper(rejected[i].cost, rejected[best].cost)) best = i;
       }
       rejected.erase(rejected.begin() + static_cast<std::ptrdiff_t>(best));
@@ -226,19 +251,15 @@ class CutDecider {
     return false;
   }
 
-  static bool is_cheaper(const CutCost& a, const CutCost& b) {
-    return std::tie(a.conversions, a.stored, a.bytes) < std::tie(b.conversions, b.stored, b.bytes);
-  }
-
   void take(NodeId id, int axis, const Candidate& winner, std::vector<RejectedCut> rejected) {
     const Node& node = global_.nodes[id];
     const Factor& factor = factors_[id][at(winner.factor)];
     out_.decisions.push_back({id, axis, winner.factor, winner.from, priority_,
-                              cost_of(id, axis, winner.factor), std::move(rejected)});
+                              costs_.of(id, axis, winner.factor), std::move(rejected)});
     cut(id, axis) = {winner.factor, winner.order, winner.from};
     out_.parts[id][at(winner.factor)] *= size(axis);
     const ShardingReason reason{winner.from, id};
-    const Origin origin{.stored = is_stored_[winner.from * axes_ + at(axis)]};
+    const Origin origin{.stored = stored_.contains(winner.from, axis)};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (factor.input_dims[i] >= 0)
         place(node.inputs[i], axis, shard(factor.input_dims[i], winner.order), reason, origin);
@@ -253,13 +274,13 @@ class CutDecider {
   // The factors that operands and results ask for, in the order of the first that asks.
   std::vector<Candidate> candidates(NodeId id, int axis) {
     std::vector<Candidate> wanted;
-    if (adds_terms(id, axis)) return wanted;
+    if (terms_.adds_only_terms(id, axis)) return wanted;
     const auto ask = [&](ValueId value, int factor, const Placement& placed) {
       if (factor < 0) return;
       for (const Candidate& candidate : wanted) {
         if (candidate.factor == factor) return;
       }
-      if (can_cut(id, factor, axis, cuts_of(value, placed.dim)))
+      if (limits_.can_cut(id, factor, axis, cuts_of(value, placed.dim)))
         wanted.push_back({factor, placed.order, value});
     };
     const Node& node = global_.nodes[id];
@@ -268,195 +289,13 @@ class CutDecider {
     const size_t deciding = in_place > 0 ? in_place : node.inputs.size();
     for (size_t i = 0; i < deciding; ++i) {
       const Placement& placed = layout(node.inputs[i], axis);
-      ask(node.inputs[i], factor_of_input(id, i, placed), placed);
+      ask(node.inputs[i], factor_of_input(factors_[id], i, placed), placed);
     }
     for (uint32_t r = 0; r < node.results; ++r) {
       const Placement& placed = layout(node.first_result + r, axis);
-      ask(node.first_result + r, factor_of_result(id, r, placed), placed);
+      ask(node.first_result + r, factor_of_result(factors_[id], r, placed), placed);
     }
     return wanted;
-  }
-
-  // For each value: whether its producer gives an unreduced sum, as far as is decided.
-  using Terms = std::map<ValueId, bool>;
-
-  // A carry to which iterations add terms of sums that are not done along the axis: however readers
-  // want it cut, it stays partial and is reduced once, behind the loop.
-  bool adds_terms(NodeId id, int axis) {
-    const auto terms = sums_.terms.find(id);
-    if (terms == sums_.terms.end()) return false;
-    Terms known;
-    return std::ranges::all_of(terms->second,
-                               [&](ValueId term) { return is_term(term, axis, known); });
-  }
-
-  // Chains of values are as long as a user's function: those that are still to be decided stand in
-  // a list, each behind the one that waits for it.
-  bool is_term(ValueId value, int axis, Terms& known) {
-    std::vector<ValueId> open = {value};
-    while (!open.empty()) {
-      const ValueId at = open.back();
-      ++out_.steps;
-      bool waits = false;
-      if (known.try_emplace(at, false).second) {
-        for (const ValueId behind : terms_behind(at, axis)) {
-          if (known.contains(behind)) continue;
-          open.push_back(behind);
-          waits = true;
-        }
-      }
-      if (waits) continue;
-      open.pop_back();
-      known[at] = gives_term(at, axis, known);
-    }
-    return known[value];
-  }
-
-  // Whether one operand of one node is the value's only reader.
-  bool is_read_once(ValueId value) const {
-    return readers_[value].size() == 1 && !is_read_twice_[value];
-  }
-
-  // The values that decide whether this is a term; none where that is known without them.
-  std::vector<ValueId> terms_behind(ValueId value, int axis) const {
-    const NodeId id = makers_[value];
-    if (id == kNone || !is_read_once(value) || out_.nodes[id][at(axis)].factor != NodeCut::kOpen)
-      return {};
-    const Node& node = global_.nodes[id];
-    if (joint_.tie(id) == JointGraph::TieKind::kCarry) {
-      const auto terms = sums_.terms.find(id);
-      return terms == sums_.terms.end() ? std::vector<ValueId>() : terms->second;
-    }
-    if (joint_.is_tie(id))
-      return sums_.ties[id] ? std::vector{node.inputs[0]} : std::vector<ValueId>();
-    return row(node.op).linear == Linear::kNo ? std::vector<ValueId>() : node.inputs;
-  }
-
-  bool gives_term(ValueId value, int axis, const Terms& known) const {
-    const NodeId id = makers_[value];
-    if (id == kNone || !is_read_once(value)) return false;
-    const Node& node = global_.nodes[id];
-    const int index = out_.nodes[id][at(axis)].factor;
-    if (index == NodeCut::kWhole) return false;
-    if (index >= 0) {
-      const Factor& factor = factors_[id][at(index)];
-      return factor.kind == FactorKind::kReduce &&
-             factor.result_dims[value - node.first_result] < 0;
-    }
-    const std::vector<ValueId> behind = terms_behind(value, axis);
-    const auto is_term = [&](ValueId term) { return known.at(term); };
-    if (behind.empty()) return false;
-    return joint_.is_tie(id) ? std::ranges::all_of(behind, is_term)
-                             : passes_sums(global_, id, is_term);
-  }
-
-  // Into unequal parts only as the tensor that asks is cut itself (in `asked` parts): axes of
-  // different tensors that meet in this node do not make them.
-  bool can_cut(NodeId id, int index, int axis, int64_t asked) {
-    const Factor& factor = factors_[id][at(index)];
-    const int64_t parts = size(axis) * out_.parts[id][at(index)];
-    if (factor.kind == FactorKind::kWhole || factor.size < parts) return false;
-    if (!factor.lowering.empty() && is_lowered_along_another(id, index)) return false;
-    if (!divides_with_others(id, index, parts)) return false;
-    return factor.size % parts == 0 || (asked % parts == 0 && may_pad_along(id, factor));
-  }
-
-  // If a factor with a lowering shares a dimension with another factor, parts must be equal.
-  bool divides_with_others(NodeId id, int index, int64_t parts) {
-    const Node& node = global_.nodes[id];
-    const Factor& factor = factors_[id][at(index)];
-    const auto divides = [&](int64_t all, int a, int b, ValueId value) {
-      return a < 0 || a != b || global_.types[value].dims[at(a)] % all == 0;
-    };
-    for (size_t f = 0; f < factors_[id].size(); ++f) {
-      const Factor& other = factors_[id][f];
-      const int64_t all = parts * out_.parts[id][f];
-      if (f == at(index) || all == parts) continue;
-      if (factor.lowering.empty() && other.lowering.empty()) continue;
-      out_.steps += static_cast<int64_t>(node.inputs.size() + node.results);
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (!divides(all, factor.input_dims[i], other.input_dims[i], node.inputs[i])) return false;
-      }
-      for (uint32_t r = 0; r < node.results; ++r) {
-        if (!divides(all, factor.result_dims[r], other.result_dims[r], node.first_result + r))
-          return false;
-      }
-    }
-    return true;
-  }
-
-  // A lowering knows of its own factor alone.
-  bool is_lowered_along_another(NodeId id, int index) const {
-    for (size_t f = 0; f < factors_[id].size(); ++f) {
-      if (f != at(index) && !factors_[id][f].lowering.empty() && out_.parts[id][f] > 1) return true;
-    }
-    return false;
-  }
-
-  bool may_pad_along(NodeId id, const Factor& factor) const {
-    if (joint_.is_tie(id)) return true;
-    const Node& node = global_.nodes[id];
-    const std::vector<Type> inputs = input_types(global_, node);
-    return may_pad({node.op, inputs, node.attrs, node.body.get()}, factor);
-  }
-
-  // -1: what is placed so has no such factor here.
-  int factor_of_input(NodeId id, size_t input, const Placement& placed) const {
-    if (placed.kind != PlacementKind::kShard) return -1;
-    for (size_t f = 0; f < factors_[id].size(); ++f) {
-      if (factors_[id][f].input_dims[input] == placed.dim) return static_cast<int>(f);
-    }
-    return -1;
-  }
-  int factor_of_result(NodeId id, uint32_t result, const Placement& placed) const {
-    if (placed.kind != PlacementKind::kShard) return -1;
-    for (size_t f = 0; f < factors_[id].size(); ++f) {
-      if (factors_[id][f].result_dims[result] == placed.dim) return static_cast<int>(f);
-    }
-    return -1;
-  }
-
-  // The traffic that cutting the node on the factor causes, as far as layouts are known: an operand
-  // that is cut elsewhere is gathered or re-cut; so is a result, or the terms of its sum are
-  // scattered. Traffic of a lowering counts as one conversion.
-  CutCost cost_of(NodeId id, int axis, int index) const {
-    const Node& node = global_.nodes[id];
-    const Factor& factor = factors_[id][at(index)];
-    CutCost cost;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Placement& placed = layout(node.inputs[i], axis);
-      if (placed.kind == PlacementKind::kShard && placed.dim != factor.input_dims[i])
-        add(cost, node.inputs[i], axis, factor.input_dims[i] >= 0);
-    }
-    for (uint32_t r = 0; r < node.results; ++r) {
-      const Placement& placed = layout(node.first_result + r, axis);
-      const int dim = factor.result_dims[r];
-      if (placed.kind != PlacementKind::kShard || placed.dim == dim) continue;
-      if (dim >= 0 || factor.kind == FactorKind::kReduce)
-        add(cost, node.first_result + r, axis, dim >= 0);
-    }
-    if (!factor.lowering.empty()) {
-      const std::vector<Type> inputs = input_types(global_, node);
-      const OpCall call{node.op, inputs, node.attrs, node.body.get()};
-      const double sent = lowering_of(node.op, factor.lowering).sent_bytes(call, size(axis));
-      cost.conversions += sent > 0 ? 1 : 0;
-      cost.bytes += sent;
-    }
-    return cost;
-  }
-
-  // All but one share of the tensor's part over the other axes comes from other devices; if it is
-  // cut anew, each device wants only its share of that.
-  void add(CutCost& cost, ValueId value, int axis, bool cut_anew) const {
-    auto bytes = static_cast<double>(global_.types[value].bytes());
-    for (int other = 0; other < static_cast<int>(axes_); ++other) {
-      if (other != axis && layout(value, other).kind == PlacementKind::kShard)
-        bytes /= static_cast<double>(size(other));
-    }
-    const auto n = static_cast<double>(size(axis));
-    cost.conversions += 1;
-    cost.stored += is_stored_[value * axes_ + at(axis)] ? 1 : 0;
-    cost.bytes += bytes * (n - 1) / n / (cut_anew ? n : 1);
   }
 
   // Layouts that came when the node was decided already.
@@ -471,24 +310,25 @@ class CutDecider {
       for (const Candidate& late : candidates(decision.node, decision.axis)) {
         if (is_known(late.factor)) continue;
         decision.rejected.push_back(
-            {late.factor, late.from, cost_of(decision.node, decision.axis, late.factor), true});
+            {late.factor, late.from, costs_.of(decision.node, decision.axis, late.factor), true});
       }
     }
   }
 
-  const JointGraph& joint_;
   const Function& global_;
   const std::vector<Factors>& factors_;
   const std::vector<Annotation>& annotations_;
   const std::vector<NodeId> makers_;
-  const SumCarries sums_;
   const size_t axes_;
   Cuts out_;
-  std::vector<bool> is_held_, is_stored_;     // Indexed by value and axis.
+  ValueAxes held_;                            // Only the user places these.
+  ValueAxes stored_;                          // The layouts that began at a parameter.
   std::vector<std::vector<NodeId>> readers_;  // Indexed by value.
-  std::vector<bool> is_read_twice_;           // Indexed by value: two operands of one node read it.
-  std::vector<Waiting> waiting_;              // Indexed by level.
+  Waiting waiting_;
   std::set<std::pair<NodeId, int>> conflicts_;  // Node and axis.
+  const ConflictCost costs_;
+  CutLimits limits_;
+  SumTerms terms_;
   int priority_ = 0;
   int level_ = 0;
 };

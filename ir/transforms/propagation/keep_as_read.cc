@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/graph/bodies.h"
+#include "ir/transforms/propagation/sum_terms.h"
 
 namespace gangway {
 namespace {

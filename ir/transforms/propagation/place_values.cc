@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ir/transforms/propagation/sum_carries.h"
+#include "ir/transforms/propagation/sum_terms.h"
 
 namespace gangway {
 namespace {
@@ -150,33 +151,6 @@ class Placer {
 };
 
 }  // namespace
-
-bool passes_sums(const Function& graph, NodeId id, const std::function<bool(ValueId)>& is_sum) {
-  const Node& node = graph.nodes[id];
-  if (node.op == Op::broadcast) return false;  // Cheaper summed before it grows.
-  size_t sums = 0, floats = 0;
-  bool first = false;
-  // Integer division, truncation and indices are not linear.
-  for (uint32_t r = 0; r < node.results; ++r) {
-    if (!is_float(graph.types[node.first_result + r].dtype)) return false;
-  }
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const bool number = is_float(graph.types[node.inputs[i]].dtype);
-    floats += number;
-    if (!is_sum(node.inputs[i])) continue;
-    if (!number) return false;
-    ++sums;
-    first |= i == 0;
-  }
-  if (sums == 0) return false;
-  switch (row(node.op).linear) {
-    case Linear::kNo: return false;
-    case Linear::kAll: return sums == floats;
-    case Linear::kEach: return sums == 1;
-    case Linear::kFirst: return sums == 1 && first;
-  }
-  return false;
-}
 
 PlacedValues place_values(const JointGraph& joint, const std::vector<Factors>& factors,
                           const Cuts& cuts, const std::vector<Sharding>& parameter_shardings) {

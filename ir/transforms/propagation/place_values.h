@@ -10,7 +10,6 @@
 // Cost: linear in nodes times axes, a few times over.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "ir/transforms/propagation/decide_cuts.h"
@@ -23,10 +22,6 @@ struct PlacedValues {
   std::vector<std::vector<Sharding>> required;       // [node][operand]
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis]
 };
-
-// Whether a node that is not cut along an axis passes on unreduced sums, given the operands for
-// which `is_sum` is true.
-bool passes_sums(const Function& graph, NodeId id, const std::function<bool(ValueId)>& is_sum);
 
 PlacedValues place_values(const JointGraph& joint, const std::vector<Factors>& factors,
                           const Cuts& cuts, const std::vector<Sharding>& parameter_shardings);

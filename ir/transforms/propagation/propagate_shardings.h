@@ -2,7 +2,9 @@
 // parameters, results and values inside (`constrain`), by the factors of each op's row.
 //
 //   JointGraph          the function and the bodies of its scans and calls as one graph
-//   decide_cuts         which factor each node is cut on, on each axis: priorities, both directions
+//   decide_cuts         which factor each node is cut on, on each axis: the fixpoint of priorities,
+//                       in both directions. It asks conflict_cost what a cut would move, sum_terms
+//                       what a loop adds up unreduced, and cut_limits which cuts are possible
 //   place_values        what that makes of values: whole, in parts, or sums that are not done yet
 //   keep_as_read        residuals that both passes read gathered are kept so
 //
