@@ -299,7 +299,7 @@ class EntryMaker {
       if (entry.function->step_count() > function.nodes.size()) return kNever;  // It has bodies.
       for (NodeId id = entry.begin; id < entry.end; ++id) {
         const Op op = function.nodes[id].op;
-        if (op == Op::custom_call || op == Op::timed || shares_body(op)) return kNever;
+        if (op == Op::custom_call || row(op).busy_ns != nullptr || shares_body(op)) return kNever;
         sum_ns += modelled_ns(rates_of("cpu"), function, id);
         if (sum_ns > kShortNs) return kNever;
       }

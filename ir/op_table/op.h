@@ -178,6 +178,9 @@ struct OpRow {
   // Devices meet in it: all members along its axes take part at the same position of their
   // functions. It is a step of its own on every device, and a section may end behind it.
   bool meets = false;
+  // It runs no kernel, but keeps its device busy for the time that its attributes say, in
+  // nanoseconds. Null: it takes as long as its kernel.
+  int64_t (*busy_ns)(const Attrs&) = nullptr;
   // Cotangents of the inputs (empty Value: none), built with ops; or null and `no_gradient` says
   // why.
   std::vector<Value> (*gradient)(const GradientCall&) = nullptr;

@@ -82,14 +82,15 @@ int64_t modelled_ns(const DeviceRates& rates, const Function& local, NodeId id) 
     const auto times = node.op == Op::scan ? static_cast<double>(node.attrs.integer("length")) : 1;
     return to_ns(times * body_ns(rates, *node.body) * 1e-9);
   }
-  if (node.op == Op::timed) return node.attrs.integer("microseconds") * 1000;
+  const OpRow& facts = row(node.op);
+  if (facts.busy_ns != nullptr) return facts.busy_ns(node.attrs);
   if (node.op == Op::all_reduce) {
     double bytes = 0;
     for (ValueId input : node.inputs) bytes += static_cast<double>(local.types[input].bytes());
     return rates.collective_ns(bytes, ranks_along(local.mesh, node.attrs.text("axes")));
   }
   const Cost cost = row_cost(local, id);
-  if (row(node.op).meets) return rates.exchange_ns(cost.bytes);
+  if (facts.meets) return rates.exchange_ns(cost.bytes);
   return rates.step_ns(cost.flops, cost.bytes);
 }
 

@@ -428,6 +428,23 @@ TEST(OpTable, ResultsThatShareABufferHaveTheBytesOfTheirOperand) {
   EXPECT_GT(seen, 1);
 }
 
+TEST(OpTable, AnOpThatSaysItsTimeIsBusyForItAndPassesOnItsOperand) {
+  int seen = 0;
+  for (const Sample& sample : samples(DType::kF32)) {
+    const OpRow& facts = row(sample.op);
+    SCOPED_TRACE(sample.text());
+    EXPECT_EQ(facts.busy_ns != nullptr, sample.attrs.find("microseconds") != nullptr);
+    if (facts.busy_ns == nullptr) continue;
+    ++seen;
+    Attrs attrs = sample.attrs;
+    attrs.set("microseconds", int64_t{7});
+    EXPECT_EQ(facts.busy_ns(attrs), 7'000);
+    EXPECT_TRUE(facts.keeps_its_place) << "equal nodes are not one";
+    EXPECT_EQ(to_bytes(evaluate(sample.call(), sample.in)[0]), to_bytes(sample.in[0]));
+  }
+  EXPECT_GT(seen, 0);
+}
+
 TEST(OpTable, CostsAreFinite) {
   for (const Sample& sample : samples(DType::kF32)) {
     Cost cost = row(sample.op).cost(sample.call());

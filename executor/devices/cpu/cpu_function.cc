@@ -21,7 +21,8 @@ CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* t
     bytes.assign(of.nodes.size(), 0);
     for (NodeId id = 0; id < of.nodes.size(); ++id) {
       const Node& node = of.nodes[id];
-      if (row(node.op).meets || node.op == Op::timed || steps().body_of(node) != kNone) continue;
+      const OpRow& facts = row(node.op);
+      if (facts.meets || facts.busy_ns != nullptr || steps().body_of(node) != kNone) continue;
       cpu::Lowered lowered = cpu::lower({{of, id}, par.threads(), trusted});
       kernels[p][id] = std::move(lowered.kernel);
       bytes[id] = lowered.scratch_bytes;

@@ -66,8 +66,9 @@ CudaFunction::Lowered CudaFunction::lower_part(uint32_t part, Keeps& keeps) cons
   for (NodeId id = 0; id < of.nodes.size(); ++id) {
     cuda::Lowering call(*gpu_, of, id, numerics_);
     // If devices can't do the collective, the device refuses the group.
-    if (row(call.op()).meets || steps().body_of(call.node()) != kNone) continue;
-    call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
+    const OpRow& facts = row(call.op());
+    if (facts.meets || steps().body_of(call.node()) != kNone) continue;
+    facts.busy_ns != nullptr ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
     lowered.commands[id] = std::move(call.commands);
     lowered.scratch[id] = call.scratch_bytes;
     std::ranges::move(call.keeps, std::back_inserter(keeps));

@@ -106,14 +106,15 @@ PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) 
   const Part& of = parts_[part];
   const Node& node = of.function->nodes[id];
   PlannedStep step{.part = &of, .node = id, .ahead = steps_.is_ahead(part, id)};
-  if (row(node.op).meets) {
+  const OpRow& facts = row(node.op);
+  if (facts.meets) {
     step.kind = StepKind::kCollective;
     const Part::Met& met = of.met.at(id);
     step.met = &met.node;
     step.collective = met.collective;
-  } else if (node.op == Op::timed) {
+  } else if (facts.busy_ns != nullptr) {
     step.kind = StepKind::kTimed;
-    step.duration_ns = node.attrs.integer("microseconds") * 1000;
+    step.duration_ns = facts.busy_ns(node.attrs);
   }
   return step;
 }

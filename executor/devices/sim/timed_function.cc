@@ -18,9 +18,9 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
   }
   costs_ns_.emplace(steps(), [&timer](const Function& of, NodeId id) -> int64_t {
     const Node& node = of.nodes[id];
-    if (row(node.op).meets) return 0;
-    return node.op == Op::timed ? node.attrs.integer("microseconds") * 1000
-                                : timer.kernel_ns(of, id);
+    const OpRow& facts = row(node.op);
+    if (facts.meets) return 0;
+    return facts.busy_ns != nullptr ? facts.busy_ns(node.attrs) : timer.kernel_ns(of, id);
   });
   const StepMarks collectives(steps());  // For bodies: whether they have any.
   events_.emplace(steps(), [&](uint32_t p, NodeId id) {

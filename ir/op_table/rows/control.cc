@@ -105,6 +105,7 @@ std::vector<OpRow> control_rows() {
                          "control plane.");
   timed.type_rule = timed_type;
   timed.keeps_its_place = true;
+  timed.busy_ns = [](const Attrs& attrs) { return attrs.integer("microseconds") * 1000; };
   timed.attrs = {{"microseconds", AttrKind::kInt, {}, "how long"}};
   OpRow constrain =
       identity(Op::constrain, "constrain",

@@ -65,8 +65,9 @@ class Finder {
   }
 
   bool ends_all(const Node& node, const std::string& kind) const {
-    if (row(node.op).meets || node.op == Op::timed || steps_.body_of(node) != kNone) return true;
-    if (!kind.empty() || row(node.op).shares_buffer) return false;
+    const OpRow& facts = row(node.op);
+    if (facts.meets || facts.busy_ns != nullptr || steps_.body_of(node) != kNone) return true;
+    if (!kind.empty() || facts.shares_buffer) return false;
     for (uint32_t r = 0; r < node.results; ++r)
       if (function_.types[node.first_result + r].bytes() > kSmallBytes) return true;
     return false;
