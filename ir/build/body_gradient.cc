@@ -11,7 +11,7 @@ namespace {
 
 BodyLayout layout_of(const Node& node) {
   const ScanLayout loop(node);
-  return {.repeats = node.op == Op::scan,
+  return {.repeats = row(node.op).repeats_body,
           .carries = loop.carries,
           .first_stacked = loop.first_stacked()};
 }

@@ -35,7 +35,8 @@ struct ScanLayout {
         next(static_cast<size_t>(attrs.integer("next"))) {}
   // The layout of a scan, or of a call, which is one iteration that sees all of its operands whole.
   explicit ScanLayout(const Node& node)
-      : ScanLayout(node.op == Op::scan ? ScanLayout(node.attrs) : ScanLayout(node.inputs.size())) {}
+      : ScanLayout(row(node.op).repeats_body ? ScanLayout(node.attrs)
+                                             : ScanLayout(node.inputs.size())) {}
 
   int64_t length;     // Iterations.
   size_t carries;     // Values that an iteration passes to the next; each keeps its type.

@@ -122,7 +122,7 @@ class FunctionDot {
     const Node& node = f_.nodes[id];
     std::vector<std::string> lines = {cat("%", node.first_result, " ", to_string(node.op))};
     if (shares_body(node.op)) lines[0] += " of " + node.body->name;
-    if (node.op == Op::scan) lines.push_back(cat(ScanLayout(node).length, " times"));
+    if (row(node.op).repeats_body) lines.push_back(cat(ScanLayout(node).length, " times"));
     for (uint32_t r = 0; r < std::min<size_t>(node.results, kResultTypesMax); ++r)
       lines.push_back(type(node.first_result + r));
     if (node.results > kResultTypesMax)

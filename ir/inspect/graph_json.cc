@@ -109,7 +109,7 @@ Json node(const Function& f, NodeId id, const BodyTable& bodies) {
                {"cost", cost(cost_of(f, id))},
                {"results", numbered(node.results,
                                     [&](uint32_t r) { return result(f, node.first_result + r); })}};
-  if (node.op == Op::scan) json["trip_count"] = ScanLayout(node).length;
+  if (row(node.op).repeats_body) json["trip_count"] = ScanLayout(node).length;
   if (f.local && row(node.op).meets) json["collective"] = collective(collective_of(f, id));
   if (node.body == nullptr) return json;
   if (shares_body(node.op)) {

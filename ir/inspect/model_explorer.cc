@@ -115,7 +115,7 @@ class FunctionNodes {
     add_attr(json, "line", line_of(f_, id));
     add_cost(json, cost_of(f_, id));
     if (node.region != 0) add_attr(json, "computed again in region", cat(node.region));
-    if (node.op == Op::scan) add_attr(json, "trip count", cat(ScanLayout(node).length));
+    if (row(node.op).repeats_body) add_attr(json, "trip count", cat(ScanLayout(node).length));
     if (f_.local && row(node.op).meets) {
       const CollectiveUse use = collective_of(f_, id);
       add_attr(json, "collective",

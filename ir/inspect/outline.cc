@@ -163,7 +163,7 @@ class Outline {
   void print_loops(const Function& function, const std::string& indent) {
     for (NodeId id = 0; id < function.nodes.size(); ++id) {
       const Node& node = function.nodes[id];
-      if (node.op != Op::scan) continue;
+      if (!row(node.op).repeats_body) continue;
       text_ += cat(indent, "scan of ", ScanLayout(node).length, ": ",
                    counted(node.body->nodes.size(), "node"), ", ", cost_text(cost_of(*node.body)),
                    " each time", place_of(function, id), "\n");

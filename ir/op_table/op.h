@@ -181,6 +181,9 @@ struct OpRow {
   // It runs no kernel, but keeps its device busy for the time that its attributes say, in
   // nanoseconds. Null: it takes as long as its kernel.
   int64_t (*busy_ns)(const Attrs&) = nullptr;
+  // It is a loop: it runs its body once for each iteration, with operands and results divided as a
+  // ScanLayout says (ir/graph/bodies.h). Other ops run theirs once.
+  bool repeats_body = false;
   // Cotangents of the inputs (empty Value: none), built with ops; or null and `no_gradient` says
   // why.
   std::vector<Value> (*gradient)(const GradientCall&) = nullptr;

@@ -79,7 +79,7 @@ const DeviceRates& rates_of(std::string_view kind) {
 int64_t modelled_ns(const DeviceRates& rates, const Function& local, NodeId id) {
   const Node& node = local.nodes[id];
   if (shares_body(node.op) && node.body != nullptr) {
-    const auto times = node.op == Op::scan ? static_cast<double>(node.attrs.integer("length")) : 1;
+    const auto times = static_cast<double>(ScanLayout(node).length);
     return to_ns(times * body_ns(rates, *node.body) * 1e-9);
   }
   const OpRow& facts = row(node.op);

@@ -9,9 +9,7 @@
 namespace gangway {
 namespace {
 
-uint32_t iterations(const Node& node) {
-  return node.op == Op::scan ? static_cast<uint32_t>(ScanLayout(node).length) : 1;
-}
+uint32_t iterations(const Node& node) { return static_cast<uint32_t>(ScanLayout(node).length); }
 
 bool is_last(const Node& node, uint32_t iteration) { return iteration + 1 == iterations(node); }
 
@@ -38,7 +36,7 @@ void drop_outer(std::vector<std::string>& scopes, const std::vector<std::string>
 // "layers.3"
 std::string iteration_text(const StepMap::Level& level) {
   const Node& node = level.function->nodes[level.node];
-  if (node.op != Op::scan) return node.body->name;
+  if (!row(node.op).repeats_body) return node.body->name;
   const ScanLayout layout(node);
   const int64_t at = level.iteration;
   return cat(node.body->name, ".", layout.reverse ? layout.length - 1 - at : at);

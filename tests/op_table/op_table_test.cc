@@ -11,6 +11,7 @@
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
 #include "ir/build/ops.h"
+#include "ir/graph/bodies.h"
 #include "ir/op_table/lowering.h"
 #include "tests/interpret/collective.h"
 #include "tests/interpret/interpret.h"
@@ -441,6 +442,28 @@ TEST(OpTable, AnOpThatSaysItsTimeIsBusyForItAndPassesOnItsOperand) {
     EXPECT_EQ(facts.busy_ns(attrs), 7'000);
     EXPECT_TRUE(facts.keeps_its_place) << "equal nodes are not one";
     EXPECT_EQ(to_bytes(evaluate(sample.call(), sample.in)[0]), to_bytes(sample.in[0]));
+  }
+  EXPECT_GT(seen, 0);
+}
+
+TEST(OpTable, ALoopCostsAsManyBodiesAsItHasIterations) {
+  int seen = 0;
+  for (const Sample& sample : samples(DType::kF32)) {
+    const OpRow& facts = row(sample.op);
+    SCOPED_TRACE(sample.text());
+    const AttrValue* length = sample.attrs.find("length");
+    ASSERT_EQ(facts.repeats_body, length != nullptr);
+    if (!facts.repeats_body || std::get<int64_t>(*length) == 0) continue;
+    ++seen;
+    EXPECT_TRUE(shares_body(sample.op));
+    ASSERT_NE(sample.body, nullptr);
+    Attrs twice = sample.attrs;
+    twice.set("length", 2 * std::get<int64_t>(*length));
+    const Cost once = facts.cost(sample.call());
+    const Cost both = facts.cost({sample.op, sample.types, twice, sample.body.get()});
+    EXPECT_GT(once.flops + once.bytes, 0);
+    EXPECT_EQ(both.flops, 2 * once.flops);
+    EXPECT_EQ(both.bytes, 2 * once.bytes);
   }
   EXPECT_GT(seen, 0);
 }

@@ -26,9 +26,9 @@ void PlannedFunction::find_loops() {
       const uint32_t body = steps_.body_of(node);
       if (body == kNone) continue;
       std::optional<Repeated>& repeated = parts_[body].repeated;
-      const size_t carries = node.op == Op::scan ? ScanLayout(node).carries : 0;
-      const bool fits =
-          node.op == Op::scan && (!is_named[body] || (repeated && repeated->carries == carries));
+      const size_t carries = ScanLayout(node).carries;  // None of a call.
+      const bool fits = row(node.op).repeats_body &&
+                        (!is_named[body] || (repeated && repeated->carries == carries));
       repeated = fits ? std::optional(Repeated{carries}) : std::nullopt;
       is_named[body] = true;
     }

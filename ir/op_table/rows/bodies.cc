@@ -120,6 +120,7 @@ std::vector<OpRow> body_rows() {
                   "local: how many of the last stacked operands show its slices"}},
        .type_rule = scan_type,
        .factors = whole_factors,
+       .repeats_body = true,
        .gradient = body_gradient,
        .cost = scan_cost,
        .doc =

@@ -144,7 +144,7 @@ class TripleFinder {
 
 // Whether the stacks of one scan have the same rows in the other.
 bool stacks_alike(const Node& first, const Node& second) {
-  if (first.op != Op::scan || second.op != Op::scan) return false;
+  if (!row(first.op).repeats_body || !row(second.op).repeats_body) return false;
   const ScanLayout one(first), other(second);
   return one.length == other.length && one.next == 0 && other.next == 0;
 }
@@ -206,7 +206,7 @@ bool PackableAttention::is_taken(const Function& function, NodeId loop,
   for (NodeId id = 0; id < function.nodes.size(); ++id) {
     const Node& node = function.nodes[id];
     for (const ValueId input : node.inputs) count(input);
-    if (node.op != Op::scan) continue;
+    if (!row(node.op).repeats_body) continue;
     for (const PackedTriple& other : of(*node.body)) {
       if (!other.is_given) continue;
       const std::optional<Given> from = given(function, id, other);
@@ -226,11 +226,11 @@ bool PackableAttention::drop_unmatched(const Function& function) {
   for (NodeId id = 0; id < function.nodes.size(); ++id) {
     const Node& node = function.nodes[id];
     if (!shares_body(node.op)) continue;
+    const bool is_loop = row(node.op).repeats_body;
     std::vector<PackedTriple> kept;
     for (const PackedTriple& triple : of(*node.body)) {
-      const bool comes = !triple.is_given || (node.op == Op::scan && given(function, id, triple));
-      const bool goes =
-          !triple.is_stacked || (node.op == Op::scan && is_taken(function, id, triple));
+      const bool comes = !triple.is_given || (is_loop && given(function, id, triple));
+      const bool goes = !triple.is_stacked || (is_loop && is_taken(function, id, triple));
       if (comes && goes) kept.push_back(triple);
     }
     std::vector<PackedTriple>& triples = triples_.at(node.body.get());
