@@ -52,7 +52,7 @@ inline constexpr int kOpCount = 0 GW_OPS(GW_OP_COUNT);
 #undef GW_OP_COUNT
 
 enum class OpFamily : uint8_t {
-  kElementwise,
+  kElementwise,  // From the elements of one or more operands that lie where the result's does.
   kShape,
   kReduce,
   kDot,

@@ -429,6 +429,20 @@ TEST(OpTable, ResultsThatShareABufferHaveTheBytesOfTheirOperand) {
   EXPECT_GT(seen, 1);
 }
 
+// Passes fuse all of this family: a tensor without operands, such as a constant, is of another one.
+TEST(OpTable, AnElementwiseOpHasOperandsOfTheShapeOfItsResult) {
+  int seen = 0;
+  for (const Sample& sample : samples(DType::kF32)) {
+    if (row(sample.op).family != OpFamily::kElementwise) continue;
+    SCOPED_TRACE(sample.text());
+    ++seen;
+    EXPECT_FALSE(sample.types.empty());
+    ASSERT_EQ(sample.results.size(), 1u);
+    for (const Type& type : sample.types) EXPECT_EQ(type.dims, sample.results[0].dims);
+  }
+  EXPECT_GT(seen, 0);
+}
+
 TEST(OpTable, AnOpThatSaysItsTimeIsBusyForItAndPassesOnItsOperand) {
   int seen = 0;
   for (const Sample& sample : samples(DType::kF32)) {

@@ -6,8 +6,7 @@ namespace gangway {
 
 KernelFamily kernel_family(Op op) {
   switch (row(op).family) {
-    case OpFamily::kElementwise:
-      return op == Op::constant ? KernelFamily::kFill : KernelFamily::kElementwise;
+    case OpFamily::kElementwise: return KernelFamily::kElementwise;
     case OpFamily::kReduce: return KernelFamily::kReduce;
     case OpFamily::kDot: return KernelFamily::kDot;
     case OpFamily::kRandom: return KernelFamily::kRandom;

@@ -9,9 +9,7 @@
 namespace gangway {
 namespace {
 
-bool is_elementwise(const Node& node) {
-  return row(node.op).family == OpFamily::kElementwise && node.op != Op::constant;
-}
+bool is_elementwise(const Node& node) { return row(node.op).family == OpFamily::kElementwise; }
 
 // A broadcast that the fused kernel reads in place: scalar, row or column.
 bool is_cheap_broadcast(const Function& function, const Node& node) {

@@ -74,7 +74,7 @@ class ViewFuser {
     if (node.op != Op::fusion) {
       const bool copies =
           node.op == Op::convert && from_.types[value].dtype == out_type(node).dtype;
-      return row(node.op).family == OpFamily::kElementwise && node.op != Op::constant && !copies &&
+      return row(node.op).family == OpFamily::kElementwise && !copies &&
              out_type(node).elements() >= kOwnKernel;
     }
     if (node.attrs.find(kProductAttr) != nullptr) return false;
