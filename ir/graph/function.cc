@@ -24,6 +24,10 @@ std::vector<NodeId> producers(const Function& function) {
   return of;
 }
 
+bool is_filled_with(const Node& node, double value) {
+  return node.op == Op::constant && node.attrs.real("value") == value;
+}
+
 bool any_result(const std::vector<bool>& flags, const Node& node) {
   const auto first = flags.begin() + node.first_result;
   return std::find(first, first + node.results, true) != first + node.results;

@@ -100,6 +100,9 @@ std::vector<Type> input_types(const Function& function, const Node& node);
 // Indexed by value: the node that computes it; kNone for parameters.
 std::vector<NodeId> producers(const Function& function);
 
+// Whether the node is a constant, and all of its elements are `value`.
+bool is_filled_with(const Node& node, double value);
+
 // Whether any result of a node has its flag set; `flags` is indexed by value.
 bool any_result(const std::vector<bool>& flags, const Node& node);
 

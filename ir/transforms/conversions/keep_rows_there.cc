@@ -191,7 +191,7 @@ class Keeper {
     return vanishes_[exchanges_.bare(value)] || is_constant_zero_[value];
   }
   bool is_constant_zero(const Node& node) const {
-    if (node.op == Op::constant) return node.attrs.real("value") == 0;
+    if (is_filled_with(node, 0)) return true;
     return (node.op == Op::broadcast || node.op == Op::convert) &&
            is_constant_zero_[node.inputs[0]];
   }

@@ -345,7 +345,7 @@ class Partitioner {
     const Node& old = global_.nodes[id];
     if (!row(old.op).made_again) return std::nullopt;
     if (!cuts_evenly(global_.types[value], global_.mesh, to)) return std::nullopt;
-    const bool is_zero = old.op == Op::constant && old.attrs.real("value") == 0;
+    const bool is_zero = is_filled_with(old, 0);
     const std::vector<Type> inputs = input_types(global_, old);
     const OpCall call{old.op, inputs, old.attrs};
     const Factors factors = row(old.op).factors(call);

@@ -19,7 +19,7 @@ const Node* RowExchanges::maker(ValueId value) const {
 
 bool RowExchanges::is_ones(ValueId value) const {
   const Node* node = maker(value);
-  return node != nullptr && node->op == Op::constant && node->attrs.real("value") == 1;
+  return node != nullptr && is_filled_with(*node, 1);
 }
 
 std::optional<RowExchange> RowExchanges::found(const Node& last, Op permute, bool must_fit) const {
