@@ -18,6 +18,7 @@
 #include <string>
 
 #include "executor/host/host_devices.h"
+#include "executor/host/host_events.h"
 #include "executor/host/host_plan.h"
 #include "executor/store/state_store.h"
 #include "executor/store/tensor_shards.h"

@@ -13,7 +13,7 @@
 
 #include "executor/devices/cuda/driver/gpu.h"
 #include "executor/devices/device.h"
-#include "executor/host/host.h"
+#include "executor/host/host_options.h"
 #include "executor/links/host_link.h"
 #include "executor/work/bell.h"
 
