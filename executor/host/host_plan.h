@@ -102,7 +102,7 @@ struct HostPlan {
   std::vector<std::unique_ptr<DevicePlan>> devices;
   std::vector<TensorShards> shards;  // Indexed by value; only this host's devices, without buffers.
   // Indexed by Plan::sources; empty if not here.
-  std::vector<std::optional<SourceSpec>> source_specs;
+  std::vector<std::optional<DataSourceSpec>> source_specs;
   std::vector<std::unique_ptr<const DataSource>> sources;
 
   std::shared_ptr<OwnMemory> memory;  // Memory in which this host's devices receive.

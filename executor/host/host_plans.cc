@@ -104,7 +104,7 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
 void Host::Impl::add_sources(HostPlan& made) {
   for (uint32_t source : made.plan->sources) {
     const PlanNode& node = made.plan->nodes[source];
-    std::optional<SourceSpec>& spec = made.source_specs.emplace_back();
+    std::optional<DataSourceSpec>& spec = made.source_specs.emplace_back();
     if (made.shards[node.results[0]].shards.empty() || !has_values(made)) continue;
     spec = read_source(node.attrs, made.plan->values[node.results[0]].type);
     if (!spec->path.empty()) made.texts.emplace(spec->path, nullptr);
@@ -218,7 +218,7 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   made.stage = PlanStage::kInstalled;
   if (made.too_large) return installed;  // The controller refuses it, and says what would fit.
   for (size_t i = 0; i < made.source_specs.size(); ++i) {
-    const std::optional<SourceSpec>& spec = made.source_specs[i];
+    const std::optional<DataSourceSpec>& spec = made.source_specs[i];
     made.sources.push_back(
         !spec ? nullptr
               : make_source(*spec, spec->path.empty() ? nullptr : made.texts.at(spec->path)));

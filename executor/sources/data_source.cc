@@ -79,7 +79,7 @@ void allow_only(const Attrs& attrs, const std::set<std::string_view>& names) {
 
 }  // namespace
 
-SourceSpec read_source(const Attrs& attrs, const Type& type) {
+DataSourceSpec read_source(const Attrs& attrs, const Type& type) {
   const auto kind = read<std::string>(attrs, "kind");
   GW_REQUIRE(type.dtype == DType::kI32 && type.rank() >= 1 && type.elements() > 0, "source \"",
              kind, "\": fills i32[batch, ...], got ", to_string(type));
@@ -91,18 +91,18 @@ SourceSpec read_source(const Attrs& attrs, const Type& type) {
   allow_only(attrs, {"kind", "path", "heldout", "seed"});
   GW_REQUIRE(type.rank() == 2 && type.dims[0] <= INT32_MAX && type.dims[1] <= INT32_MAX,
              "source \"text\": fills i32[batch, seq], got ", to_string(type));
-  SourceSpec source{.type = type,
-                    .path = read<std::string>(attrs, "path"),
-                    .windows = {static_cast<int>(type.dims[1]), static_cast<int>(type.dims[0]),
-                                static_cast<uint64_t>(read<int64_t>(attrs, "seed", 0))},
-                    .heldout = read<bool>(attrs, "heldout", false)};
+  DataSourceSpec source{.type = type,
+                        .path = read<std::string>(attrs, "path"),
+                        .windows = {static_cast<int>(type.dims[1]), static_cast<int>(type.dims[0]),
+                                    static_cast<uint64_t>(read<int64_t>(attrs, "seed", 0))},
+                        .heldout = read<bool>(attrs, "heldout", false)};
   GW_REQUIRE(!source.path.empty() && source.path.size() <= kTextPathBytesMax,
              "source \"text\": attribute \"path\": expected 1 to ", kTextPathBytesMax,
              " bytes, got ", source.path.size());
   return source;
 }
 
-std::unique_ptr<const DataSource> make_source(const SourceSpec& source, TextPtr text) {
+std::unique_ptr<const DataSource> make_source(const DataSourceSpec& source, TextPtr text) {
   if (source.path.empty()) return std::make_unique<CounterSource>(source.type);
   const std::string* const bytes = &text->bytes;
   const TextCorpus corpus(source.path, std::shared_ptr<const std::string>(std::move(text), bytes));

@@ -28,15 +28,15 @@ class DataSource {
 };
 
 // The verified request of a source node.
-struct SourceSpec {
+struct DataSourceSpec {
   Type type;         // Global.
   std::string path;  // Path of its text; empty: it reads none.
   WindowOptions windows;
   bool heldout = false;
 };
-SourceSpec read_source(const Attrs& attrs, const Type& type);
+DataSourceSpec read_source(const Attrs& attrs, const Type& type);
 
 // `text`: contents of the path; null if the source reads none.
-std::unique_ptr<const DataSource> make_source(const SourceSpec& source, TextPtr text);
+std::unique_ptr<const DataSource> make_source(const DataSourceSpec& source, TextPtr text);
 
 }  // namespace gangway

@@ -20,7 +20,7 @@ class DataSourceTest : public testing::Test {
 
   // Makes a source with its text, as an executor would have loaded it.
   static std::unique_ptr<const DataSource> make(const Attrs& attrs, const Type& type) {
-    const SourceSpec source = read_source(attrs, type);
+    const DataSourceSpec source = read_source(attrs, type);
     if (source.path.empty()) return make_source(source, nullptr);
     std::ifstream file(source.path);
     const auto text = std::make_shared<LoadedText>();
