@@ -52,7 +52,8 @@ Future<TextPtr> TextStore::load(TextRequest request) {
 }
 
 void TextStore::release(std::map<std::string, TextPtr> texts) {
-  if (!texts.empty()) static_cast<void>(freeing_.start([texts = std::move(texts)] {}));
+  if (texts.empty() || stopping_.load(std::memory_order_relaxed)) return;
+  static_cast<void>(freeing_.start([texts = std::move(texts)] {}));
 }
 
 void TextStore::stop() {

@@ -72,7 +72,8 @@ class TextStore {
         background_(reactor, std::move(name), kReading) {}
 
   Future<TextPtr> load(TextRequest request);
-  // Drops the texts off the reactor's thread, since freeing much memory takes long.
+  // Drops the texts off the reactor's thread, since freeing much memory takes long. Behind stop()
+  // the caller's thread frees them.
   void release(std::map<std::string, TextPtr> texts);
   // How many texts somebody has. Any thread.
   size_t size() const;
@@ -104,6 +105,20 @@ class TextStore {
   std::vector<Known> texts_;  // Guarded by mutex_.
   Background freeing_;
   Background background_;
+};
+
+// The texts of one plan; releases them with itself. The store outlives it.
+class HeldTexts {
+ public:
+  explicit HeldTexts(TextStore& store) : store_(&store) {}
+  ~HeldTexts() { store_->release(std::move(by_path)); }
+  HeldTexts(HeldTexts&&) = default;
+  HeldTexts& operator=(HeldTexts&&) = delete;
+
+  std::map<std::string, TextPtr> by_path;  // Null: not loaded yet.
+
+ private:
+  TextStore* store_;
 };
 
 }  // namespace gangway

@@ -196,7 +196,26 @@ TEST_F(TextStoreTest, ATextThatNobodyWaitsForAnyMoreIsNotLoaded) {
   EXPECT_EQ(budget_.in_use(), late.result().ok() ? 3 : 0);
 }
 
-TEST_F(TextStoreTest, OtherOwnersReadTextsOnlyBelowTrustedFolders) {
+TEST_F(TextStoreTest, TextsAreFreedWithTheLastHolderAlsoWhenTheStoreHasStopped) {
+  const std::string early = write("early", "abc"), late = write("late", "abcdef");
+  std::optional<HeldTexts> held, last;
+  {
+    HeldTexts first(*store_);
+    first.by_path[early] = load(early).take();
+    held.emplace(std::move(first));
+  }
+  EXPECT_EQ(held->by_path.at(early)->bytes, "abc") << "it was moved on";
+  last.emplace(*store_);
+  last->by_path[late] = load(late).take();
+  EXPECT_EQ(budget_.in_use(), 9);
+  held.reset();
+  store_->stop();
+  EXPECT_EQ(budget_.in_use(), 6);
+  last.reset();
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(TextStoreTest, OthersReadBelowTrustedFoldersAlone) {
   const std::filesystem::path outside = write("text", std::string(4000, 'x'));
   const std::filesystem::path trusted = folder_.path() / "trusted";
   write("trusted/text", std::string(4000, 'x'));
