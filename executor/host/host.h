@@ -5,6 +5,9 @@
 // and HostEvents back into messages. Tests and the simulator call it directly. It makes no
 // scheduling decisions: runs come in ticket order.
 //
+// It only puts together the classes that do the work: HostPlans, HostRuns, HostArrays and
+// StateMoves, each with its part of the calls below.
+//
 // Life of a plan: install (verify, compile, plan memory, say what is needed) -> link (open what the
 // other hosts offered) -> commit_install (allocate, compute the first values of new states) ->
 // start runs -> uninstall.
@@ -32,7 +35,17 @@
 
 namespace gangway {
 
+class Compiler;
+class HostArrays;
+class HostBudget;
+class HostDevices;
+class HostPlans;
+class HostRuns;
 class Reactor;
+class StateMoves;
+class StateStore;
+class StuckWatch;
+class TextStore;
 
 class Host {
  public:
@@ -115,7 +128,7 @@ class Host {
   int64_t bytes_peak(uint32_t device) const;
   // Host memory for states of suspended programs and for texts.
   int64_t host_bytes() const;
-  // Number of entries of each of its tables, by name. They would pile up over weeks if they were
+  // How many entries each of its tables has, by name. They would pile up over weeks if they were
   // not dropped with the plan or the session that they belong to.
   std::map<std::string, size_t> census() const;
   // Bytes that its devices have moved so far (docs/collectives.md says how each transfer is
@@ -123,8 +136,18 @@ class Host {
   LinkBytes moved_bytes() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Reactor& reactor_;
+  // Pointers, so that users of a host do not see its devices. Each may use those before it.
+  const std::unique_ptr<HostDevices> devices_;
+  const std::unique_ptr<Compiler> compiler_;
+  const std::unique_ptr<StateStore> states_;
+  const std::unique_ptr<HostBudget> host_budget_;
+  const std::unique_ptr<TextStore> texts_;
+  const std::unique_ptr<HostArrays> arrays_;
+  const std::unique_ptr<HostRuns> runs_;
+  const std::unique_ptr<HostPlans> plans_;
+  const std::unique_ptr<StateMoves> moves_;
+  const std::unique_ptr<StuckWatch> stuck_;
 };
 
 }  // namespace gangway

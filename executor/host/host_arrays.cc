@@ -10,20 +10,8 @@
 
 namespace gangway {
 
-void HostArrays::put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
+void HostArrays::put(uint64_t request, ArrayId array, TensorShards tensor,
                      const ClientBytes& from) {
-  GW_REQUIRE(like.stage == PlanStage::kReady && input < like.plan->inputs.size(), "put: plan ",
-             like.id, " has no input ", input);
-  TensorShards tensor = like.shards[like.plan->inputs[input]];
-  for (Shard& shard : tensor.shards) {
-    for (const auto& device : like.devices) {
-      if (!device->holds(shard)) continue;
-      const auto& pool = device->input_pools[input];
-      shard.buffer = pool != nullptr
-                         ? pool->take()
-                         : allocate_buffer(device->device->memory(), tensor.local.bytes(), "array");
-    }
-  }
   copy_shards(request, tensor, from, Direction::kIn);
   add(array, std::move(tensor));
 }

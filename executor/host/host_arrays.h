@@ -19,7 +19,6 @@
 
 #include "executor/host/host_devices.h"
 #include "executor/host/host_events.h"
-#include "executor/host/host_plan.h"
 #include "executor/store/state_store.h"
 #include "executor/store/tensor_shards.h"
 
@@ -38,9 +37,8 @@ class HostArrays {
   void add(ArrayId id, TensorShards tensor) { arrays_[id] = std::move(tensor); }
   void free(std::span<const ArrayId> arrays);
 
-  // Creates an array, placed like an input of a plan.
-  void put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
-           const ClientBytes& from);
+  // Creates an array in these shards, which have buffers.
+  void put(uint64_t request, ArrayId array, TensorShards tensor, const ClientBytes& from);
   void get(uint64_t request, ArrayId array, const ClientBytes& to);
   // `ticket`: reads the version that runs with lower tickets leave. `part`: empty: the whole state.
   void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,

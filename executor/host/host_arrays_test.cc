@@ -75,42 +75,44 @@ struct OneCall {
     const uint32_t half = t.function(b.build());
     t.call("half", half, {t.input("x", f32({2}))}, {t.output("y", f32({2}))});
     t.gate();
-    plan.plan = t.share();
-    plan.device = &device;
-    plan.layout = lay_out(*plan.plan, plan.member, {function}, 0);
-    plan.arena = allocate_buffer(device.memory(), plan.layout.arena_bytes, "test");
-    plan.slots = allocate_buffer(device.memory(), plan.layout.slot_bytes, "test");
-    plan.states.resize(plan.plan->values.size());
-    plan.entries = {{.node = 0, .function = function.get(), .end = 1, .arguments = {0}},
+    laid.plan = t.share();
+    laid.device = &device;
+    laid.layout = lay_out(*laid.plan, laid.member, {function}, 0);
+    laid.entries = {{.node = 0, .function = function.get(), .end = 1, .arguments = {0}},
                     {.kind = EntryKind::kGate, .node = 1, .meets_others = true}};
-    plan.entry_at = {{0, 1}};
-    plan.gate = &gate;
+    laid.entry_at = {{0, 1}};
+    links.gate = &gate;
+    plan.memory = std::make_unique<ShareMemory>();
+    plan.memory->arena = allocate_buffer(device.memory(), laid.layout.arena_bytes, "test");
+    plan.memory->slots = allocate_buffer(device.memory(), laid.layout.slot_bytes, "test");
+    plan.states.resize(laid.plan->values.size());
     run.emplace(plan, 0, reactor.mailbox(), listener);
   }
   void start(const BufferPtr& x) {
     run->bind({.run = RunId(1), .arguments = {x}, .inline_bytes = {nullptr}, .outputs = {nullptr}});
     run->grant({.count = 2, .ticket = Ticket(1)});
-    plan.device->enqueue(*run, plan.lane);
+    laid.device->enqueue(*run, plan.lane);
   }
 
   const std::shared_ptr<const CompiledFunction> function = std::make_shared<Nothing>();
   LonelyGate gate;
-  DevicePlan plan{.member = {0, 0}};
+  LaidOutShare laid;
+  LinkedShare links;
+  DevicePlan plan{laid, links};
   DeafListener listener;
   std::optional<DeviceRun> run;
 };
 
-// Gives the plan that an array is placed like its plan and layout.
-void place(HostPlan& like, const OneCall& call) {
-  like.stage = PlanStage::kReady;
-  like.plan = call.plan.plan;
-  for (const PlanValue& value : like.plan->values)
-    like.shards.push_back({value.type, value.local_type, TestPlan::mesh_of(1), value.sharding, {}});
-  like.shards[like.plan->inputs[0]].shards = {{.device = 0, .mesh_device = 0}};
-  like.devices.push_back(std::make_unique<DevicePlan>());
-  like.devices[0]->member = {0, 0};
-  like.devices[0]->device = call.plan.device;
-  like.devices[0]->input_pools.resize(1);
+// An array like the input of the call.
+TensorShards input_of(const OneCall& call) {
+  const Plan& plan = *call.laid.plan;
+  const PlanValue& value = plan.values[plan.inputs[0]];
+  TensorShards tensor{value.type, value.local_type, TestPlan::mesh_of(1), value.sharding, {}};
+  DeviceMemory& memory = call.laid.device->memory();
+  tensor.shards.push_back({.device = 0,
+                           .mesh_device = 0,
+                           .buffer = allocate_buffer(memory, tensor.local.bytes(), "array")});
+  return tensor;
 }
 
 TEST(HostArraysTest, ARunCommitsNothingOfAnArrayWhosePutFailsWheneverThatIsKnown) {
@@ -126,10 +128,8 @@ TEST(HostArraysTest, ARunCommitsNothingOfAnArrayWhosePutFailsWheneverThatIsKnown
     EventLog events;
     HostArrays arrays(*reactor, devices, states, events);
     OneCall call(*reactor, device);
-    HostPlan like;
-    place(like, call);
     const SharedSegment segment = SharedSegment::create(64);
-    arrays.put(1, kArray, like, 0, {segment.descriptor(), 0, 8});
+    arrays.put(1, kArray, input_of(call), {segment.descriptor(), 0, 8});
     call.start(arrays.find(kArray)->on(0, 0)->buffer);
     Turn turn{device};
     for (int i = 0; i < 8; ++i) device.queue.advance(turn);

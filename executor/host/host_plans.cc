@@ -1,127 +1,149 @@
+#include "executor/host/host_plans.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "executor/devices/task.h"
-#include "executor/host/host_impl.h"
-#include "executor/host/host_install.h"
-#include "executor/host/plan_links.h"
-#include "ir/boxes/boxes.h"
-#include "ir/plan/plan_check.h"
-#include "ir/plan/sequential.h"
 #include "runtime/fibers/kj_error.h"
 #include "runtime/os/landing_log.h"
 
 namespace gangway {
+
+HostPlans::HostPlans(Reactor& reactor, HostDevices& devices, StateStore& states, TextStore& texts,
+                     Compiler& compiler, HostRuns& runs)
+    : reactor_(reactor),
+      devices_(devices),
+      states_(states),
+      texts_(texts),
+      compiler_(compiler),
+      runs_(runs) {}
+
+void HostPlans::close() {
+  for (auto& [id, stage] : plans_) {
+    if (auto* const compiling = std::get_if<CompilingPlan>(&stage)) drop_install(*compiling);
+    if (auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+        made != nullptr && (*made)->running > 0)
+      (*made)->committed.fail(install_dropped(*(*made)->plan));
+  }
+}
+
+void HostPlans::sound_alarms() const {
+  for (const ReadyPlan* plan : with_memory()) HostRuns::sound_alarm(*plan);
+}
+
+HostPlans::Stage& HostPlans::at(PlanId id) {
+  const auto found = plans_.find(id);
+  GW_REQUIRE(found != plans_.end(), "plan ", id, ": is not installed on host \"",
+             devices_.options.name, "\"");
+  return found->second;
+}
+
+ReadyPlan& HostPlans::ready_plan(PlanId id) {
+  const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&at(id));
+  GW_REQUIRE(plan != nullptr, "plan ", id, ": is not ready to run");
+  return **plan;
+}
+
+ReadyPlan* HostPlans::find_ready(PlanId id) const {
+  const auto found = plans_.find(id);
+  if (found == plans_.end()) return nullptr;
+  const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&found->second);
+  return plan == nullptr ? nullptr : plan->get();
+}
+
+template <class Body>
+void HostPlans::for_each_stage(Body body) const {
+  for (const auto& [id, stage] : plans_) body(stage);
+  for (const Stage& stage : closing_) body(stage);
+}
+
+const ReadyPlan* HostPlans::plan_with_memory(const Stage& stage) {
+  if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage)) return plan->get();
+  const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+  return made == nullptr ? nullptr : (*made)->plan.get();
+}
+
+std::vector<const ReadyPlan*> HostPlans::with_memory() const {
+  std::vector<const ReadyPlan*> all;
+  for_each_stage([&](const Stage& stage) {
+    if (const ReadyPlan* const plan = plan_with_memory(stage)) all.push_back(plan);
+  });
+  return all;
+}
+
+const std::string* HostPlans::busy(const MoveRequest& request) const {
+  const std::string* name = nullptr;
+  for_each_stage([&](const Stage& stage) {
+    const ReadyPlan* const plan = plan_with_memory(stage);
+    if (plan == nullptr || name != nullptr) return;
+    const bool of_scopes = std::ranges::count(request.scopes, plan->scope) > 0;
+    const bool is_named = std::ranges::count(request.plans, plan->id) > 0;
+    if ((of_scopes || is_named) && is_at_work(stage)) name = &plan->plan->name;
+  });
+  return name;
+}
+
+bool HostPlans::is_at_work(const Stage& stage) {
+  if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage))
+    return (*plan)->active > 0;
+  const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+  return made != nullptr && (*made)->running > 0;
+}
+
 namespace {
 
-const LinkOffer& offer_of(const std::vector<LinkOffer>& offers, uint32_t host) {
-  for (const LinkOffer& offer : offers) {
-    if (offer.host == host) return offer;
-  }
-  throw Error(ErrorKind::kInvalid, cat("link: the offer of host ", host, " is missing"));
-}
-
-// A user's kernel, or a library below one, may throw; the device's thread may not.
-Progress advance_initialiser(const CompiledFunction& function, CallFrame& frame, Turn& turn) {
-  try {
-    return function.advance(frame, turn);
-  } catch (...) {
-    Error error = current_error();
-    error.add_where({.at = function.describe_step(frame.step).at});
-    frame.error = std::make_shared<const Error>(std::move(error));
-    return Progress::kDone;
-  }
-}
-
-// The rows of a value that a device has; empty if it does not take part.
-Box part_of(const HostPlan& made, const DevicePlan& device, uint32_t value) {
-  const TensorShards& tensor = made.shards[value];
-  const Shard* shard = tensor.on(device.member.device, device.member.rank);
-  if (shard == nullptr) return {};
-  return box_of(tensor.type, {tensor.mesh, tensor.sharding}, shard->mesh_device);
-}
-
-// The ranks of one device need its memory at the same time.
-void add(DeviceNeed& to, const DeviceNeed& more) {
-  to.arena += more.arena;
-  to.state += more.state;
-  to.slots += more.slots;
-  to.overlaid += more.overlaid;
-}
-
-// The controller installs plans of one scope one after another, but it may uninstall a plan that it
-// refused only after it has installed the next one.
-Error state_not_usable(const std::string& name, const char* why) {
-  return {ErrorKind::kUnavailable, cat("state \"", name, "\": ", why), {}, "compile again"};
+// Links between its devices, memory of peers, and its own, which peers write.
+size_t links_of(const LinkedPlan& plan) {
+  const auto peers = std::ranges::count_if(
+      plan.links.peers, [](const std::shared_ptr<PeerMemory>& peer) { return peer != nullptr; });
+  return 1 + plan.links.device_links.size() + static_cast<size_t>(peers);
 }
 
 }  // namespace
 
-HostPlan& Host::Impl::plan(PlanId id) {
-  auto found = plans.find(id);
-  GW_REQUIRE(found != plans.end(), "plan ", id, ": is not installed on host \"",
-             devices.options.name, "\"");
-  return *found->second;
+size_t HostPlans::links() const {
+  size_t count = 0;
+  for_each_stage([&](const Stage& stage) {
+    if (std::holds_alternative<LaidOutPlan>(stage)) ++count;
+    if (const auto* const plan = std::get_if<LinkedPlan>(&stage)) count += links_of(*plan);
+    if (const ReadyPlan* const plan = plan_with_memory(stage)) count += links_of(*plan);
+  });
+  return count;
 }
 
-Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
-                                      StateScope scope, const PlanOwner& owner,
-                                      const std::vector<SourceText>& fixed) {
-  GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
-  require_valid_on(*given, self, static_cast<uint32_t>(devices.all.size()));
-  auto made = std::make_unique<HostPlan>();
-  made->id = id;
-  made->plan = std::move(given);
-  made->positions.emplace(*made->plan);
-  made->sequential = any_sequential(*made->plan);
-  made->self = self;
-  made->scope = scope;
-  made->owner = owner;
-  made->planted = devices.options.planted_in_transfers;
-  add_devices(*made, devices.all);
-  for (const auto& device : made->devices) {
-    device->id = id;
-    device->order_log = devices.options.order_log;
-  }
-  made->compiling = std::make_shared<CompileJob>();
-  CompileJob& job = *made->compiling;
-  add_functions(*made, job);
-  add_initialisers(*made, job);
-  add_sources(*made);
-  job.done = [this, id](const CompileJob& done) {
+Future<Installed> HostPlans::install(const PlanRequest& request,
+                                     const std::vector<SourceText>& fixed) {
+  const PlanId id = request.id;
+  GW_REQUIRE(!plans_.contains(id), "plan ", id, ": is installed already");
+  CompilingPlan made(plan_on_host(request, devices_), texts_);
+  add_functions(made.plan, states_, *made.job);
+  made.job->done = [this, id](const CompileJob& done) {
     if (!done.dropped.load(std::memory_order_relaxed)) part_came(id, done.error.has_value());
   };
-  Future<Installed> installed = made->installed.future();
-  const std::shared_ptr<CompileJob> shared = made->compiling;
-  made->to_come = 1 + made->texts.size();
-  std::vector<TextRequest> wanted = texts_wanted(*made, fixed);
-  plans[id] = std::move(made);
+  std::vector<TextRequest> wanted = texts_wanted(made, fixed);
+  made.to_come += wanted.size();
+  Future<Installed> installed = made.installed.future();
+  const std::shared_ptr<CompileJob> job = made.job;
+  plans_.emplace(id, Stage(std::in_place_type<CompilingPlan>, std::move(made)));
   for (TextRequest& text : wanted) load_text(id, std::move(text));
-  compiler.compile(shared);
+  compiler_.compile(job);
   return installed;
 }
 
-void Host::Impl::add_sources(HostPlan& made) {
-  for (uint32_t source : made.plan->sources) {
-    const PlanNode& node = made.plan->nodes[source];
-    std::optional<DataSourceSpec>& spec = made.source_specs.emplace_back();
-    if (made.shards[node.results[0]].shards.empty() || !has_values(made)) continue;
-    spec = read_source(node.attrs, made.plan->values[node.results[0]].type);
-    if (!spec->path.empty()) made.texts.emplace(spec->path, nullptr);
+std::vector<TextRequest> HostPlans::texts_wanted(CompilingPlan& made,
+                                                 const std::vector<SourceText>& fixed) {
+  for (const std::optional<DataSourceSpec>& spec : made.plan.source_specs) {
+    if (spec && !spec->path.empty()) made.texts.by_path.emplace(spec->path, nullptr);
   }
-}
-
-std::vector<TextRequest> Host::Impl::texts_wanted(const HostPlan& made,
-                                                  const std::vector<SourceText>& fixed) const {
+  const PlanOwner& owner = made.plan.owner;
   std::vector<TextRequest> wanted;
-  for (const auto& [path, none] : made.texts) {
+  for (const auto& [path, none] : made.texts.by_path) {
     TextRequest& text = wanted.emplace_back();
     text.path = path;
-    if (!made.owner.is_operator) {
-      text.readable = devices.options.trusted;
-      text.owner = made.owner.name;
+    if (!owner.is_operator) {
+      text.readable = devices_.options.trusted;
+      text.owner = owner.name;
     }
-    text.dropped = {made.compiling, &made.compiling->dropped};
+    text.dropped = {made.job, &made.job->dropped};
     const auto before = std::ranges::find(fixed, path, &SourceText::path);
     if (before != fixed.end()) text.bytes_max = before->bytes;
   }
@@ -129,19 +151,19 @@ std::vector<TextRequest> Host::Impl::texts_wanted(const HostPlan& made,
 }
 
 // Runs off the reactor's thread, like compiling.
-void Host::Impl::load_text(PlanId id, TextRequest request) {
+void HostPlans::load_text(PlanId id, TextRequest request) {
   if (request.dropped->load(std::memory_order_relaxed)) return;
-  const auto came = [this, guard = alive, id, dropped = request.dropped,
+  const auto came = [this, guard = runs_.alive, id, dropped = request.dropped,
                      path = request.path](const Result<TextPtr>& text) {
     if (*guard && !dropped->load(std::memory_order_relaxed)) text_came(id, path, text);
   };
-  texts.load(std::move(request)).on_ready(came);
+  texts_.load(std::move(request)).on_ready(came);
 }
 
-void Host::Impl::text_came(PlanId id, const std::string& path, const Result<TextPtr>& text) {
-  HostPlan& made = plan(id);
+void HostPlans::text_came(PlanId id, const std::string& path, const Result<TextPtr>& text) {
+  CompilingPlan& made = compiling(id);
   if (text.ok()) {
-    made.texts[path] = text.value();
+    made.texts.by_path[path] = text.value();
   } else if (!made.text_error) {
     made.text_error = text.error();
   }
@@ -149,425 +171,120 @@ void Host::Impl::text_came(PlanId id, const std::string& path, const Result<Text
 }
 
 // A failure is reported at once, even if other parts are still to come.
-void Host::Impl::part_came(PlanId id, bool has_failed) {
-  if (--plan(id).to_come == 0 || has_failed) finish_install(id);
+void HostPlans::part_came(PlanId id, bool has_failed) {
+  if (--compiling(id).to_come == 0 || has_failed) finish_install(id);
 }
 
-// Initialisers have the numbers behind the plan's functions.
-uint32_t Host::Impl::initialiser_number(const HostPlan& made, size_t state) {
-  return static_cast<uint32_t>(made.plan->functions.size() + state);
-}
-
-void Host::Impl::add_initialisers(const HostPlan& made, CompileJob& job) {
-  for (size_t s = 0; s < made.plan->states.size(); ++s) {
-    const PlanState& state = made.plan->states[s];
-    const TensorShards& like = made.shards[state.value];
-    if (like.shards.empty() ||
-        states.find_like(made.scope, made.plan->values[state.value].name, like))
-      continue;
-    const LocalFunction local{state.init, static_cast<NodeId>(state.init->nodes.size()), {}, kNone};
-    for (const Shard& shard : like.shards)
-      job.add(initialiser_number(made, s), *devices.all[shard.device], local);
-  }
-}
-
-void Host::Impl::finish_install(PlanId id) {
-  HostPlan& made = plan(id);
-  const std::shared_ptr<CompileJob> job = std::move(made.compiling);
+void HostPlans::finish_install(PlanId id) {
+  CompilingPlan& made = compiling(id);
+  const std::shared_ptr<CompileJob> job = made.job;
   Promise<Installed> promise = std::move(made.installed);
   Result<Installed> result = result_of([&] {
     if (made.text_error)
       throw Error(*made.text_error);  // The compiler may still be working on the job.
     if (job->error) throw Error(*job->error);
-    take_functions(made, *job);
-    return offer(made, *job);
+    return lay_out_compiled(id, made);
   });
   if (!result.ok()) {
     job->dropped.store(true, std::memory_order_release);
-    drop_texts(made);
-    plans.erase(id);
+    plans_.erase(id);
   }
   promise.finish(std::move(result));
 }
 
-Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
-  made.inits.resize(made.plan->states.size());
-  for (size_t s = 0; s < made.inits.size(); ++s) {
-    for (const auto& device : made.devices) {
-      const auto init = job.made(initialiser_number(made, s), *device->device);
-      if (init == nullptr) continue;
-      made.inits[s][device->device->family()] = init;
-      made.init_arena = std::max(made.init_arena, init->arena_bytes());
-    }
-  }
+Installed HostPlans::lay_out_compiled(PlanId id, CompilingPlan& made) {
   Installed installed;
-  find_groups(made);
-  for (const auto& device : made.devices) {
-    device->region = region_of(made, *device);
-    device->layout =
-        lay_out(*made.plan, device->member, device->functions,
-                device->region == nullptr ? made.init_arena : 0, device->device->discrete());
-    add_entries(made, *device);
-    const DeviceNeed need = need_of(made, *device);
-    const bool is_first = installed.needs.empty() || installed.needs.back().device != need.device;
-    is_first ? installed.needs.push_back(need) : add(installed.needs.back(), need);
-    const DeviceMemory& memory = device->device->memory();
-    if (const int64_t bytes = installed.needs.back().total(); bytes > memory.budget())
-      made.too_large = memory.would_fit(bytes, cat("program \"", made.plan->name, "\"")).error();
+  Result<LaidOutPlan> laid =
+      laid_out(compiled(std::move(made.plan), std::move(made.texts), *made.job), devices_, regions_,
+               installed);
+  Stage& stage = at(id);
+  if (!laid.ok()) {  // The controller refuses it, and says what would fit.
+    stage.emplace<TooLargePlan>(TooLargePlan{laid.error()});
+    return installed;
   }
-  made.stage = PlanStage::kInstalled;
-  if (made.too_large) return installed;  // The controller refuses it, and says what would fit.
-  for (size_t i = 0; i < made.source_specs.size(); ++i) {
-    const std::optional<DataSourceSpec>& spec = made.source_specs[i];
-    made.sources.push_back(
-        !spec ? nullptr
-              : make_source(*spec, spec->path.empty() ? nullptr : made.texts.at(spec->path)));
-    const uint32_t value = made.plan->nodes[made.plan->sources[i]].results[0];
-    for (const auto& device : made.devices)
-      device->source_parts.push_back(part_of(made, *device, value));
-  }
-  for (const auto& [path, text] : made.texts)
-    installed.texts.push_back({path, text->bytes.size(), to_string(text->hash)});
-  // New memory for each plan: hosts of earlier plans that were lost may have stopped only, and they
-  // write into those plans' memory when they go on.
-  made.memory = devices.link().offer(areas_of(made));
-  installed.offers = {{made.self, made.memory->offer()}};
-  if (const auto& landings = devices.options.landings)
-    landings->offers(cat("plan ", made.id, " on ", devices.options.name),
-                     installed.offers[0].bytes);
+  stage.emplace<LaidOutPlan>(laid.take());
+  if (const auto& landings = devices_.options.landings)
+    landings->offers(cat("plan ", id, " on ", devices_.options.name), installed.offers[0].bytes);
   return installed;
 }
 
-DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
-  const Plan& facts = *made.plan;
-  DeviceNeed need{.device = device.member.device, .arena = device.layout.arena_bytes};
-  if (device.region != nullptr) {
-    need.arena = made.init_arena;
-    need.overlaid = device.layout.arena_bytes;
-  }
-  for (size_t s = 0; s < facts.states.size(); ++s) {
-    if (made.inits[s].empty()) continue;
-    const PlanValue& value = facts.values[facts.states[s].value];
-    if (mesh_device_of(facts.slices[value.slice], device.member) != kNone) {
-      need.state += block_bytes(value.local_type.bytes());
-    }
-  }
-  need.slots = (device.layout.slot_bytes + device.layout.bound_bytes + own_inbox_bytes(device)) *
-               facts.runs_in_flight_max;
-  // Memory that peers write is the host's.
-  need.slots += device.device->discrete() ? block_bytes(staging_bytes(made, device))
-                                          : shared_bytes(made, device);
-  return need;
+void HostPlans::link(PlanId id, const std::vector<LinkOffer>& offers) {
+  Stage& stage = at(id);
+  if (const auto* const too_large = std::get_if<TooLargePlan>(&stage)) throw Error(too_large->why);
+  auto* const laid = std::get_if<LaidOutPlan>(&stage);
+  GW_REQUIRE(laid != nullptr, "plan ", id, ": is compiled still, or linked already");
+  LinkedPlan made = linked(*laid, offers, devices_);
+  stage.emplace<LinkedPlan>(std::move(made));
 }
 
-void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
-  HostPlan& made = plan(id);
-  GW_REQUIRE(made.stage == PlanStage::kInstalled, "plan ", id,
-             ": is compiled still, or linked already");
-  if (made.too_large) throw Error(*made.too_large);
-  made.peers.resize(made.plan->hosts.size());
-  const auto memory_of = [&](const Member& member) -> PeerMemory& {
-    std::shared_ptr<PeerMemory>& peer = made.peers[member.host];
-    if (peer == nullptr && member.host == made.self) peer = made.memory;
-    if (peer == nullptr) peer = devices.link().open(offer_of(offers, member.host).bytes);
-    GW_REQUIRE(member.device < peer->devices(), "link: host ", member.host, " offers ",
-               peer->devices(), " devices, the plan uses its device ", member.device);
-    return *peer;
-  };
-  link_devices(made, memory_of, [&](uint32_t device) { return devices.bell(device); });
-  // All hosts are on one machine: their device threads share its cores.
-  const std::vector<Member> members = plan_members(*made.plan);
-  const auto threads = static_cast<int>(
-      std::ranges::count_if(members, [](const Member& member) { return member.rank == 0; }));
-  for (const auto& device : made.devices) device->device->expect_peers(threads);
-  made.stage = PlanStage::kLinked;
-}
-
-Future<void> Host::Impl::commit_install(PlanId id) {
-  HostPlan& made = plan(id);
-  GW_REQUIRE(made.stage == PlanStage::kLinked, "plan ", id, ": must be linked first");
-  place_arenas(made);
-  for (const auto& device : made.devices) allocate(made, *device);
-  place_links(made);
-  made.stage = PlanStage::kInitialising;
+Future<void> HostPlans::commit_install(PlanId id) {
+  Stage& stage = at(id);
+  auto* const linked_plan = std::get_if<LinkedPlan>(&stage);
+  GW_REQUIRE(linked_plan != nullptr, "plan ", id, ": must be linked first");
+  auto initialising = std::make_unique<InitialisingPlan>();
+  InitialisingPlan& made = *initialising;
+  made.plan = ready(*linked_plan);
+  stage.emplace<std::unique_ptr<InitialisingPlan>>(std::move(initialising));
   try {
     add_states(made);
-    add_runs(made);
+    runs_.add(*made.plan);
   } catch (...) {  // Initialisers that were enqueued before still end.
-    made.init_failed = current_error();
-    drop_states(made);
+    made.failed = current_error();
+    drop_states(*made.plan);
     throw;
   }
   Future<void> committed = made.committed.future();
-  if (made.initialising == 0) end_commit(made);
+  if (made.running == 0) end_commit(made);
   return committed;
 }
 
-void Host::Impl::add_runs(HostPlan& made) {
-  for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
-    auto run = std::make_unique<PlanRun>();
-    for (const auto& device : made.devices) {
-      run->devices.push_back(std::make_unique<DeviceRun>(*device, static_cast<uint32_t>(slot),
-                                                         reactor.mailbox(), *this));
-    }
-    PlanRun& added = *made.runs.emplace_back(std::move(run));
-    for (const auto& device : added.devices) run_of[device.get()] = {&made, &added};
+void HostPlans::uninstall(PlanId id, bool refused) {
+  const auto found = plans_.find(id);
+  if (found == plans_.end()) return;  // Idempotent: a repeated message means nothing new.
+  Stage stage = std::move(found->second);
+  plans_.erase(found);
+  if (auto* const compiling_plan = std::get_if<CompilingPlan>(&stage))
+    return drop_install(*compiling_plan);
+  if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage)) {
+    if (refused) drop_states(**plan);
+    runs_.give_up(**plan, nullptr);
   }
-}
-
-void Host::Impl::end_commit(HostPlan& made) {
-  if (made.init_failed) {
-    drop_states(made);
-    return made.committed.fail(*made.init_failed);
+  if (const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage)) {
+    drop_states(*(*made)->plan);
+    (*made)->is_closing = true;
+    if ((*made)->running > 0) (*made)->committed.fail(install_dropped(*(*made)->plan));
+    runs_.give_up(*(*made)->plan, nullptr);
   }
-  made.stage = PlanStage::kReady;
-  for (const auto& device : made.devices) {
-    if (device->region != nullptr) device->arena = nullptr;
-  }
-  made.committed.set();
-}
-
-void Host::Impl::drop_states(HostPlan& made) {
-  for (const auto& state : made.added) states.remove(made.scope, state);
-  made.added.clear();
-}
-
-// Another plan uses the state from now on.
-void Host::Impl::share_state(const std::shared_ptr<State>& state) {
-  for (const auto& [id, creator] : plans) {
-    const auto found = std::find(creator->added.begin(), creator->added.end(), state);
-    if (found == creator->added.end()) continue;
-    if (creator->stage == PlanStage::kInitialising)
-      throw state_not_usable(state->name, "another program still initialises it");
-    creator->added.erase(found);
-  }
-}
-
-// The region for the device's temporaries of an overlaid plan; null: they are in an arena of the
-// plan's own.
-std::shared_ptr<OverlayRegion> Host::Impl::region_of(const HostPlan& made,
-                                                     const DevicePlan& device) {
-  if (!made.plan->overlaid || device.device->discrete()) return nullptr;
-  std::shared_ptr<OverlayRegion>& region = regions[device.member.device];
-  if (region == nullptr) region = std::make_shared<OverlayRegion>(device.device->memory());
-  return region;
-}
-
-// Ranks of a device have separate ranges of its region.
-void Host::Impl::place_arenas(HostPlan& made) {
-  std::map<uint32_t, int64_t> bytes;
-  for (const auto& device : made.devices)
-    bytes[device->member.device] += device->layout.arena_bytes;
-  struct Place {
-    std::shared_ptr<std::byte> first;
-    int64_t used = 0;
-  };
-  std::map<uint32_t, Place> places;
-  for (const auto& device : made.devices) {
-    if (device->region == nullptr) continue;
-    Place& place = places[device->member.device];
-    if (place.first == nullptr)
-      place.first = device->region->place(bytes[device->member.device],
-                                          cat("program \"", made.plan->name, "\""));
-    device->overlaid = {place.first, place.first.get() + place.used};
-    place.used += device->layout.arena_bytes;
-  }
-}
-
-void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
-  const Plan& facts = *made.plan;
-  const std::string what = cat("program \"", facts.name, "\"");
-  DeviceMemory& memory = device.device->memory();
-  const bool initialises = made.stage != PlanStage::kReady;  // States are initialised once.
-  if (device.region == nullptr || initialises)
-    device.arena = allocate_buffer(
-        memory, device.region == nullptr ? device.layout.arena_bytes : made.init_arena, what);
-  device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
-  if (device.device->discrete()) {
-    device.staging =
-        device.device->host_memory(device.layout.slot_bytes * facts.runs_in_flight_max);
-    device.meeting_place = allocate_buffer(memory, block_bytes(staging_bytes(made, device)), what);
-    if (const int64_t bytes = own_inbox_bytes(device); bytes > 0)
-      device.inboxes = allocate_buffer(memory, bytes * facts.runs_in_flight_max, what);
-    std::byte* place = device.meeting_place->data();
-    for (const auto& collective : device.collectives) {
-      collective->use_staging(place);
-      place += collective->staging_bytes();
-    }
-  }
-  const int64_t shared = device.device->discrete() ? 0 : shared_bytes(made, device);
-  if (Result<void> reserved = memory.reserve(shared, what); !reserved.ok()) throw reserved.error();
-  device.reserved_bytes = shared;
-  const auto pool = [&](uint32_t value) {
-    return std::make_shared<BufferPool>(memory, block_bytes(facts.values[value].local_type.bytes()),
-                                        what, facts.runs_in_flight_max);
-  };
-  device.states.resize(facts.values.size());
-  device.input_pools.resize(facts.inputs.size());
-  device.output_pools.resize(facts.outputs.size());
-  for (size_t i = 0; i < facts.inputs.size(); ++i) {
-    const uint32_t value = facts.inputs[i];
-    if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) continue;
-    if (facts.values[value].local_type.bytes() <= static_cast<int64_t>(kSmallBytesMax)) continue;
-    device.input_pools[i] = pool(value);
-  }
-  for (const DeviceOutput& output : device.outputs)
-    device.output_pools[output.output] = pool(output.value);
-}
-
-void Host::Impl::add_states(HostPlan& made) {
-  for (uint32_t s = 0; s < made.plan->states.size(); ++s) {
-    const uint32_t value = made.plan->states[s].value;
-    const std::string& name = made.plan->values[value].name;
-    TensorShards shards = made.shards[value];
-    if (shards.shards.empty()) continue;
-    std::shared_ptr<State> state = states.find_like(made.scope, name, shards);
-    if (state == nullptr) {
-      if (made.inits[s].empty())
-        throw state_not_usable(name, "went away while its program was installed");
-      state = std::make_shared<State>(State{name, std::move(shards)});
-      for (Shard& shard : state->shards.shards) {
-        shard.buffer =
-            allocate_buffer(devices.all[shard.device]->memory(),
-                            block_bytes(state->shards.local.bytes()), cat("state \"", name, "\""));
-      }
-      states.add(made.scope, state);
-      made.added.push_back(state);
-      initialise(made, s, state);
-    } else {
-      if (state->on_host != nullptr) throw state_not_usable(name, "its program is suspended");
-      share_state(state);
-    }
-    use_state(made, value, *state);
-  }
-  sort_states(made);
-}
-
-void Host::Impl::use_state(HostPlan& made, uint32_t value, const State& state) {
-  for (const auto& device : made.devices) {
-    const Shard* shard = state.shards.on(device->member.device, device->member.rank);
-    if (shard == nullptr) continue;
-    device->states[value] = shard->buffer;
-    device->shared_states.push_back(shard->buffer.get());
-  }
-}
-
-void Host::Impl::sort_states(HostPlan& made) {
-  for (const auto& device : made.devices)
-    std::sort(device->shared_states.begin(), device->shared_states.end(), std::less<>());
-}
-
-// Enqueues initialisers in stream order; they use the plan's arena, since no run of the plan has
-// begun.
-void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<State>& state) {
-  for (const auto& device : made.devices) {
-    const Shard* shard = state->shards.on(device->member.device, device->member.rank);
-    if (shard == nullptr) continue;
-    auto frame = std::make_shared<CallFrame>();
-    frame->bases = {shard->buffer->data(), device->arena->data()};
-    frame->mesh_device = shard->mesh_device;
-    const auto& init = made.inits[s].at(device->device->family());
-    frame->end = init->step_count();
-    const auto arena = std::make_shared<BufferPtr>(device->arena);
-    const auto start = [frame, function = init, arena](Turn& turn) {
-      return advance_initialiser(*function, *frame, turn);
-    };
-    const auto end = [this, guard = alive, &made, frame, state, arena,
-                      buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
-      arena->reset();  // Its last use, if the plan is overlaid.
-      buffer->error = frame->error != nullptr ? frame->error : failure;
-      reactor.mailbox().post([this, guard, &made, state, error = buffer->error] {
-        if (*guard) initialised(made, *state, error.get());
-      });
-    };
-    ++made.initialising;
-    // One after another: they share the plan's arena.
-    enqueue_task(*device->device, start, end, {.lane = &device->lane});
-  }
-}
-
-// A plan that was uninstalled meanwhile stays until its last initialiser has left its lane.
-void Host::Impl::initialised(HostPlan& made, const State& state, const Error* error) {
-  if (error != nullptr && !made.init_failed) {
-    made.init_failed =
-        Error(error->kind(),
-              cat("state \"", state.name, "\": its initialiser failed: ", error->message()),
-              error->where(), error->hint());
-    made.init_failed->add_where(
-        {.program = made.plan->name, .node = state.name, .host = devices.options.name});
-  }
-  if (--made.initialising > 0) return;
-  if (made.stage == PlanStage::kClosing) return erase_closed();
-  end_commit(made);
-}
-
-void Host::Impl::uninstall(PlanId id, bool refused) {
-  auto found = plans.find(id);
-  if (found == plans.end()) return;  // Idempotent: a repeated message means nothing new.
-  std::unique_ptr<HostPlan> made = std::move(found->second);
-  plans.erase(found);
-  if (made->stage == PlanStage::kCompiling) return drop_install(*made);
-  if (refused || made->stage != PlanStage::kReady) drop_states(*made);
-  if (made->initialising > 0) made->committed.fail(install_dropped(*made));
-  made->stage = PlanStage::kClosing;
-  give_up(*made, nullptr);
-  closing.push_back(std::move(made));
+  closing_.push_back(std::move(stage));
   erase_closed();
 }
 
-void Host::Impl::drop_texts(HostPlan& made) {
-  made.sources.clear();
-  texts.release(std::move(made.texts));
-}
-
 // Functions that are being compiled are dropped when the compiler's thread has finished them.
-void Host::Impl::drop_install(HostPlan& made) {
-  made.compiling->dropped.store(true, std::memory_order_release);
-  drop_texts(made);
-  made.installed.fail(install_dropped(made));
+void HostPlans::drop_install(CompilingPlan& made) {
+  made.job->dropped.store(true, std::memory_order_release);
+  made.installed.fail(install_dropped(made.plan));
 }
 
-Error Host::Impl::install_dropped(const HostPlan& made) const {
+Error HostPlans::install_dropped(const PlanOnHost& plan) const {
   return Error(ErrorKind::kCancelled,
-               cat("plan \"", made.plan->name,
+               cat("plan \"", plan.plan->name,
                    "\": was uninstalled, or its host ended, while it was installed"),
-               {.host = devices.options.name});
+               {.host = devices_.options.name});
 }
 
 // A plan is destroyed when its last run has left the devices, and with it all work that was
 // enqueued before.
-void Host::Impl::erase_closed() {
-  const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
-    if (made->active > 0 || made->initialising > 0) return false;
-    drop_runs(*made);
-    free_memory(*made);
-    drop_texts(*made);
+void HostPlans::erase_closed() {
+  const size_t gone = std::erase_if(closing_, [this](const Stage& stage) {
+    if (is_at_work(stage)) return false;
+    if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage))
+      runs_.drop(**plan);
+    if (auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage))
+      runs_.drop(*(*made)->plan);
     return true;
   });
   if (gone == 0) return;
-  for (const auto& device : devices.all) device->trim();
-}
-
-void Host::Impl::drop_runs(HostPlan& made) {
-  for (const auto& run : made.runs) {
-    for (const auto& device : run->devices) run_of.erase(device.get());
-  }
-  made.runs.clear();
-}
-
-// Frees all that it has on devices except states, which other plans may share.
-void Host::Impl::free_memory(HostPlan& made) {
-  for (const auto& device : made.devices) {
-    for (auto* pools : {&device->input_pools, &device->output_pools}) {
-      for (std::shared_ptr<BufferPool>& pool : *pools) {
-        if (pool != nullptr) std::exchange(pool, nullptr)->close();
-      }
-    }
-    device->arena = device->slots = device->meeting_place = device->inboxes = nullptr;
-    device->staging = nullptr;
-    device->overlaid = nullptr;
-    device->device->memory().unreserve(std::exchange(device->reserved_bytes, 0));
-  }
+  for (const auto& device : devices_.all) device->trim();
 }
 
 }  // namespace gangway

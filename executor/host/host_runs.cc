@@ -1,7 +1,8 @@
+#include "executor/host/host_runs.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "executor/host/host_impl.h"
 #include "ir/plan/sequential.h"
 #include "runtime/fibers/mailbox.h"
 #include "runtime/observe/trace.h"
@@ -12,9 +13,9 @@ namespace {
 // Largest number of ranges that are granted before the devices are rung for the first.
 constexpr size_t kGrantsUnrungMax = 8;
 
-bool is_gate(const HostPlan& made, const GrantRange& range) {
+bool is_gate(const ReadyPlan& made, const GrantRange& range) {
   return range.count == 1 && range.slice < made.plan->slices.size() &&
-         made.positions->gate(range.slice) == range.first;
+         made.positions.gate(range.slice) == range.first;
 }
 
 std::vector<std::byte> part_of(const TensorShards& like, const Shard& shard,
@@ -40,128 +41,16 @@ void require_new_outputs(const RunFrame& request) {
              ": its name is taken by another of the run's arrays");
 }
 
-}  // namespace
-
-void Host::Impl::prepare(const PrepareFrame& frame) {
-  const RunFrame& request = frame.run;
-  TraceSpan span("take run", request.run.value, 0, TraceMark::kRunArrives);
-  HostPlan& made = plan(request.plan);
-  GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
-  GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
-             "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
-  GW_REQUIRE(!runs.contains(request.run), "run ", request.run, ": was prepared already");
-  if (made.suspended) return refuse_suspended(made, request);
-  require_new_outputs(request);
-  PlanRun& run = *made.runs[frame.ordinal % made.runs.size()];
-  GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", made.plan->name,
-             "\": expected at most ", made.runs.size(), " runs in flight");
-  run.run = request.run;
-  run.running = made.devices.size();
-  run.granted.assign(made.plan->slices.size(), 0);
-  run.granted_in_order = 0;
-  run.told.assign(made.plan->slices.size(), {});
-  std::shared_ptr<const Error> error = check_shape(made, request);
-  if (error == nullptr) error = check_arguments(made, request);
-  try {
-    make_outputs(made, request);
-  } catch (const Error& failure) {
-    if (error == nullptr) error = std::make_shared<const Error>(failure);
-  }
-  run.refused = error != nullptr;
-  if (made.sequential) run.source_positions = request.source_positions;
-  for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, run, error);
-  prepare_nodes(made, run);
-  ++made.prepared;
-  ++made.active;
-  runs[request.run] = {&made, &run};
-  for (size_t d = 0; d < made.devices.size(); ++d) {
-    made.devices[d]->device->runs_queued.fetch_add(1, std::memory_order_relaxed);
-    made.devices[d]->device->enqueue_unrung(*run.devices[d], made.devices[d]->lane);
-    ring_soon(*made.devices[d]->device);
-  }
-}
-
-// The plan's memory is not on the devices, so it takes no part in the run. Only this program's run
-// fails; other programs are not affected.
-void Host::Impl::refuse_suspended(HostPlan& made, const RunFrame& request) {
-  ++made.prepared;
-  const std::string& name = made.plan->name;
-  events.run_done({.run = request.run,
-                   .error = Error(ErrorKind::kUnavailable,
-                                  cat("run of \"", name, "\": its program is suspended"),
-                                  {.program = name}, "resume the program, then run again"),
-                   .culprit = true,
-                   .refused = true});
-}
-
-void Host::Impl::grant(const GrantFrame& frame) {
-  for (const GrantRange& range : frame.ranges) {
-    const auto found = runs.find(range.run);
-    // The gate's ranges, one for each slice, share their ticket. Ranges of a run that has ended
-    // here may be its gate's.
-    const bool gate = found == runs.end() ? range.count == 1 : is_gate(*found->second.first, range);
-    const bool same = gate && last_gate.run == range.run && last_gate.slice < range.slice;
-    take_ticket(range.ticket, "a grant", same);
-    if (gate) last_gate = {range.run, range.slice};
-    last_ticket += range.count - 1;
-    if (found == runs.end()) continue;
-    auto [made, run] = found->second;
-    require_in_order(*made, *run, range);
-    if (made->sequential) prepare_granted(*made, *run, range);
-    (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
-    for (size_t d = 0; d < run->devices.size(); ++d) {
-      if (run->devices[d]->grant(range)) ring_soon(*made->devices[d]->device);
-    }
-    if (++grants_unrung >= kGrantsUnrungMax) ring_now();
-  }
-}
-
-// Rings once all frames that came together are handled. Waking a parked device takes longer than
-// preparing and granting a run, so a device is woken once for all of them, and not at all if their
-// work is brief.
-void Host::Impl::ring_soon(Device& device) {
-  if (to_ring.empty()) {
-    reactor.mailbox().post([this, guard = alive] {
-      if (*guard) serve_or_ring_now();
-    });
-  }
-  if (std::find(to_ring.begin(), to_ring.end(), &device) == to_ring.end())
-    to_ring.push_back(&device);
-}
-
-void Host::Impl::ring_now() {
-  for (Device* device : to_ring) device->ring();
-  to_ring.clear();
-  grants_unrung = 0;
-}
-
-// Work that is brief on all of these devices together is done here, outside fibers, whose stacks
-// are small.
-void Host::Impl::serve_or_ring_now() {
-  int64_t left_ns = kBriefNs;
-  for (Device* device : to_ring) left_ns -= device->serve_or_ring(left_ns);
-  to_ring.clear();
-  grants_unrung = 0;
-}
-
-void Host::Impl::take_ticket(Ticket ticket, const char* what, bool same) {
-  GW_REQUIRE(ticket.value > last_ticket || (same && ticket.value == last_ticket), what,
-             ": expected a ticket above ", last_ticket, ", got ", ticket);
-  last_ticket = ticket.value;
-  last_gate = {};
-}
-
-void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
-                                  const GrantRange& range) {
+void require_in_order(const ReadyPlan& made, const PlanRun& run, const GrantRange& range) {
   const bool whole = range.slice == kEverySlice;
   GW_REQUIRE(whole || range.slice < run.granted.size(), "grant of run ", range.run, ": slice ",
              range.slice, " does not exist");
-  const uint32_t all = whole ? made.positions->total() : made.positions->count(range.slice);
+  const uint32_t all = whole ? made.positions.total() : made.positions.count(range.slice);
   const uint32_t next = whole ? run.granted_in_order : run.granted[range.slice];
   GW_REQUIRE(range.first == next && range.count <= all - next, "grant of run ", range.run, " of \"",
              made.plan->name, "\": expected positions from ", next, " on, of ", all, ", got ",
              range.first, " to ", range.first + range.count - 1);
-  const uint32_t gate = whole ? kNone : made.positions->gate(range.slice);
+  const uint32_t gate = whole ? kNone : made.positions.gate(range.slice);
   GW_REQUIRE(range.count == 1 || gate < range.first || gate - range.first >= range.count,
              "grant of run ", range.run,
              ": expected the gate in a range of its own, got positions ", range.first, " to ",
@@ -176,14 +65,163 @@ void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
              ", as before");
 }
 
+std::shared_ptr<const Error> check_shape(const Plan& facts, const RunFrame& request) {
+  if (request.outputs.size() == facts.outputs.size() &&
+      request.source_positions.size() == facts.sources.size())
+    return nullptr;
+  return std::make_shared<const Error>(
+      ErrorKind::kInvalid,
+      cat("run ", request.run, ": does not fit plan \"", facts.name, "\": expected ",
+          facts.outputs.size(), " outputs and ", facts.sources.size(), " source positions, got ",
+          request.outputs.size(), " and ", request.source_positions.size()));
+}
+
+}  // namespace
+
+HostRuns::HostRuns(Reactor& reactor, HostDevices& devices, HostArrays& arrays, Compiler& compiler,
+                   HostEvents& events)
+    : reactor_(reactor),
+      devices_(devices),
+      arrays_(arrays),
+      compiler_(compiler),
+      events_(events),
+      feeder_(std::make_unique<SourceFeeder>(devices.options.name + "/data", reactor.simulated())) {
+}
+
+void HostRuns::add(ReadyPlan& made) {
+  for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
+    auto run = std::make_unique<PlanRun>();
+    for (const auto& device : made.devices) {
+      run->devices.push_back(std::make_unique<DeviceRun>(*device, static_cast<uint32_t>(slot),
+                                                         reactor_.mailbox(), *this));
+    }
+    PlanRun& added = *made.runs.emplace_back(std::move(run));
+    for (const auto& device : added.devices) run_of_[device.get()] = {&made, &added};
+  }
+}
+
+void HostRuns::drop(ReadyPlan& made) {
+  for (const auto& run : made.runs) {
+    for (const auto& device : run->devices) run_of_.erase(device.get());
+  }
+  made.runs.clear();
+}
+
+void HostRuns::prepare(ReadyPlan& made, const PrepareFrame& frame) {
+  const RunFrame& request = frame.run;
+  GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
+             "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
+  GW_REQUIRE(!runs_.contains(request.run), "run ", request.run, ": was prepared already");
+  if (made.is_suspended()) return refuse_suspended(made, request);
+  require_new_outputs(request);
+  PlanRun& run = *made.runs[frame.ordinal % made.runs.size()];
+  GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", made.plan->name,
+             "\": expected at most ", made.runs.size(), " runs in flight");
+  run.run = request.run;
+  run.running = made.devices.size();
+  run.granted.assign(made.plan->slices.size(), 0);
+  run.granted_in_order = 0;
+  run.told.assign(made.plan->slices.size(), {});
+  std::shared_ptr<const Error> error = check_shape(*made.plan, request);
+  if (error == nullptr) error = check_arguments(made, request);
+  try {
+    make_outputs(made, request);
+  } catch (const Error& failure) {
+    if (error == nullptr) error = std::make_shared<const Error>(failure);
+  }
+  run.refused = error != nullptr;
+  if (made.sequential) run.source_positions = request.source_positions;
+  for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, run, error);
+  prepare_nodes(made, run);
+  ++made.prepared;
+  ++made.active;
+  runs_[request.run] = {&made, &run};
+  for (size_t d = 0; d < made.devices.size(); ++d) {
+    Device& device = *made.ranks[d].device;
+    device.runs_queued.fetch_add(1, std::memory_order_relaxed);
+    device.enqueue_unrung(*run.devices[d], made.devices[d]->lane);
+    ring_soon(device);
+  }
+}
+
+// The plan's memory is not on the devices, so it takes no part in the run. Only this program's run
+// fails; other programs are not affected.
+void HostRuns::refuse_suspended(ReadyPlan& made, const RunFrame& request) {
+  ++made.prepared;
+  const std::string& name = made.plan->name;
+  events_.run_done({.run = request.run,
+                    .error = Error(ErrorKind::kUnavailable,
+                                   cat("run of \"", name, "\": its program is suspended"),
+                                   {.program = name}, "resume the program, then run again"),
+                    .culprit = true,
+                    .refused = true});
+}
+
+void HostRuns::grant(const GrantFrame& frame) {
+  for (const GrantRange& range : frame.ranges) {
+    const auto found = runs_.find(range.run);
+    // The gate's ranges, one for each slice, share their ticket. Ranges of a run that has ended
+    // here may be its gate's.
+    const bool gate = found == runs_.end() ? range.count == 1 : is_gate(*found->second.plan, range);
+    const bool same = gate && last_gate_.run == range.run && last_gate_.slice < range.slice;
+    take_ticket(range.ticket, "a grant", same);
+    if (gate) last_gate_ = {range.run, range.slice};
+    last_ticket_ += range.count - 1;
+    if (found == runs_.end()) continue;
+    auto [made, run] = found->second;
+    require_in_order(*made, *run, range);
+    if (made->sequential) prepare_granted(*made, *run, range);
+    (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
+    for (size_t d = 0; d < run->devices.size(); ++d) {
+      if (run->devices[d]->grant(range)) ring_soon(*made->ranks[d].device);
+    }
+    if (++grants_unrung_ >= kGrantsUnrungMax) ring_now();
+  }
+}
+
+// Rings once all frames that came together are handled. Waking a parked device takes longer than
+// preparing and granting a run, so a device is woken once for all of them, and not at all if their
+// work is brief.
+void HostRuns::ring_soon(Device& device) {
+  if (to_ring_.empty()) {
+    reactor_.mailbox().post([this, guard = alive] {
+      if (*guard) serve_or_ring_now();
+    });
+  }
+  if (std::find(to_ring_.begin(), to_ring_.end(), &device) == to_ring_.end())
+    to_ring_.push_back(&device);
+}
+
+void HostRuns::ring_now() {
+  for (Device* device : to_ring_) device->ring();
+  to_ring_.clear();
+  grants_unrung_ = 0;
+}
+
+// Work that is brief on all of these devices together is done here, outside fibers, whose stacks
+// are small.
+void HostRuns::serve_or_ring_now() {
+  int64_t left_ns = kBriefNs;
+  for (Device* device : to_ring_) left_ns -= device->serve_or_ring(left_ns);
+  to_ring_.clear();
+  grants_unrung_ = 0;
+}
+
+void HostRuns::take_ticket(Ticket ticket, const char* what, bool same) {
+  GW_REQUIRE(ticket.value > last_ticket_ || (same && ticket.value == last_ticket_), what,
+             ": expected a ticket above ", last_ticket_, ", got ", ticket);
+  last_ticket_ = ticket.value;
+  last_gate_ = {};
+}
+
 // Does all host-side work of the run, for all its nodes at once, except for nodes that are
 // dispatched sequentially.
-void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
+void HostRuns::prepare_nodes(ReadyPlan& made, PlanRun& run) {
   // Most entries are the same in every run; a trace shows all nodes.
   if (!made.sequential && internal::trace_buffer() == nullptr) {
     for (size_t d = 0; d < made.devices.size(); ++d) {
-      const DevicePlan& device = *made.devices[d];
-      for (uint32_t e : device.patched) run.devices[d]->fill_frame(device.entries[e]);
+      const LaidOutShare& share = made.shares[d];
+      for (uint32_t e : share.patched) run.devices[d]->fill_frame(share.entries[e]);
     }
     return;
   }
@@ -196,39 +234,26 @@ void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
   }
 }
 
-void Host::Impl::fill_frames(HostPlan& made, PlanRun& run, uint32_t node) {
+void HostRuns::fill_frames(const ReadyPlan& made, PlanRun& run, uint32_t node) {
   // The trace does not begin an arrow that no span ends (DeviceRun::record_span).
-  const auto has_entries = [node](const auto& device) {
-    return device->entries_end[node] > (node == 0 ? 0 : device->entries_end[node - 1]);
+  const auto has_entries = [node](const LaidOutShare& share) {
+    return share.entries_end[node] > (node == 0 ? 0 : share.entries_end[node - 1]);
   };
   const bool begins = internal::trace_buffer() != nullptr &&
                       !is_sequential(*made.plan, made.plan->nodes[node]) &&
-                      std::ranges::any_of(made.devices, has_entries);
+                      std::ranges::any_of(made.shares, has_entries);
   TraceSpan span("enqueue", run.run.value, node,
                  begins ? TraceMark::kNodeEnqueued : TraceMark::kSpan,
-                 begins ? made.devices[0]->device->trace_host : 0);
+                 begins ? made.ranks[0].device->trace_host : 0);
   for (size_t d = 0; d < made.devices.size(); ++d) {
-    const DevicePlan& device = *made.devices[d];
-    for (uint32_t e = node == 0 ? 0 : device.entries_end[node - 1]; e < device.entries_end[node];
-         ++e) {
-      run.devices[d]->fill_frame(device.entries[e]);
-    }
+    const LaidOutShare& share = made.shares[d];
+    for (uint32_t e = node == 0 ? 0 : share.entries_end[node - 1]; e < share.entries_end[node]; ++e)
+      run.devices[d]->fill_frame(share.entries[e]);
   }
 }
 
-std::shared_ptr<const Error> Host::Impl::check_shape(HostPlan& made, const RunFrame& request) {
-  const Plan& facts = *made.plan;
-  if (request.outputs.size() == facts.outputs.size() &&
-      request.source_positions.size() == facts.sources.size())
-    return nullptr;
-  return std::make_shared<const Error>(
-      ErrorKind::kInvalid,
-      cat("run ", request.run, ": does not fit plan \"", facts.name, "\": expected ",
-          facts.outputs.size(), " outputs and ", facts.sources.size(), " source positions, got ",
-          request.outputs.size(), " and ", request.source_positions.size()));
-}
-
-std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const RunFrame& request) {
+std::shared_ptr<const Error> HostRuns::check_arguments(const ReadyPlan& made,
+                                                       const RunFrame& request) const {
   const Plan& facts = *made.plan;
   std::vector<bool> given(facts.inputs.size(), false);
   const auto fail = [&](uint32_t input, const std::string& text) {
@@ -250,7 +275,7 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
                                         argument.bytes.size(), " bytes"));
       continue;
     }
-    const TensorShards* found = arrays.find(argument.array);
+    const TensorShards* found = arrays_.find(argument.array);
     if (like.shards.empty()) continue;
     if (found == nullptr)
       return fail(argument.input, cat("array ", argument.array, " is not here"));
@@ -268,25 +293,26 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
 
 // Creates the arrays that the run will fill; they can be asked for, or given to other runs, before
 // it has begun.
-void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
+void HostRuns::make_outputs(ReadyPlan& made, const RunFrame& request) {
   const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
   for (uint32_t o = 0; o < outputs; ++o) {
     TensorShards tensor = made.shards[made.plan->outputs[o]];
     for (const auto& device : made.devices) {
-      if (device->output_pools[o] == nullptr) continue;
+      const auto& pool = device->memory->output_pools[o];
+      if (pool == nullptr) continue;
       for (Shard& shard : tensor.shards) {
-        if (!device->holds(shard)) continue;
-        shard.buffer = device->output_pools[o]->take();
+        if (!device->laid.holds(shard)) continue;
+        shard.buffer = pool->take();
         shard.buffer->pending = true;
       }
     }
-    arrays.add(request.outputs[o], std::move(tensor));
+    arrays_.add(request.outputs[o], std::move(tensor));
   }
 }
 
-void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, PlanRun& run,
-                      const std::shared_ptr<const Error>& error) {
-  const DevicePlan& device = *made.devices[d];
+void HostRuns::bind(ReadyPlan& made, const RunFrame& request, size_t d, PlanRun& run,
+                    const std::shared_ptr<const Error>& error) {
+  const Member& member = made.ranks[d].member;
   const Plan& facts = *made.plan;
   DeviceRun::Inputs inputs;
   inputs.run = request.run;
@@ -297,46 +323,47 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, PlanRun
   inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
   inputs.outputs.resize(facts.outputs.size());
   inputs.sources.resize(facts.sources.size());
-  if (error == nullptr) {
-    for (const ArgumentFrame& argument : request.arguments) {
-      if (!argument.bytes.empty()) {
-        const TensorShards& like = made.shards[facts.inputs[argument.input]];
-        const Shard* here = like.on(device.member.device, device.member.rank);
-        if (here == nullptr) continue;
-        const bool whole = like.local == like.type;
-        if (!whole) run.parts.push_back(part_of(like, *here, argument.bytes));
-        inputs.inline_bytes[argument.input] = whole ? &argument.bytes : &run.parts.back();
-      } else if (const TensorShards* found = arrays.find(argument.array)) {
-        const Shard* shard = found->on(device.member.device, device.member.rank);
-        if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
-      }
-    }
-  }
-  for (const DeviceOutput& output : device.outputs) {
+  if (error == nullptr) bind_arguments(made, request, member, run, inputs);
+  for (const DeviceOutput& output : made.shares[d].outputs) {
     if (output.output >= request.outputs.size()) continue;
-    const TensorShards* found = arrays.find(request.outputs[output.output]);
-    const Shard* shard =
-        found == nullptr ? nullptr : found->on(device.member.device, device.member.rank);
+    const TensorShards* found = arrays_.find(request.outputs[output.output]);
+    const Shard* shard = found == nullptr ? nullptr : found->on(member.device, member.rank);
     if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;
   }
-  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr && !made.sequential; ++s) {
+  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr && !made.sequential; ++s)
     inputs.sources[s] = fill_source(made, d, *run.devices[d], s, request.source_positions[s]);
-  }
   run.devices[d]->bind(std::move(inputs));
 }
 
-EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint32_t source,
-                                 uint64_t position) {
-  const DevicePlan& device = *made.devices[d];
+void HostRuns::bind_arguments(const ReadyPlan& made, const RunFrame& request, const Member& member,
+                              PlanRun& run, DeviceRun::Inputs& inputs) const {
+  for (const ArgumentFrame& argument : request.arguments) {
+    if (!argument.bytes.empty()) {
+      const TensorShards& like = made.shards[made.plan->inputs[argument.input]];
+      const Shard* here = like.on(member.device, member.rank);
+      if (here == nullptr) continue;
+      const bool whole = like.local == like.type;
+      if (!whole) run.parts.push_back(part_of(like, *here, argument.bytes));
+      inputs.inline_bytes[argument.input] = whole ? &argument.bytes : &run.parts.back();
+    } else if (const TensorShards* found = arrays_.find(argument.array)) {
+      const Shard* shard = found->on(member.device, member.rank);
+      if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
+    }
+  }
+}
+
+EventPtr HostRuns::fill_source(ReadyPlan& made, size_t d, DeviceRun& run, uint32_t source,
+                               uint64_t position) {
+  const LaidOutShare& share = made.shares[d];
   const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
   if (made.sources[source] == nullptr) return nullptr;  // No device here reads it.
-  if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
+  if (share.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   auto filled = std::make_shared<Event>();
-  filled->on_ready([target = device.device] { target->ring(); });
-  device.device->host_access(HostAccess::kWrite, run.staging_data(value),
-                             made.shards[value].local.bytes());
-  feeder->fill({made.sources[source].get(), position, &device.source_parts[source],
-                run.staging_data(value), filled});
+  filled->on_ready([target = share.device] { target->ring(); });
+  share.device->host_access(HostAccess::kWrite, run.staging_data(value),
+                            made.shards[value].local.bytes());
+  feeder_->fill({made.sources[source].get(), position, &share.source_parts[source],
+                 run.staging_data(value), filled});
   return filled;
 }
 
@@ -344,7 +371,7 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
 // lost peer for ever, and a later one could not use the counters that the peer left halfway through
 // a collective. The newest run is ended first, so that no device goes from an ended run to one that
 // is not ended yet.
-void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& error) {
+void HostRuns::give_up(ReadyPlan& made, const std::shared_ptr<const Error>& error) {
   const size_t slots = made.runs.size();
   for (size_t back = 1; back <= slots; ++back) {
     for (const auto& device : made.runs[(made.prepared + slots - back) % slots]->devices) {
@@ -353,60 +380,58 @@ void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& err
     }
   }
   if (made.active > 0) sound_alarm(made);
-  for (const auto& device : made.devices) device->device->ring();
+  for (const PlanRank& rank : made.ranks) rank.device->ring();
 }
 
 // A device may already be past the point where it checks whether its run has ended, and wait for
 // its card, which waits for another card inside a communicator.
-void Host::Impl::sound_alarm(HostPlan& made) {
-  for (const auto& device : made.devices) {
-    for (const auto& collective : device->collectives)
+void HostRuns::sound_alarm(const ReadyPlan& made) {
+  for (const LinkedShare& share : made.links.shares) {
+    for (const auto& collective : share.collectives)
       collective->raise_alarm(Collective::kEverything);
   }
 }
 
-void Host::Impl::stop(HostPlan& made, PlanRun& run, const std::shared_ptr<const Error>& error) {
-  if (error->kind() == ErrorKind::kUnavailable) return give_up(made, error);
-  for (const auto& device : run.devices) device->cancel(error);
+void HostRuns::cancel(RunId id, ErrorKind kind, const std::string& why) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  const auto error = std::make_shared<const Error>(kind, why);
+  const auto [made, run] = found->second;
+  if (kind == ErrorKind::kUnavailable) return give_up(*made, error);
+  for (const auto& device : run->devices) device->cancel(error);
 }
 
-void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
-  const auto found = runs.find(id);
-  if (found == runs.end()) return;
-  stop(*found->second.first, *found->second.second, std::make_shared<const Error>(kind, why));
-}
-
-void Host::Impl::device_done(DeviceRun& device) {
-  auto found = run_of.find(&device);
-  GW_ASSERT(found != run_of.end(), "a run that nobody knows has finished");
+void HostRuns::device_done(DeviceRun& device) {
+  auto found = run_of_.find(&device);
+  GW_ASSERT(found != run_of_.end(), "a run that nobody knows has finished");
   auto [made, run] = found->second;
   if (--run->running > 0) return;
   run_done(*made, *run);
 }
 
-void Host::Impl::sections_ended(DeviceRun& device) {
+void HostRuns::sections_ended(DeviceRun& device) {
   device.news_told();
-  PlanRun& run = *run_of.at(&device).second;
+  PlanRun& run = *run_of_.at(&device).run;
   ProgressFrame news{news_of(run)};
-  if (!news.times.empty()) events.progress(std::move(news));
+  if (!news.times.empty()) events_.progress(std::move(news));
 }
 
 // A section has ended when it has ended on all devices of this host. They are mostly in step, so
 // the device that was busy longest shows how long the section took; its time sums up those of its
 // ranks, which take turns. A run that was given up behind its gate commits without tickets. Nothing
 // is reported for it, since the controller has not granted it.
-std::vector<SectionTime> Host::Impl::news_of(PlanRun& run) {
+std::vector<SectionTime> HostRuns::news_of(PlanRun& run) {
   std::vector<SectionTime> now(run.told.size());
   std::vector<int64_t> device_busy_ns(now.size(), 0);  // Sum over the ranks so far.
   for (const auto& device : run.devices) {
     if (device->abandoned()) return {};
-    const std::vector<ToldSlice>& slices = device->plan().told_slices;
+    const std::vector<ToldSlice>& slices = device->share().told_slices;
     for (size_t i = 0; i < slices.size(); ++i) {
       SectionTime& time = now[slices[i].slice];
       const uint32_t ended = device->positions_ended(i);
       time.position_end = time.run == RunId() ? ended : std::min(time.position_end, ended);
       int64_t& busy_ns = device_busy_ns[slices[i].slice];
-      busy_ns = device->busy_ns(i) + (device->plan().member.rank == 0 ? 0 : busy_ns);
+      busy_ns = device->busy_ns(i) + (device->share().member.rank == 0 ? 0 : busy_ns);
       time.busy_ns = std::max(time.busy_ns, busy_ns);
       time.run = run.run;
     }
@@ -424,12 +449,12 @@ std::vector<SectionTime> Host::Impl::news_of(PlanRun& run) {
   return news;
 }
 
-void Host::Impl::compile_unfused(const DevicePlan& plan, const std::shared_ptr<CompileJob>& job) {
-  add_unfused(plan, *job);
-  compiler.compile(job);
+void HostRuns::compile_unfused(const LaidOutShare& share, const std::shared_ptr<CompileJob>& job) {
+  add_unfused(share, *job);
+  compiler_.compile(job);
 }
 
-void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
+void HostRuns::run_done(ReadyPlan& made, PlanRun& run) {
   RunDoneFrame done{.run = run.run};
   done.times = news_of(run);
   // The device that raised the error, if it is one of this host's.
@@ -440,24 +465,24 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   }
   if (failed != nullptr) {
     done.error = *failed->error();
-    done.error->add_where({.program = made.plan->name, .host = devices.options.name});
+    done.error->add_where({.program = made.plan->name, .host = devices_.options.name});
     done.culprit = failed->culprit();
   } else {
     for (const auto& device : run.devices) {
-      for (const DeviceOutput& output : device->plan().outputs) {
+      for (const DeviceOutput& output : device->share().outputs) {
         if (!output.small) continue;
         const auto bytes = device->small_output(output.output);
         done.outputs.push_back({output.output, {bytes.begin(), bytes.end()}});
       }
     }
   }
-  runs.erase(run.run);
+  runs_.erase(run.run);
   --made.active;
   run.parts.clear();
   run.source_positions.clear();
   for (const auto& device : run.devices) device->release();
-  events.run_done(std::move(done));
-  erase_closed();
+  events_.run_done(std::move(done));
+  run_ended();
 }
 
 }  // namespace gangway

@@ -1,18 +1,17 @@
-// Moves a program off its devices while it is suspended: its states go to host memory, and all else
-// that its plans have there is freed. Data with device addresses in it (the frames of its runs) is
-// dropped, and built again when the program comes back.
-#include <algorithm>
+#include "executor/host/host_suspend.h"
+
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "executor/devices/task.h"
-#include "executor/host/host_impl.h"
-#include "executor/host/plan_links.h"
 #include "runtime/fibers/kj_error.h"
 #include "runtime/fibers/mailbox.h"
 
 namespace gangway {
 
-struct Host::Impl::StateMove {
+struct StateMoves::Move {
   struct Moved {
     std::shared_ptr<State> state;
     std::unique_ptr<StateOnHost> on_host;  // To the host: what the state will have there.
@@ -27,32 +26,35 @@ struct Host::Impl::StateMove {
   Promise<int64_t> done;
 };
 
+StateMoves::StateMoves(Reactor& reactor, HostDevices& devices, StateStore& states,
+                       HostBudget& budget, HostPlans& plans, HostRuns& runs)
+    : reactor_(reactor),
+      devices_(devices),
+      states_(states),
+      budget_(budget),
+      plans_(plans),
+      runs_(runs) {}
+
 // Throws if work of a plan of these scopes is unfinished, since it may use their states. This
 // includes plans that are being uninstalled.
-void Host::Impl::require_idle(const MoveRequest& request) const {
-  for (const HostPlan* made : all_plans()) {
-    const bool of_scopes = std::ranges::count(request.scopes, made->scope) > 0;
-    const bool is_named = std::ranges::count(request.plans, made->id) > 0;
-    if (!of_scopes && !is_named) continue;
-    if (made->active > 0 || made->initialising > 0) {
-      throw Error(ErrorKind::kUnavailable,
-                  cat("program \"", made->plan->name, "\": something of it is under way still"),
-                  {.host = devices.options.name}, "try again");
-    }
-  }
+void StateMoves::require_idle(const MoveRequest& request) const {
+  const std::string* const busy = plans_.busy(request);
+  if (busy == nullptr) return;
+  throw Error(ErrorKind::kUnavailable,
+              cat("program \"", *busy, "\": something of it is under way still"),
+              {.host = devices_.options.name}, "try again");
 }
 
-std::shared_ptr<Host::Impl::StateMove> Host::Impl::begin_move(const MoveRequest& request) {
+std::shared_ptr<StateMoves::Move> StateMoves::begin_move(const MoveRequest& request) {
   require_idle(request);
-  auto move = std::make_shared<StateMove>();
+  auto move = std::make_shared<Move>();
   move->to_host = request.to_host;
   for (PlanId id : request.plans) {
-    const auto found = plans.find(id);
-    if (found == plans.end() || found->second->stage != PlanStage::kReady) continue;
-    if (found->second->suspended != request.to_host) move->plans.push_back(id);
+    const ReadyPlan* const plan = plans_.find_ready(id);
+    if (plan != nullptr && plan->is_suspended() != request.to_host) move->plans.push_back(id);
   }
   for (const StateScope scope : request.scopes) {
-    for (const std::shared_ptr<State>& state : states.all_of(scope)) {
+    for (const std::shared_ptr<State>& state : states_.all_of(scope)) {
       if ((state->on_host != nullptr) != request.to_host) {
         move->states.push_back({.state = state, .on_host = nullptr, .buffers = {}});
       } else if (state->on_host != nullptr) {
@@ -63,17 +65,17 @@ std::shared_ptr<Host::Impl::StateMove> Host::Impl::begin_move(const MoveRequest&
   return move;
 }
 
-Future<int64_t> Host::Impl::move_to_host(const MoveRequest& request) {
-  const std::shared_ptr<StateMove> move = begin_move(request);
-  for (StateMove::Moved& moved : move->states) {
+Future<int64_t> StateMoves::move_to_host(const MoveRequest& request) {
+  const std::shared_ptr<Move> move = begin_move(request);
+  for (Move::Moved& moved : move->states) {
     moved.on_host = std::make_unique<StateOnHost>();
     StateOnHost& to = *moved.on_host;
     const std::vector<Shard>& shards = moved.state->shards.shards;
     for (const Shard& shard : shards) to.bytes += shard.buffer->bytes();
-    to.counted = host_budget.take(to.bytes, cat("state \"", moved.state->name, "\"")).take();
+    to.counted = budget_.take(to.bytes, cat("state \"", moved.state->name, "\"")).take();
     move->bytes += to.bytes;
     for (const Shard& shard : shards) {
-      Device& device = *devices.all[shard.device];
+      Device& device = *devices_.all[shard.device];
       to.copies.push_back(
           {.bytes = device.discrete() ? device.host_memory(shard.buffer->bytes()) : nullptr,
            .error = shard.buffer->error,
@@ -84,8 +86,8 @@ Future<int64_t> Host::Impl::move_to_host(const MoveRequest& request) {
   return move->done.future();
 }
 
-Future<int64_t> Host::Impl::move_to_devices(const MoveRequest& request) {
-  const std::shared_ptr<StateMove> move = begin_move(request);
+Future<int64_t> StateMoves::move_to_devices(const MoveRequest& request) {
+  const std::shared_ptr<Move> move = begin_move(request);
   try {
     take_memory(*move);
   } catch (const Error&) {
@@ -96,17 +98,15 @@ Future<int64_t> Host::Impl::move_to_devices(const MoveRequest& request) {
   return move->done.future();
 }
 
-void Host::Impl::take_memory(StateMove& move) {
+void StateMoves::take_memory(Move& move) {
   for (PlanId id : move.plans) {
-    HostPlan& made = plan(id);
-    place_arenas(made);
-    for (const auto& device : made.devices) allocate(made, *device);
-    place_links(made);
+    ReadyPlan& plan = plans_.ready_plan(id);
+    plan.return_to_devices(allocate_memory(plan, WithInitialisers::kNo));
   }
-  for (StateMove::Moved& moved : move.states) {
+  for (Move::Moved& moved : move.states) {
     const std::string what = cat("state \"", moved.state->name, "\"");
     for (const Shard& shard : moved.state->shards.shards) {
-      Device& device = *devices.all[shard.device];
+      Device& device = *devices_.all[shard.device];
       if (shard.buffer == nullptr) {
         const int64_t bytes = block_bytes(moved.state->shards.local.bytes());
         moved.buffers.push_back(allocate_buffer(device.memory(), bytes, what));
@@ -118,8 +118,8 @@ void Host::Impl::take_memory(StateMove& move) {
 }
 
 // Copies between discrete devices and the host. On other devices there is nothing to copy.
-void Host::Impl::copy_shards(const std::shared_ptr<StateMove>& move) {
-  for (StateMove::Moved& moved : move->states) {
+void StateMoves::copy_shards(const std::shared_ptr<Move>& move) {
+  for (Move::Moved& moved : move->states) {
     const std::vector<Shard>& shards = moved.state->shards.shards;
     const StateOnHost& on_host = move->to_host ? *moved.on_host : *moved.state->on_host;
     for (size_t i = 0; i < shards.size(); ++i) {
@@ -134,28 +134,29 @@ void Host::Impl::copy_shards(const std::shared_ptr<StateMove>& move) {
                          buffer->bytes());
         return Progress::kDone;
       };
-      const auto end = [this, guard = alive, move](const std::shared_ptr<const Error>& failure) {
-        reactor.mailbox().post([this, guard, move, failure] {
+      const auto end = [this, guard = runs_.alive,
+                        move](const std::shared_ptr<const Error>& failure) {
+        reactor_.mailbox().post([this, guard, move, failure] {
           if (*guard) shard_copied(move, failure.get());
         });
       };
       ++move->copying;
-      enqueue_task(*devices.all[shards[i].device], start, end);
+      enqueue_task(*devices_.all[shards[i].device], start, end);
     }
   }
   if (move->copying == 0) end_move(*move);
 }
 
-void Host::Impl::shard_copied(const std::shared_ptr<StateMove>& move, const Error* error) {
+void StateMoves::shard_copied(const std::shared_ptr<Move>& move, const Error* error) {
   if (error != nullptr && !move->error) move->error = *error;
   if (--move->copying == 0) end_move(*move);
 }
 
-void Host::Impl::end_move(StateMove& move) {
+void StateMoves::end_move(Move& move) {
   if (move.error) {
     if (!move.to_host) leave_again(move);
     move.states.clear();
-    return move.done.fail(Error(*move.error).add_where({.host = devices.options.name}));
+    return move.done.fail(Error(*move.error).add_where({.host = devices_.options.name}));
   }
   move.to_host ? left_devices(move) : back_on_devices(move);
   move.states.clear();
@@ -163,22 +164,16 @@ void Host::Impl::end_move(StateMove& move) {
 }
 
 // Plans may have been uninstalled meanwhile, and are skipped.
-void Host::Impl::left_devices(StateMove& move) {
+void StateMoves::left_devices(Move& move) {
   for (PlanId id : move.plans) {
-    const auto found = plans.find(id);
-    if (found == plans.end()) continue;
-    HostPlan& made = *found->second;
-    made.suspended = true;
-    drop_runs(made);
-    free_memory(made);
-    for (const auto& device : made.devices) {
-      device->states.assign(device->states.size(), nullptr);
-      device->shared_states.clear();
-    }
+    ReadyPlan* const plan = plans_.find_ready(id);
+    if (plan == nullptr) continue;
+    runs_.drop(*plan);
+    plan->leave_devices();
   }
-  for (StateMove::Moved& moved : move.states) {
+  for (Move::Moved& moved : move.states) {
     for (Shard& shard : moved.state->shards.shards) {
-      if (devices.all[shard.device]->discrete()) {
+      if (devices_.all[shard.device]->discrete()) {
         shard.buffer = nullptr;
       } else {
         shard.buffer->leave_device();
@@ -188,8 +183,8 @@ void Host::Impl::left_devices(StateMove& move) {
   }
 }
 
-void Host::Impl::back_on_devices(StateMove& move) {
-  for (StateMove::Moved& moved : move.states) {
+void StateMoves::back_on_devices(Move& move) {
+  for (Move::Moved& moved : move.states) {
     std::vector<Shard>& shards = moved.state->shards.shards;
     for (size_t i = 0; i < shards.size(); ++i) {
       if (shards[i].buffer != nullptr) continue;
@@ -200,29 +195,25 @@ void Host::Impl::back_on_devices(StateMove& move) {
     moved.state->on_host = nullptr;
   }
   for (PlanId id : move.plans) {
-    const auto found = plans.find(id);
-    if (found == plans.end()) continue;
-    HostPlan& made = *found->second;
-    for (const PlanState& state : made.plan->states) {
-      const TensorShards& like = made.shards[state.value];
+    ReadyPlan* const plan = plans_.find_ready(id);
+    if (plan == nullptr) continue;
+    for (const PlanState& state : plan->plan->states) {
+      const TensorShards& like = plan->shards[state.value];
       if (like.shards.empty()) continue;
-      const auto found_state =
-          states.find_like(made.scope, made.plan->values[state.value].name, like);
+      const auto found = states_.find_like(plan->scope, plan->plan->values[state.value].name, like);
       // Null: its scope was freed meanwhile, and the plan is about to be.
-      if (found_state != nullptr) use_state(made, state.value, *found_state);
+      if (found != nullptr) use_state(*plan, state.value, *found);
     }
-    sort_states(made);
-    add_runs(made);
-    made.suspended = false;
+    runs_.add(*plan);
   }
 }
 
 // The program could not come back: it stays in host memory.
-void Host::Impl::leave_again(StateMove& move) {
+void StateMoves::leave_again(Move& move) {
   for (PlanId id : move.plans) {
-    if (const auto found = plans.find(id); found != plans.end()) free_memory(*found->second);
+    if (ReadyPlan* const plan = plans_.find_ready(id)) plan->leave_devices();
   }
-  for (StateMove::Moved& moved : move.states) {
+  for (Move::Moved& moved : move.states) {
     for (const Shard& shard : moved.state->shards.shards) {
       if (shard.buffer != nullptr) shard.buffer->leave_device();
     }

@@ -456,6 +456,25 @@ TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
   EXPECT_THROW(t.get_state<float>("new", 2), Error);
 }
 
+TEST_P(HostTest, APlanThatFindsNoRoomTakesNoneAndIsCommittedOnceThereIsRoom) {
+  TestHosts alone(*reactor, 1, 1, GetParam());
+  const DeviceNeed need = alone.install(kPlan, training_step(1, 1))[0].needs[0];
+  const int64_t room = alone.hosts[0]->bytes_in_use(0);
+  // The last block that the second plan allocates before its states does not fit beside the first.
+  TestHosts t(*reactor, 1, 1, GetParam(), nullptr, room + need.total() - need.state - 1);
+  t.install(kPlan, training_step(1, 1));
+  Host& host = *t.hosts[0];
+  host.link(PlanId(2), host.install(PlanId(2), training_step(1, 1), 0, {2}).take().offers);
+  const std::optional<Error> refused = refusal(host, PlanId(2));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind(), ErrorKind::kOverloaded);
+  EXPECT_EQ(host.bytes_in_use(0), room) << "the first plan's alone";
+  host.uninstall(kPlan);
+  host.free_scope({1});
+  host.commit_install(PlanId(2)).await();
+  EXPECT_THAT(t.get_state<float>("w", 2, {2}), Each(1.0f));
+}
+
 TEST_P(HostTest, AnArrayThatNobodyMadeCannotBeRead) {
   TestHosts t(*reactor, 1, 1, GetParam());
   try {

@@ -16,7 +16,7 @@ bool has_gate(const Plan& plan) {
                      [](const PlanNode& node) { return node.kind == PlanNodeKind::kGate; });
 }
 
-GroupView view(const HostPlan& plan, std::string name, const std::vector<Member>& members,
+GroupView view(const PlanOnHost& plan, std::string name, const std::vector<Member>& members,
                int64_t bytes_max, bool alarms) {
   std::vector<GroupDevice> devices;
   devices.reserve(members.size());
@@ -35,7 +35,7 @@ std::vector<Member> members_of(const Plan& plan, const GroupSpec& group, size_t 
 
 // body(group, its index among the members here) for each group that the member is in.
 template <class Body>
-void for_each_group(const HostPlan& plan, const Member& member, Body body) {
+void for_each_group(const LaidOutPlan& plan, const Member& member, Body body) {
   for (const PlanGroup& group : plan.meetings) {
     const auto found = std::ranges::find(group.here, member);
     if (found != group.here.end()) body(group, static_cast<uint32_t>(found - group.here.begin()));
@@ -43,7 +43,7 @@ void for_each_group(const HostPlan& plan, const Member& member, Body body) {
 }
 
 // `members`: by rank.
-PlanGroup group_with(const HostPlan& plan, std::string name, const std::vector<Member>& members,
+PlanGroup group_with(const PlanOnHost& plan, std::string name, const std::vector<Member>& members,
                      int64_t bytes_max, bool alarms) {
   PlanGroup group{.view = view(plan, std::move(name), members, bytes_max, alarms)};
   for (const GroupView::Member& here : group.view.here()) group.here.push_back(members[here.rank]);
@@ -60,7 +60,7 @@ std::vector<Member> first_ranks(const std::vector<Member>& members) {
   return first;
 }
 
-DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
+DeviceGroup devices_of(const CompiledHostPlan& plan, const PlanGroup& group) {
   const GroupSpec& spec = plan.groups[group.spec];
   const std::vector<Member> members = members_of(*plan.plan, spec, group.row);
   const std::vector<Member> first = first_ranks(members);
@@ -71,8 +71,8 @@ DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
     const Member& member = first[d];
     const Member& next = first[(d + 1) % first.size()];
     devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
-    const DevicePlan* here = device_of(plan, member);
-    devices.members.push_back(here == nullptr ? nullptr : here->device);
+    const uint32_t here = rank_of(plan, member);
+    devices.members.push_back(here == kNone ? nullptr : plan.ranks[here].device);
     devices.links.push_back(link_class(*plan.plan, member.host, next.host));
   }
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> index;
@@ -87,38 +87,40 @@ DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
 
 class Linker {
  public:
-  Linker(HostPlan& plan, const MemoryOf& memory_of, const std::function<Bell(uint32_t)>& bell_of)
-      : plan_(plan), memory_of_(memory_of), bell_of_(bell_of) {}
+  Linker(const LaidOutPlan& plan, const MemoryOf& memory_of,
+         const std::function<Bell(uint32_t)>& bell_of, std::vector<LinkedShare>& shares)
+      : plan_(plan), memory_of_(memory_of), bell_of_(bell_of), shares_(shares) {}
 
   void link(const PlanGroup& group) {
     const bool gate = group.spec == kNone;
     const DeviceGroup devices = gate || group.of_devices ? DeviceGroup() : devices_of(plan_, group);
     auto meetings = join(group, !gate);
     for (size_t m = 0; m < meetings.size(); ++m) {
-      DevicePlan& device = *device_of(plan_, group.here[m]);
+      const uint32_t rank = rank_of(plan_, group.here[m]);
+      LinkedShare& share = shares_[rank];
       if (gate) {
-        device.collectives.push_back(std::move(meetings[m]));
-        device.gate = device.collectives.back().get();
+        share.collectives.push_back(std::move(meetings[m]));
+        share.gate = share.collectives.back().get();
         continue;
       }
       if (group.of_devices) {
-        of_devices_[&device] = std::move(meetings[m]);
+        of_devices_[rank] = std::move(meetings[m]);
         continue;
       }
-      device.collectives.push_back(device.device->collective(
-          {std::move(meetings[m]), std::move(of_devices_[&device])}, devices));
+      share.collectives.push_back(plan_.ranks[rank].device->collective(
+          {std::move(meetings[m]), std::move(of_devices_[rank])}, devices));
       const GroupSpec& spec = plan_.groups[group.spec];
-      made_[{&device, spec.slice, spec.need.axes}] = device.collectives.back().get();
+      made_[{rank, spec.slice, spec.need.axes}] = share.collectives.back().get();
     }
   }
 
   void give_calls_their_collectives() {
-    for (const auto& device : plan_.devices) {
-      for (Entry& entry : device->entries) {
+    for (uint32_t rank = 0; rank < shares_.size(); ++rank) {
+      for (const Entry& entry : plan_.shares[rank].entries) {
         if (entry.kind != EntryKind::kCall || !entry.first) continue;
         const uint32_t slice = plan_.plan->nodes[entry.node].slice;
         for (const CompiledFunction::CollectiveNeed& need : entry.function->collective_needs())
-          entry.collectives.push_back(made_.at({device.get(), slice, need.axes}));
+          shares_[rank].of_calls[entry.node].push_back(made_.at({rank, slice, need.axes}));
       }
     }
   }
@@ -131,18 +133,21 @@ class Linker {
                      }};
     for (const Member& member : group.here) {
       links.bells.push_back(bell_of_(member.device));
-      links.meters.push_back(counted ? &device_of(plan_, member)->device->moved : nullptr);
+      links.meters.push_back(counted ? &plan_.ranks[rank_of(plan_, member)].device->moved
+                                     : nullptr);
     }
     return join_group(group.view, links);
   }
 
-  HostPlan& plan_;
+  const LaidOutPlan& plan_;
   const MemoryOf& memory_of_;
   const std::function<Bell(uint32_t)>& bell_of_;
-  std::map<std::tuple<const DevicePlan*, uint32_t, std::string>, Collective*> made_;
+  std::vector<LinkedShare>& shares_;
+  std::map<std::tuple<uint32_t, uint32_t, std::string>, Collective*>
+      made_;  // Keys begin with ranks.
   // Collectives among the ranks of one device, for the group that is linked next, which the lowest
-  // of these ranks join.
-  std::map<const DevicePlan*, std::unique_ptr<Collective>> of_devices_;
+  // of these ranks join. Keys are ranks.
+  std::map<uint32_t, std::unique_ptr<Collective>> of_devices_;
 };
 
 }  // namespace
@@ -151,7 +156,8 @@ namespace {
 
 // Discrete devices meet in host memory, but put no tensors there, only sizes of ragged rows; they
 // raise alarms too. Devices without values only meet.
-void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
+void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
+             std::vector<PlanGroup>& meetings) {
   const GroupSpec& facts = plan.groups[spec];
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
   if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; })) return;
@@ -160,13 +166,13 @@ void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
   const std::vector<Member> first = first_ranks(members);
   if (discrete && first.size() > 1 && first.size() < members.size()) {
     PlanGroup& devices =
-        plan.meetings.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
+        meetings.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
     devices.spec = spec;
     devices.row = row;
     devices.of_devices = true;
   }
   const bool in_host_memory = !discrete && has_values(plan);
-  PlanGroup& all = plan.meetings.emplace_back(
+  PlanGroup& all = meetings.emplace_back(
       group_with(plan, name, members, in_host_memory ? facts.need.bytes_max : 0, discrete));
   if (in_host_memory) all.view.kinds = facts.need.kinds;
   if (discrete) carry_sizes(all.view, facts.need.kinds);
@@ -176,23 +182,26 @@ void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
 
 }  // namespace
 
-void find_groups(HostPlan& plan) {
-  if (plan.devices.empty()) return;
+std::vector<PlanGroup> find_groups(const CompiledHostPlan& plan) {
+  std::vector<PlanGroup> meetings;
+  if (plan.ranks.empty()) return meetings;
   for (uint32_t spec = 0; spec < plan.groups.size(); ++spec) {
-    for (uint32_t row = 0; row < plan.groups[spec].groups.size(); ++row) add_row(plan, spec, row);
+    for (uint32_t row = 0; row < plan.groups[spec].groups.size(); ++row)
+      add_row(plan, spec, row, meetings);
   }
   if (has_gate(*plan.plan))
-    plan.meetings.push_back(group_with(plan, "gate", plan_members(*plan.plan), 0, false));
+    meetings.push_back(group_with(plan, "gate", plan_members(*plan.plan), 0, false));
+  return meetings;
 }
 
-void for_each_group_area(const HostPlan& plan, const Member& member,
+void for_each_group_area(const LaidOutPlan& plan, const Member& member,
                          const std::function<void(const std::string&, int64_t)>& body) {
   for_each_group(plan, member, [&](const PlanGroup& group, uint32_t index) {
     for_each_area(group.view, index, body);
   });
 }
 
-int64_t group_bytes(const HostPlan& plan, const Member& member) {
+int64_t group_bytes(const LaidOutPlan& plan, const Member& member) {
   int64_t total = 0;
   for_each_group(plan, member, [&](const PlanGroup& group, uint32_t index) {
     total += private_bytes(group.view, index);
@@ -204,7 +213,7 @@ namespace {
 
 // Throws for a group that the device can't serve; the error names the group's first kind, with the
 // user's line.
-void check_group(const HostPlan& plan, const Device& device, const GroupSpec& spec,
+void check_group(const PlanOnHost& plan, const Device& device, const GroupSpec& spec,
                  const DeviceGroup& group) {
   const std::optional<CollectiveRefusal> refusal = device.refuses(group);
   for (size_t k = 0; refusal.has_value() && k < kCollectiveKinds; ++k) {
@@ -218,20 +227,21 @@ void check_group(const HostPlan& plan, const Device& device, const GroupSpec& sp
 
 }  // namespace
 
-int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
+int64_t staging_bytes(const LaidOutPlan& plan, const PlanRank& rank) {
   int64_t total = 0;
-  for_each_group(plan, device.member, [&](const PlanGroup& group, uint32_t) {
+  for_each_group(plan, rank.member, [&](const PlanGroup& group, uint32_t) {
     if (group.spec == kNone || group.of_devices) return;
     const DeviceGroup devices = devices_of(plan, group);
-    check_group(plan, *device.device, plan.groups[group.spec], devices);
-    total += device.device->collective_bytes(devices);
+    check_group(plan, *rank.device, plan.groups[group.spec], devices);
+    total += rank.device->collective_bytes(devices);
   });
   return total;
 }
 
-void link_groups(HostPlan& plan, const MemoryOf& memory_of,
-                 const std::function<Bell(uint32_t device)>& bell_of) {
-  Linker linker(plan, memory_of, bell_of);
+void link_groups(const LaidOutPlan& plan, const MemoryOf& memory_of,
+                 const std::function<Bell(uint32_t device)>& bell_of,
+                 std::vector<LinkedShare>& shares) {
+  Linker linker(plan, memory_of, bell_of, shares);
   for (const PlanGroup& group : plan.meetings) linker.link(group);
   linker.give_calls_their_collectives();
 }

@@ -15,8 +15,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "executor/host/host_plan.h"
+#include "executor/host/laid_out_plan.h"
 #include "executor/links/host_link.h"
 #include "executor/work/bell.h"
 
@@ -25,17 +26,17 @@ namespace gangway {
 // The memory of the host that a member belongs to.
 using MemoryOf = std::function<PeerMemory&(const Member&)>;
 
-// Fills plan.meetings. Functions must be compiled, since they say what collectives need.
-void find_groups(HostPlan& plan);
-// body(area, bytes) for the memory in which groups write for this device.
-void for_each_group_area(const HostPlan& plan, const Member& member,
+std::vector<PlanGroup> find_groups(const CompiledHostPlan& plan);
+// body(area, bytes) for the memory in which groups write for this member.
+void for_each_group_area(const LaidOutPlan& plan, const Member& member,
                          const std::function<void(const std::string&, int64_t)>& body);
-// Bytes that the device's groups take in the host's memory outside the device.
-int64_t group_bytes(const HostPlan& plan, const Member& member);
+// Bytes that the member's groups take in the host's memory outside the device.
+int64_t group_bytes(const LaidOutPlan& plan, const Member& member);
 // Bytes that collectives need in a discrete device's own memory.
-int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
-// `bell_of`: the bell of a device of this host.
-void link_groups(HostPlan& plan, const MemoryOf& memory_of,
-                 const std::function<Bell(uint32_t device)>& bell_of);
+int64_t staging_bytes(const LaidOutPlan& plan, const PlanRank& rank);
+// Adds the collectives of each rank to its share. `bell_of`: the bell of a device of this host.
+void link_groups(const LaidOutPlan& plan, const MemoryOf& memory_of,
+                 const std::function<Bell(uint32_t device)>& bell_of,
+                 std::vector<LinkedShare>& shares);
 
 }  // namespace gangway

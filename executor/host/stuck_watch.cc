@@ -13,7 +13,7 @@ constexpr int64_t kShortestNs = 1000 * kMs;
 constexpr int64_t kTimesMeasured = 5, kTimesModelled = 20;
 
 // The plan's oldest unfinished run on the device; the others are behind it. Null: there is none.
-const DeviceRun* front_run(const HostPlan& plan, size_t device) {
+const DeviceRun* front_run(const ReadyPlan& plan, size_t device) {
   const DeviceRun* front = nullptr;
   for (const auto& run : plan.runs) {
     const DeviceRun& here = *run->devices[device];
@@ -28,15 +28,15 @@ uint32_t node_of(const Entry& entry) {
 
 // The cost model's time for the section of an entry, or for the whole plan if the entry waits for
 // other devices.
-int64_t modelled_ns(const HostPlan& plan, const DevicePlan& device, uint32_t entry, bool waits) {
-  const Positions& positions = *plan.positions;
+int64_t modelled_ns(const ReadyPlan& plan, const LaidOutShare& share, uint32_t entry, bool waits) {
+  const Positions& positions = plan.positions;
   int64_t sum_ns = 0;
   for (uint32_t s = 0; s < positions.slices(); ++s) {
-    if (waits || entry == device.entries.size()) {
+    if (waits || entry == share.entries.size()) {
       sum_ns += positions.modelled_ns(s, {0, positions.count(s)});
       continue;
     }
-    const std::vector<uint32_t>& entries = device.entry_at[s];
+    const std::vector<uint32_t>& entries = share.entry_at[s];
     const auto at = std::find(entries.begin(), entries.end(), entry);
     if (at == entries.end()) continue;
     sum_ns += positions.modelled_ns(s, {static_cast<uint32_t>(at - entries.begin()), 1});
@@ -44,12 +44,11 @@ int64_t modelled_ns(const HostPlan& plan, const DevicePlan& device, uint32_t ent
   return sum_ns;
 }
 
-CompiledFunction::StepText text_of(const HostPlan& plan, const DevicePlan& device,
-                                   const DeviceRun& run, uint32_t at) {
-  if (at >= device.entries.size())
-    return {cat("what it launched on ", device.device->name()), "", false};
-  const Entry& entry = device.entries[at];
-  const PlanNode& node = plan.plan->nodes[node_of(entry)];
+CompiledFunction::StepText text_of(const LaidOutShare& share, const DeviceRun& run, uint32_t at) {
+  if (at >= share.entries.size())
+    return {cat("what it launched on ", share.device->name()), "", false};
+  const Entry& entry = share.entries[at];
+  const PlanNode& node = share.plan->nodes[node_of(entry)];
   switch (entry.kind) {
     case EntryKind::kCall:
     case EntryKind::kCommit: {
@@ -66,13 +65,13 @@ CompiledFunction::StepText text_of(const HostPlan& plan, const DevicePlan& devic
 
 }  // namespace
 
-bool StuckWatch::look(const std::vector<const HostPlan*>& plans, int64_t now_ns) {
+bool StuckWatch::look(const std::vector<const ReadyPlan*>& plans, int64_t now_ns) {
   const int64_t passed_ns =
       last_look_ns_ == 0 ? 0 : std::clamp<int64_t>(now_ns - last_look_ns_, 0, 2 * kLookNs);
   last_look_ns_ = now_ns;
   std::map<uint32_t, StuckDevice> found;
   std::set<const DevicePlan*> there;
-  for (const HostPlan* plan : plans) {
+  for (const ReadyPlan* plan : plans) {
     for (size_t d = 0; d < plan->devices.size(); ++d) {
       there.insert(plan->devices[d].get());
       look_at(*plan, d, passed_ns, found);
@@ -89,13 +88,13 @@ bool StuckWatch::look(const std::vector<const HostPlan*>& plans, int64_t now_ns)
   return changed;
 }
 
-void StuckWatch::look_at(const HostPlan& plan, size_t d, int64_t passed_ns,
+void StuckWatch::look_at(const ReadyPlan& plan, size_t d, int64_t passed_ns,
                          std::map<uint32_t, StuckDevice>& found) {
-  const DevicePlan& device = *plan.devices[d];
+  const LaidOutShare& share = plan.shares[d];
   const DeviceRun* run = front_run(plan, d);
   const RunId id = run == nullptr ? RunId() : run->run();
   const uint32_t progress = run == nullptr ? 0 : run->progress();
-  Record& record = records_[&device];
+  Record& record = records_[plan.devices[d].get()];
   // The address belongs to another plan now.
   if (record.plan != plan.id) record = {.plan = plan.id};
   if (record.run != id || record.progress != progress) {
@@ -108,9 +107,9 @@ void StuckWatch::look_at(const HostPlan& plan, size_t d, int64_t passed_ns,
   }
   record.for_ns += passed_ns;
   if (run == nullptr || !DeviceRun::at_work(progress) || record.for_ns <= kShortestNs) return;
-  CompiledFunction::StepText text = text_of(plan, device, *run, DeviceRun::entry_of(progress));
-  if (record.for_ns <= limit_ns(record, plan, device, text.meets_peers)) return;
-  StuckDevice stuck{.device = device.member.device,
+  CompiledFunction::StepText text = text_of(share, *run, DeviceRun::entry_of(progress));
+  if (record.for_ns <= limit_ns(record, plan, d, text.meets_peers)) return;
+  StuckDevice stuck{.device = share.member.device,
                     .run = id,
                     .what = std::move(text.what),
                     .at = std::move(text.at),
@@ -130,33 +129,34 @@ void StuckWatch::note_end(Record& record) {
   longest = std::max(longest, record.for_ns + 2 * kLookNs);
 }
 
-int64_t StuckWatch::limit_ns(const Record& record, const HostPlan& plan, const DevicePlan& device,
+int64_t StuckWatch::limit_ns(const Record& record, const ReadyPlan& plan, size_t device,
                              bool waits) {
   const uint32_t entry = DeviceRun::entry_of(record.progress);
   const auto longest = record.longest_ns.find(entry);
   if (longest != record.longest_ns.end())
     return std::max(kShortestNs, kTimesMeasured * longest->second);
   if (record.ended_once) return kShortestNs;  // It took less than a look.
-  return std::max(kShortestNs, kTimesModelled * modelled_ns(plan, device, entry, waits));
+  return std::max(kShortestNs,
+                  kTimesModelled * modelled_ns(plan, plan.shares[device], entry, waits));
 }
 
-std::string StuckWatch::describe(const std::vector<const HostPlan*>& plans) const {
+std::string StuckWatch::describe(const std::vector<const ReadyPlan*>& plans) const {
   std::string lines;
-  for (const HostPlan* plan : plans) {
+  for (const ReadyPlan* plan : plans) {
     for (size_t d = 0; d < plan->devices.size(); ++d) {
       const DeviceRun* run = front_run(*plan, d);
       if (run == nullptr) continue;
-      const DevicePlan& device = *plan->devices[d];
-      const auto record = records_.find(&device);
+      const LaidOutShare& share = plan->shares[d];
+      const auto record = records_.find(plan->devices[d].get());
       const int64_t ms = record == records_.end() ? 0 : record->second.for_ns / kMs;
-      lines += cat("    ", device.device->name(), ": run ", run->run(), " of \"", plan->plan->name,
+      lines += cat("    ", share.device->name(), ": run ", run->run(), " of \"", plan->plan->name,
                    "\" ");
       const uint32_t progress = run->progress();
       const uint32_t entry = DeviceRun::entry_of(progress);
       if (!DeviceRun::at_work(progress)) {
         lines += cat("waits for its tickets or its turn at entry ", entry);
       } else {
-        const CompiledFunction::StepText text = text_of(*plan, device, *run, entry);
+        const CompiledFunction::StepText text = text_of(share, *run, entry);
         lines += cat(text.meets_peers ? "waits for other devices in " : "is in ", text.what);
         if (!text.at.empty()) lines += cat(" at ", text.at);
       }

@@ -9,39 +9,48 @@
 namespace gangway {
 
 DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Listener& listener)
-    : plan_(plan), slot_(slot), mailbox_(mailbox), listener_(listener), clock_(plan) {
-  values_.assign(plan.plan->values.size(), nullptr);
+    : plan_(plan),
+      laid_(plan.laid),
+      links_(plan.links),
+      memory_(*plan.memory),
+      slot_(slot),
+      mailbox_(mailbox),
+      listener_(listener),
+      clock_(plan.laid) {
+  values_.assign(laid_.plan->values.size(), nullptr);
   for (uint32_t v = 0; v < values_.size(); ++v) values_[v] = fixed_base(v);
-  for (const Entry& entry : plan.entries) {
+  for (const Entry& entry : laid_.entries) {
     if (entry.kind == EntryKind::kReceive &&
-        plan.layout.values[entry.value].kind == ValuePlace::Kind::kInbox) {
-      const TransferChannel& channel = plan.channels[entry.channel];
-      values_[entry.value] = channel.link == nullptr ? channel.receiver.payload(slot)
-                                                     : channel.memory + channel.stride * slot;
+        laid_.layout.values[entry.value].kind == ValuePlace::Kind::kInbox) {
+      const TransferChannel& channel = links_.channels[entry.channel];
+      values_[entry.value] = channel.link == nullptr
+                                 ? channel.receiver.payload(slot)
+                                 : memory_.linked_inboxes[entry.channel].slot(slot);
     }
   }
-  told_ = plan.device->host_memory(
-      static_cast<int64_t>(kSmallBytesMax * (1 + plan.plan->outputs.size())));
+  told_ = laid_.device->host_memory(
+      static_cast<int64_t>(kSmallBytesMax * (1 + laid_.plan->outputs.size())));
   not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
   small_ = told_.get() + kSmallBytesMax;
-  tickets_.resize(plan.entries.size());
+  tickets_.resize(laid_.entries.size());
   build_frames();
 }
 
 std::byte* DeviceRun::slot_data(uint32_t value) const {
-  return plan_.slots->data() + plan_.layout.slot_bytes * slot_ + plan_.layout.values[value].offset;
+  return memory_.slots->data() + laid_.layout.slot_bytes * slot_ +
+         laid_.layout.values[value].offset;
 }
 
 std::byte* DeviceRun::staging_data(uint32_t value) const {
-  if (plan_.staging == nullptr) return slot_data(value);
-  return plan_.staging.get() + (slot_data(value) - plan_.slots->data());
+  if (memory_.staging == nullptr) return slot_data(value);
+  return memory_.staging.get() + (slot_data(value) - memory_.slots->data());
 }
 
 std::byte* DeviceRun::fixed_base(uint32_t value) const {
-  const ValuePlace& place = plan_.layout.values[value];
+  const ValuePlace& place = laid_.layout.values[value];
   switch (place.kind) {
     case ValuePlace::Kind::kState: return plan_.states[value]->data();
-    case ValuePlace::Kind::kArena: return plan_.arena_data() + place.offset;
+    case ValuePlace::Kind::kArena: return memory_.arena_data() + place.offset;
     case ValuePlace::Kind::kSlot: return slot_data(value);
     case ValuePlace::Kind::kAbsent:
     case ValuePlace::Kind::kInbox:
@@ -51,17 +60,18 @@ std::byte* DeviceRun::fixed_base(uint32_t value) const {
 }
 
 void DeviceRun::build_frames() {
-  frames_.resize(plan_.plan->nodes.size());
-  for (const Entry& entry : plan_.entries) {
+  frames_.resize(laid_.plan->nodes.size());
+  for (const Entry& entry : laid_.entries) {
     if (entry.kind != EntryKind::kCall || !entry.first) continue;
-    const PlanNode& node = plan_.plan->nodes[entry.node];
+    const PlanNode& node = laid_.plan->nodes[entry.node];
     CallFrame& frame = frames_[entry.node];
     for (const PlanInput& input : node.inputs) frame.bases.push_back(values_[input.value]);
     for (uint32_t value : node.results) frame.bases.push_back(values_[value]);
-    frame.bases.push_back(plan_.arena_data() + plan_.layout.call_arena[entry.node]);
-    frame.mesh_device = mesh_device_of(plan_.plan->slices[node.slice], plan_.member);
-    frame.program = &plan_.plan->name;
-    frame.collectives = entry.collectives;
+    frame.bases.push_back(memory_.arena_data() + laid_.layout.call_arena[entry.node]);
+    frame.mesh_device = mesh_device_of(laid_.plan->slices[node.slice], laid_.member);
+    frame.program = &laid_.plan->name;
+    if (const auto found = links_.of_calls.find(entry.node); found != links_.of_calls.end())
+      frame.collectives = found->second;
   }
 }
 
@@ -75,16 +85,16 @@ void DeviceRun::bind(Inputs inputs) {
   progress_ = 0;
   started_ = begun_ = marked_ = passed_ = culprit_ = entered_ = false;
   clock_.reset();
-  plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
+  laid_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;
   error_ = nullptr;
   diagnosis_ = nullptr;
   cancel_wanted_.store(false, std::memory_order_relaxed);
   if (inputs_.error != nullptr) poison(inputs_.error, true);
-  const Plan& plan = *plan_.plan;
+  const Plan& plan = *laid_.plan;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const uint32_t value = plan.inputs[i];
-    if (plan_.layout.values[value].kind != ValuePlace::Kind::kBound) continue;
+    if (laid_.layout.values[value].kind != ValuePlace::Kind::kBound) continue;
     if (inputs_.arguments[i] != nullptr) {
       values_[value] = inputs_.arguments[i]->data();
     } else if (inputs_.inline_bytes[i] != nullptr) {
@@ -92,7 +102,7 @@ void DeviceRun::bind(Inputs inputs) {
       write_inline(i);
     }
   }
-  for (const DeviceOutput& output : plan_.outputs) {
+  for (const DeviceOutput& output : laid_.outputs) {
     if (output.bound && inputs_.outputs[output.output] != nullptr) {
       values_[output.value] = inputs_.outputs[output.output]->data();
     }
@@ -101,9 +111,9 @@ void DeviceRun::bind(Inputs inputs) {
 
 // Called once in a run: arguments do not change while entries read them.
 void DeviceRun::write_inline(size_t input) {
-  const uint32_t value = plan_.plan->inputs[input];
+  const uint32_t value = laid_.plan->inputs[input];
   const std::vector<std::byte>& bytes = *inputs_.inline_bytes[input];
-  plan_.device->host_access(HostAccess::kWrite, staging_data(value),
+  laid_.device->host_access(HostAccess::kWrite, staging_data(value),
                             static_cast<int64_t>(bytes.size()));
   std::memcpy(staging_data(value), bytes.data(), bytes.size());
 }
@@ -115,7 +125,7 @@ void DeviceRun::fill_frame(const Entry& entry) {
 
 bool DeviceRun::grant(const GrantRange& range) {
   const std::vector<uint32_t>& entries =
-      range.slice == kEverySlice ? plan_.entry_in_order : plan_.entry_at[range.slice];
+      range.slice == kEverySlice ? laid_.entry_in_order : laid_.entry_at[range.slice];
   if (entries.empty()) return false;
   if (range.slice != kEverySlice) clock_.tell_each();
   for (uint32_t k = 0; k < range.count; ++k) {
@@ -133,7 +143,7 @@ void DeviceRun::cancel(std::shared_ptr<const Error> error) {
   if (cancel_wanted_.load(std::memory_order_relaxed)) return;
   cancel_error_ = std::move(error);
   cancel_wanted_.store(true, std::memory_order_release);
-  plan_.device->ring();
+  laid_.device->ring();
 }
 
 void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
@@ -145,10 +155,10 @@ void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
 void DeviceRun::poison_by_peer() { poison(peer_failed(), false); }
 
 std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {
-  const uint32_t value = plan_.plan->outputs[output];
-  const int64_t bytes = plan_.plan->values[value].local_type.bytes();
+  const uint32_t value = laid_.plan->outputs[output];
+  const int64_t bytes = laid_.plan->values[value].local_type.bytes();
   const std::byte* data = small_ + kSmallBytesMax * output;
-  plan_.device->host_access(HostAccess::kRead, data, bytes);
+  laid_.device->host_access(HostAccess::kRead, data, bytes);
   return {data, static_cast<size_t>(bytes)};
 }
 

@@ -42,14 +42,14 @@ class DeviceRun final : public Work {
     virtual void sections_ended(DeviceRun& run) = 0;
     // Compiles the functions for a diagnosis on a device of `plan`; calls job->done also when they
     // can't be compiled.
-    virtual void compile_unfused(const DevicePlan& plan,
+    virtual void compile_unfused(const LaidOutShare& share,
                                  const std::shared_ptr<CompileJob>& job) = 0;
 
     // False: it is being destroyed.
     const std::shared_ptr<bool> alive = std::make_shared<bool>(true);
   };
 
-  // `slot`: index of this record among the plan's runs in flight.
+  // `slot`: index of this record among the plan's runs in flight. The plan has memory.
   DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Listener& listener);
 
   struct Inputs {
@@ -84,16 +84,16 @@ class DeviceRun final : public Work {
   bool meets_others() const override;
   Hold holds() const override;
   std::span<const void* const> states() const override { return plan_.shared_states; }
-  const void* region() const override { return plan_.region.get(); }
-  int64_t modelled_ns() const override { return plan_.modelled_ns; }
-  bool needs_others() const override { return plan_.needs_others; }
+  const void* region() const override { return laid_.region.get(); }
+  int64_t modelled_ns() const override { return laid_.modelled_ns; }
+  bool needs_others() const override { return laid_.needs_others; }
 
   bool active() const { return active_; }
   RunId run() const { return run_; }
   const std::shared_ptr<const Error>& error() const { return error_; }
   bool culprit() const { return culprit_; }
-  // The progress in DevicePlan::told_slices[i], and the time that the device was busy with it. Any
-  // thread.
+  // The progress in LaidOutShare::told_slices[i], and the time that the device was busy with it.
+  // Any thread.
   uint32_t positions_ended(size_t i) const { return clock_.positions_ended(i); }
   int64_t busy_ns(size_t i) const { return clock_.busy_ns(i); }
   // All that has ended so far is reported; later ends are news.
@@ -101,7 +101,7 @@ class DeviceRun final : public Work {
   // Host memory to which the host writes a value of this run.
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
-  const DevicePlan& plan() const { return plan_; }
+  const LaidOutShare& share() const { return laid_; }
 
   // The run's progress, for the reactor thread to read while the device goes on: a number that
   // changes whenever an entry begins or ends. An entry beyond the last means that all are done,
@@ -112,7 +112,7 @@ class DeviceRun final : public Work {
   static bool at_work(uint32_t progress) { return progress % 2 != 0; }
   // The step that the entry's call is at, or the other step that it waits for.
   uint32_t step(uint32_t entry) const {
-    const CallFrame& frame = frames_[plan_.entries[entry].node];
+    const CallFrame& frame = frames_[laid_.entries[entry].node];
     const uint32_t awaited = frame.awaited;
     return awaited > 0 ? awaited - 1 : uint32_t{frame.step};
   }
@@ -162,6 +162,9 @@ class DeviceRun final : public Work {
   void release_inboxes();
 
   const DevicePlan& plan_;
+  const LaidOutShare& laid_;
+  const LinkedShare& links_;
+  const ShareMemory& memory_;
   const uint32_t slot_;
   Mailbox& mailbox_;
   Listener& listener_;

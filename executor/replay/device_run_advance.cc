@@ -45,7 +45,7 @@ void DeviceRun::look_at_arguments() {
 
 void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
   if (failure == nullptr) return;
-  if (!passed_ || !plan_.has_commit) return poison(failure, failure != peer_failed());
+  if (!passed_ || !laid_.has_commit) return poison(failure, failure != peer_failed());
   poison(std::make_shared<const Error>(ErrorKind::kLost,
                                        cat("run: its commit failed: ", failure->message()),
                                        failure->where(), "restore the states from a checkpoint"),
@@ -61,25 +61,25 @@ void DeviceRun::begin(Turn& turn) {
   copy_inline_inputs(turn);
   enter_region();
   const RunId after = inputs_.after;
-  if (after == RunId() || !plan_.has_commit || plan_.last_committed == after) return;
+  if (after == RunId() || !laid_.has_commit || plan_.last_committed == after) return;
   poison(std::make_shared<const Error>(
              ErrorKind::kCancelled,
              "run: nothing was committed, since the run before it did not commit",
-             Where{.program = plan_.plan->name}, "handle the error of that run, then run again"),
+             Where{.program = laid_.plan->name}, "handle the error of that run, then run again"),
          true);
 }
 
 // A run that enters while another is inside would overwrite what that one computes with. A run that
 // was given up before it began comes out of order, and computes nothing.
 void DeviceRun::enter_region() {
-  if (plan_.region == nullptr || abandoned()) return;
-  entered_ = plan_.region->enter(run_);
+  if (laid_.region == nullptr || abandoned()) return;
+  entered_ = laid_.region->enter(run_);
   if (entered_) return;
   poison(std::make_shared<const Error>(
              ErrorKind::kBug,
-             cat("run: its temporaries lie where those of run ", plan_.region->inside(),
-                 " lie, which has not ended on ", plan_.device->name()),
-             Where{.program = plan_.plan->name}),
+             cat("run: its temporaries lie where those of run ", laid_.region->inside(),
+                 " lie, which has not ended on ", laid_.device->name()),
+             Where{.program = laid_.plan->name}),
          true);
 }
 
@@ -105,8 +105,8 @@ void DeviceRun::stop_clock(const Turn& turn) {
 }
 
 Progress DeviceRun::advance_entries(Turn& turn) {
-  while (cursor_ < plan_.entries.size()) {
-    const Entry& entry = plan_.entries[cursor_];
+  while (cursor_ < laid_.entries.size()) {
+    const Entry& entry = laid_.entries[cursor_];
     // A commit waits for no other device. Were it ended halfway, it would leave a state that no
     // step has computed.
     const bool committing = passed_ && entry.kind == EntryKind::kCommit;
@@ -128,7 +128,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     begun_ = false;
     const bool beside = entry.kind == EntryKind::kCall && frames_[entry.node].beside_count > 0;
     // Entries that a run that was given up commits without a ticket have no place in the order.
-    if (plan_.order_log != nullptr && cursor_ < granted_.load(std::memory_order_acquire))
+    if (laid_.order_log != nullptr && cursor_ < granted_.load(std::memory_order_acquire))
       record_order(entry);
     progress_ = 2 * ++cursor_;
     record_span(entry, turn);
@@ -149,7 +149,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
 
 // Whether others may come before the entry at the cursor.
 bool DeviceRun::over(const Turn& turn) const {
-  if (cursor_ == plan_.entries.size()) return false;
+  if (cursor_ == laid_.entries.size()) return false;
   // Tickets that are granted now may be behind another's: the queue checks.
   if (cursor_ >= granted_.load(std::memory_order_acquire)) return true;
   // Others on the device may have got the tickets between.
@@ -162,10 +162,10 @@ bool DeviceRun::over(const Turn& turn) const {
 bool DeviceRun::goes_on(const Turn& turn) const {
   const uint32_t next = cursor_ + 1;
   if (next >= granted_.load(std::memory_order_acquire)) return false;
-  const Entry& now = plan_.entries[cursor_];
-  const Entry& then = plan_.entries[next];
+  const Entry& now = laid_.entries[cursor_];
+  const Entry& then = laid_.entries[next];
   if (then.kind != now.kind || then.node != now.node) return false;
-  const Plan& plan = *plan_.plan;
+  const Plan& plan = *laid_.plan;
   if (turn.device.collectives_hold() &&
       plan.slices[plan.nodes[now.node].slice].ranks_per_device > 1)
     return false;
@@ -174,23 +174,23 @@ bool DeviceRun::goes_on(const Turn& turn) const {
 }
 
 uint64_t DeviceRun::ticket() const {
-  if (abandoned_.load(std::memory_order_acquire) || cursor_ == plan_.entries.size()) return 0;
+  if (abandoned_.load(std::memory_order_acquire) || cursor_ == laid_.entries.size()) return 0;
   return cursor_ < granted_.load(std::memory_order_acquire) ? tickets_[cursor_] : kNoTicket;
 }
 
 bool DeviceRun::meets_others() const {
-  return cursor_ < plan_.entries.size() && plan_.entries[cursor_].meets_others;
+  return cursor_ < laid_.entries.size() && laid_.entries[cursor_].meets_others;
 }
 
 // If all ranks of a device wait in a collective, the device's time counts once.
 bool DeviceRun::counts_hold() const {
   const Hold hold = holds();
-  return hold == Hold::kAll || (hold == Hold::kOthers && plan_.member.rank == 0);
+  return hold == Hold::kAll || (hold == Hold::kOthers && laid_.member.rank == 0);
 }
 
 Hold DeviceRun::holds() const {
-  if (cursor_ == plan_.entries.size()) return Hold::kNothing;
-  const Entry& entry = plan_.entries[cursor_];
+  if (cursor_ == laid_.entries.size()) return Hold::kNothing;
+  const Entry& entry = laid_.entries[cursor_];
   if (entry.kind == EntryKind::kGate)
     return diagnosis_ == nullptr ? Hold::kNothing : diagnosis_->holds();
   // An entry that has not begun may wait for one that comes behind it on this device.
@@ -209,7 +209,7 @@ void DeviceRun::record_span(const Entry& entry, Turn& turn) {
   if (turn.device.trace_row == nullptr) return;
   const int64_t end_ns = turn.device.now_ns();
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
-  const bool waits_for_host = is_sequential(*plan_.plan, plan_.plan->nodes[node]);
+  const bool waits_for_host = is_sequential(*laid_.plan, laid_.plan->nodes[node]);
   turn.device.trace_row->record({.name = "run",
                                  .begin_ns = entry_start_ns_,
                                  .end_ns = end_ns,
@@ -226,7 +226,7 @@ void DeviceRun::record_begin(Turn& turn) {
                                  .begin_ns = entry_start_ns_,
                                  .end_ns = entry_start_ns_,
                                  .run = run_.value,
-                                 .node = plan_.id.value,
+                                 .node = laid_.id.value,
                                  .mark = TraceMark::kRunBegins});
 }
 
@@ -240,17 +240,17 @@ void DeviceRun::record_counters(Turn& turn) {
 void DeviceRun::record_order(const Entry& entry) {
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
   const bool receives = entry.kind == EntryKind::kReceive;
-  plan_.order_log->record({.device = plan_.device->name(),
-                           .plan = plan_.id,
-                           .rank = plan_.member.rank,
+  laid_.order_log->record({.device = laid_.device->name(),
+                           .plan = laid_.id,
+                           .rank = laid_.member.rank,
                            .run = run_,
                            .node = node,
-                           .sender = receives ? plan_.plan->nodes[node].peer : 0,
+                           .sender = receives ? laid_.plan->nodes[node].peer : 0,
                            .receives = receives,
                            .ticket = tickets_[cursor_],
-                           .in_order = entry.meets_others && plan_.device->collectives_hold(),
+                           .in_order = entry.meets_others && laid_.device->collectives_hold(),
                            .states = plan_.shared_states,
-                           .region = entered_ ? plan_.region.get() : nullptr,
+                           .region = entered_ ? laid_.region.get() : nullptr,
                            .reads = arrays_read(entry),
                            .fills = arrays_filled()});
 }
@@ -266,7 +266,7 @@ std::vector<const void*> DeviceRun::arrays_read(const Entry& entry) const {
 
 std::vector<const void*> DeviceRun::arrays_filled() const {
   std::vector<const void*> arrays;
-  if (cursor_ + 1 < plan_.entries.size()) return arrays;
+  if (cursor_ + 1 < laid_.entries.size()) return arrays;
   for (const BufferPtr& output : inputs_.outputs) {
     if (output != nullptr) arrays.push_back(output.get());
   }
@@ -326,7 +326,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   if (entry.guarded && error_ == nullptr)
     entry.function->check_committed(frame, turn.device, not_finite_);
   if (entry.finite_value != kNone && error_ == nullptr) {
-    const Type& type = plan_.plan->values[entry.finite_value].local_type;
+    const Type& type = laid_.plan->values[entry.finite_value].local_type;
     turn.device.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);
   }
   return Progress::kDone;
@@ -336,10 +336,10 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
 // that becomes the run's error: the step is skipped and the run is poisoned.
 Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn& turn) {
   const auto fail = [&](ErrorKind kind, const std::string& what) {
-    const PlanNode& node = plan_.plan->nodes[entry.node];
+    const PlanNode& node = laid_.plan->nodes[entry.node];
     poison(std::make_shared<const Error>(
                kind, cat("run: a kernel failed: ", what),
-               Where{.program = plan_.plan->name, .node = node.name, .at = node.at}),
+               Where{.program = laid_.plan->name, .node = node.name, .at = node.at}),
            true);
   };
   try {
@@ -368,14 +368,14 @@ Progress DeviceRun::advance_gate(Turn& turn) {
     if (!landed(turn)) return Progress::kPending;
     begun_ = true;
     turn.device.host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
-    plan_.gate->begin_exchange(*not_finite_, error_ != nullptr);
+    links_.gate->begin_exchange(*not_finite_, error_ != nullptr);
   }
-  if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
-  if (plan_.gate->poisoned()) {
+  if (links_.gate->advance() == Progress::kPending) return Progress::kPending;
+  if (links_.gate->poisoned()) {
     poison_by_peer();
     return Progress::kDone;
   }
-  if (plan_.gate->most() == 0) {  // Finite on all devices.
+  if (links_.gate->most() == 0) {  // Finite on all devices.
     passed_ = true;
     return Progress::kDone;
   }
@@ -387,33 +387,33 @@ Progress DeviceRun::advance_gate(Turn& turn) {
 // behind this mail, so the plan still exists.
 void DeviceRun::diagnose() {
   const auto unfused = std::make_shared<Diagnosis::Unfused>();
-  diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_, unfused);
-  mailbox_.post([unfused, &plan = plan_, &listener = listener_, alive = listener_.alive] {
+  diagnosis_ = std::make_unique<Diagnosis>(laid_, links_.gate, frames_, unfused);
+  mailbox_.post([unfused, &share = laid_, &listener = listener_, alive = listener_.alive] {
     if (!*alive) return;
-    unfused->job.done = [&done = unfused->done, device = plan.device, alive](const CompileJob&) {
+    unfused->job.done = [&done = unfused->done, device = share.device, alive](const CompileJob&) {
       if (!*alive) return;
       done.store(true, std::memory_order_release);
       device->ring();
     };
-    listener.compile_unfused(plan, {unfused, &unfused->job});
+    listener.compile_unfused(share, {unfused, &unfused->job});
   });
 }
 
 void DeviceRun::finish(Turn& turn) {
   if (passed_) plan_.last_committed = run_;
-  if (entered_) plan_.region->leave(run_);
-  for (const Entry& entry : plan_.entries) {
-    if (entry.kind == EntryKind::kSend && plan_.channels[entry.channel].link != nullptr)
-      plan_.channels[entry.channel].link->join();
+  if (entered_) laid_.region->leave(run_);
+  for (const Entry& entry : laid_.entries) {
+    if (entry.kind == EntryKind::kSend && links_.channels[entry.channel].link != nullptr)
+      links_.channels[entry.channel].link->join();
   }
-  for (const DeviceOutput& output : plan_.outputs) {
+  for (const DeviceOutput& output : laid_.outputs) {
     const BufferPtr& buffer = inputs_.outputs[output.output];
     if (buffer == nullptr) continue;
     buffer->pending = false;
     buffer->settling = turn.device.discrete();
     buffer->error = error_;
     if (error_ != nullptr) continue;
-    const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
+    const int64_t bytes = laid_.plan->values[output.value].local_type.bytes();
     if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
     if (output.small)
       turn.device.copy(small_ + kSmallBytesMax * output.output, buffer->data(), bytes);

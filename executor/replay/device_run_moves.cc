@@ -8,17 +8,17 @@ namespace gangway {
 
 // Copies what the host wrote for this run to the device, in stream order.
 void DeviceRun::copy_from_staging(uint32_t value, Turn& turn) {
-  if (plan_.staging == nullptr) return;
+  if (memory_.staging == nullptr) return;
   turn.device.copy(slot_data(value), staging_data(value),
-                   plan_.plan->values[value].local_type.bytes());
+                   laid_.plan->values[value].local_type.bytes());
 }
 
 void DeviceRun::copy_inline_inputs(Turn& turn) {
-  if (plan_.staging == nullptr) return;
+  if (memory_.staging == nullptr) return;
   for (size_t i = 0; i < inputs_.inline_bytes.size(); ++i) {
-    const uint32_t value = plan_.plan->inputs[i];
+    const uint32_t value = laid_.plan->inputs[i];
     if (inputs_.inline_bytes[i] != nullptr && inputs_.arguments[i] == nullptr &&
-        plan_.layout.values[value].kind == ValuePlace::Kind::kBound) {
+        laid_.layout.values[value].kind == ValuePlace::Kind::kBound) {
       copy_from_staging(value, turn);
     }
   }
@@ -37,7 +37,7 @@ Progress DeviceRun::advance_source(const Entry& entry, Turn& turn) {
 }
 
 Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
-  const TransferChannel& channel = plan_.channels[entry.channel];
+  const TransferChannel& channel = links_.channels[entry.channel];
   if (!begun_) {
     if (!channel.sender.may_send(inputs_.number)) return Progress::kPending;
     begun_ = true;
@@ -54,8 +54,8 @@ Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
 }
 
 void DeviceRun::send(const Entry& entry, Turn& turn) {
-  const TransferChannel& channel = plan_.channels[entry.channel];
-  const PlanValue& value = plan_.plan->values[entry.value];
+  const TransferChannel& channel = links_.channels[entry.channel];
+  const PlanValue& value = laid_.plan->values[entry.value];
   const int64_t bytes = value.local_type.bytes();
   turn.device.moved.add(channel.link_class, bytes);
   if (const int64_t ns = turn.device.send_ns(channel.link_class, bytes); ns > 0)
@@ -63,18 +63,18 @@ void DeviceRun::send(const Entry& entry, Turn& turn) {
   if (channel.link == nullptr)
     return turn.device.copy(channel.sender.payload(inputs_.number), values_[entry.value], bytes);
   const uint32_t slot = channel.slots.slot(inputs_.number);
-  const auto failure =
-      channel.link->send(slot, channel.memory + channel.stride * slot, values_[entry.value], bytes);
+  const auto failure = channel.link->send(slot, memory_.linked_inboxes[entry.channel].slot(slot),
+                                          values_[entry.value], bytes);
   if (value.storage == PlanStorage::kState) channel.link->join();  // A commit may overwrite it.
   if (failure == nullptr) return;
-  const PlanNode& node = plan_.plan->nodes[entry.node];
+  const PlanNode& node = laid_.plan->nodes[entry.node];
   auto error = std::make_shared<Error>(*failure);
-  error->add_where({.program = plan_.plan->name, .node = node.name, .at = node.at});
+  error->add_where({.program = laid_.plan->name, .node = node.name, .at = node.at});
   look_at_failure(std::move(error));
 }
 
 Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
-  const TransferChannel& channel = plan_.channels[entry.channel];
+  const TransferChannel& channel = links_.channels[entry.channel];
   const TransferReceiver& receiver = channel.receiver;
   const uint64_t run = inputs_.number;
   if (!turn.comes(receiver.arrival(run), TransferSlots::stamped(run, false)))
@@ -85,18 +85,18 @@ Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
   }
   if (receiver.poisoned(run)) poison_by_peer();
   if (error_ == nullptr && channel.link != nullptr) channel.link->receive(channel.slots.slot(run));
-  if (error_ == nullptr && plan_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
+  if (error_ == nullptr && laid_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
     turn.device.copy(values_[entry.value], receiver.payload(run),
-                     plan_.plan->values[entry.value].local_type.bytes());
+                     laid_.plan->values[entry.value].local_type.bytes());
   }
   return Progress::kDone;
 }
 
 void DeviceRun::release_inboxes() {
   const LinkEnd* last = nullptr;  // Most of a run's values come from one device: it is rung once.
-  for (const Entry& entry : plan_.entries) {
+  for (const Entry& entry : laid_.entries) {
     if (entry.kind != EntryKind::kReceive) continue;
-    const TransferReceiver& receiver = plan_.channels[entry.channel].receiver;
+    const TransferReceiver& receiver = links_.channels[entry.channel].receiver;
     receiver.release(inputs_.number);
     if (last != nullptr && !last->same_device(receiver.sender())) last->ring();
     last = &receiver.sender();

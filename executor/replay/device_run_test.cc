@@ -43,15 +43,16 @@ struct TwoCalls {
     const uint32_t half = t.function(b.build());
     t.call("first", half, {x}, {between});
     t.call("second", half, {between}, {y});
-    plan.plan = t.share();
-    plan.device = &device;
-    plan.layout = lay_out(*plan.plan, plan.member, {function}, 0);
-    plan.arena = allocate_buffer(device.memory(), plan.layout.arena_bytes, "test");
-    plan.slots = allocate_buffer(device.memory(), plan.layout.slot_bytes, "test");
-    plan.states.resize(plan.plan->values.size());
-    plan.entries = {{.node = 0, .function = function.get(), .end = 1},
+    laid.plan = t.share();
+    laid.device = &device;
+    laid.layout = lay_out(*laid.plan, laid.member, {function}, 0);
+    laid.entries = {{.node = 0, .function = function.get(), .end = 1},
                     {.node = 1, .function = function.get(), .end = 1}};
-    plan.entry_at = {{0, 1}};
+    laid.entry_at = {{0, 1}};
+    plan.memory = std::make_unique<ShareMemory>();
+    plan.memory->arena = allocate_buffer(device.memory(), laid.layout.arena_bytes, "test");
+    plan.memory->slots = allocate_buffer(device.memory(), laid.layout.slot_bytes, "test");
+    plan.states.resize(laid.plan->values.size());
     run.emplace(plan, 0, reactor->mailbox(), listener);
   }
   void bind(RunId id) {
@@ -61,7 +62,9 @@ struct TwoCalls {
   const std::shared_ptr<const CompiledFunction> kept;
   std::unique_ptr<Reactor> reactor = Reactor::make_simulated();
   BareDevice device;
-  DevicePlan plan{.member = {0, 0}};
+  LaidOutShare laid;
+  LinkedShare links;
+  DevicePlan plan{laid, links};
   DeafListener listener;
   const std::vector<std::byte> bytes = std::vector<std::byte>(8);
   std::optional<DeviceRun> run;
@@ -134,15 +137,17 @@ TEST(DiagnosisTest, TheDevicesThreadGoesOnWhileTheReplayIsCompiled) {
   const uint32_t function = t.function(b.build());
   t.call("half", function, {t.input("x", f32({2}))}, {t.output("y", f32({2}))});
   CountingDevice device;
-  DevicePlan plan{.plan = t.share(), .device = &device, .member = {0, 0}};
-  plan.entries = {{.node = 0, .end = 1}};
+  LaidOutShare share;
+  share.plan = t.share();
+  share.device = &device;
+  share.entries = {{.node = 0, .end = 1}};
   const auto unfused = std::make_shared<Diagnosis::Unfused>();
   const std::vector<CallFrame> frames(1);
-  Diagnosis diagnosis(plan, frames, unfused);
+  Diagnosis diagnosis(share, nullptr, frames, unfused);
   Turn turn{device};
   EXPECT_EQ(diagnosis.advance(turn), Progress::kPending);
   EXPECT_EQ(device.compiled, 0);
-  add_unfused(plan, unfused->job);
+  add_unfused(share, unfused->job);
   EXPECT_EQ(unfused->job.parts.size(), 1u);
 }
 

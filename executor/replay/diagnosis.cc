@@ -14,17 +14,17 @@ constexpr uint64_t kParameter = uint64_t{1} << 60;  // Flag of a parameter: abov
 
 }  // namespace
 
-Diagnosis::Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames,
-                     std::shared_ptr<const Unfused> unfused)
-    : plan_(plan), frames_(frames), job_(std::move(unfused)) {}
+Diagnosis::Diagnosis(const LaidOutShare& share, Collective* gate,
+                     const std::vector<CallFrame>& frames, std::shared_ptr<const Unfused> unfused)
+    : laid_(share), gate_(gate), frames_(frames), job_(std::move(unfused)) {}
 
 Progress Diagnosis::advance(Turn& turn) {
   if (!job_->done.load(std::memory_order_acquire)) return Progress::kPending;
   while (!agreeing_) {
-    const Entry& entry = plan_.entries[cursor_];
+    const Entry& entry = laid_.entries[cursor_];
     if (entry.kind == EntryKind::kGate) {
       agreeing_ = true;
-      plan_.gate->begin_exchange(finding_, false);
+      gate_->begin_exchange(finding_, false);
       break;
     }
     if (entry.kind == EntryKind::kCall && entry.first) {
@@ -38,7 +38,7 @@ Progress Diagnosis::advance(Turn& turn) {
     }
     ++cursor_;
   }
-  if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
+  if (gate_->advance() == Progress::kPending) return Progress::kPending;
   conclude();
   return Progress::kDone;
 }
@@ -68,15 +68,15 @@ void Diagnosis::keep(const Error& failure) {
 // is, whose chains are then named as a whole.
 void Diagnosis::begin_call(const Entry& entry) {
   begun_ = true;
-  const uint32_t function = plan_.plan->nodes[entry.node].function;
+  const uint32_t function = laid_.plan->nodes[entry.node].function;
   frame_ = frames_[entry.node];
   unfused_ = {std::shared_ptr<void>(), entry.function};
-  source_ = plan_.plan->functions[function].function;
+  source_ = laid_.plan->functions[function].function;
   frame_.end = entry.function->commit_step();
-  const CompileJob::Part* part = job_->job.part(function, *plan_.device);
+  const CompileJob::Part* part = job_->job.part(function, *laid_.device);
   if (part != nullptr && part->made != nullptr) {
     try {
-      arena_ = allocate_buffer(plan_.device->memory(), part->made->arena_bytes(), "diagnosis");
+      arena_ = allocate_buffer(laid_.device->memory(), part->made->arena_bytes(), "diagnosis");
       const Function& plain = *part->local.function;
       frame_.bases[plain.parameters.size() + plain.results.size()] = arena_->data();
       frame_.end = part->made->commit_step();
@@ -112,18 +112,18 @@ void Diagnosis::look_at_parameters() {
   const size_t parameters = source_->parameters.size();
   const auto bytes = static_cast<int64_t>(parameters * sizeof(uint32_t));
   try {
-    flags_ = plan_.device->host_memory(bytes);
+    flags_ = laid_.device->host_memory(bytes);
   } catch (const Error& error) {
     flags_ = nullptr;
     return keep(error);
   }
   auto* flags = reinterpret_cast<uint32_t*>(flags_.get());
-  plan_.device->host_access(HostAccess::kWrite, flags, bytes);
+  laid_.device->host_access(HostAccess::kWrite, flags, bytes);
   std::fill_n(flags, parameters, 0);
   for (uint32_t p = 0; p < parameters; ++p) {
     const Type& type = source_->types[p];
     if (!is_float(type.dtype)) continue;
-    plan_.device->check_finite(type.dtype, frame_.bases[p], type.elements(), flags + p);
+    laid_.device->check_finite(type.dtype, frame_.bases[p], type.elements(), flags + p);
   }
 }
 
@@ -139,7 +139,7 @@ void Diagnosis::name_parameter(const Entry& entry) {
   if (flags_ == nullptr || !failure_.empty()) return;
   const auto* flags = reinterpret_cast<const uint32_t*>(flags_.get());
   const size_t parameters = source_->parameters.size();
-  plan_.device->host_access(HostAccess::kRead, flags,
+  laid_.device->host_access(HostAccess::kRead, flags,
                             static_cast<int64_t>(parameters * sizeof(uint32_t)));
   for (uint32_t p = 0; p < parameters && finding_ == ~uint64_t{0}; ++p) {
     if (flags[p] == 0) continue;
@@ -150,12 +150,12 @@ void Diagnosis::name_parameter(const Entry& entry) {
 }
 
 void Diagnosis::conclude() {
-  const uint64_t lowest = plan_.gate->least();
+  const uint64_t lowest = gate_->least();
   culprit_ = lowest == finding_ && lowest != ~uint64_t{0};
-  const Plan& plan = *plan_.plan;
+  const Plan& plan = *laid_.plan;
   if (!culprit_) {
     Error error(ErrorKind::kInvalid, "step: its result is not finite: nothing was committed",
-                {.program = plan.name, .device = plan_.device->name()});
+                {.program = plan.name, .device = laid_.device->name()});
     if (!failure_.empty()) error.add_context(failure_);
     error_ = std::make_shared<const Error>(std::move(error));
     return;
@@ -164,7 +164,7 @@ void Diagnosis::conclude() {
       ErrorKind::kInvalid, cat(what_, ": nothing was committed"),
       Where{.program = plan.name,
             .node = plan.nodes[(lowest & ~kParameter) >> kNodeBits].name,
-            .device = plan_.device->name(),
+            .device = laid_.device->name(),
             .at = at_},
       "lower the learning rate, clip gradients, or look at this input");
 }
@@ -233,11 +233,11 @@ class Unfusing {
 
 }  // namespace
 
-void add_unfused(const DevicePlan& plan, CompileJob& job) {
-  for (const Entry& entry : plan.entries) {
+void add_unfused(const LaidOutShare& share, CompileJob& job) {
+  for (const Entry& entry : share.entries) {
     if (entry.kind != EntryKind::kCall || !entry.first) continue;
-    const uint32_t function = plan.plan->nodes[entry.node].function;
-    job.add(function, *plan.device, unfuse(plan.plan->functions[function]));
+    const uint32_t function = share.plan->nodes[entry.node].function;
+    job.add(function, *share.device, unfuse(share.plan->functions[function]));
   }
 }
 

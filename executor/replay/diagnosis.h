@@ -33,7 +33,7 @@ class Diagnosis {
   };
 
   // `frames`: those of the run, by node; their bases are taken over.
-  Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames,
+  Diagnosis(const LaidOutShare& share, Collective* gate, const std::vector<CallFrame>& frames,
             std::shared_ptr<const Unfused> unfused);
 
   Progress advance(Turn& turn);
@@ -53,7 +53,8 @@ class Diagnosis {
   void name_parameter(const Entry& entry);
   void conclude();
 
-  const DevicePlan& plan_;
+  const LaidOutShare& laid_;
+  Collective* const gate_;
   const std::vector<CallFrame>& frames_;
   const std::shared_ptr<const Unfused> job_;
   uint32_t cursor_ = 0;
@@ -75,8 +76,8 @@ class Diagnosis {
   bool culprit_ = false;
 };
 
-// The unfused functions of the plan's calls; call node n has the number of its function.
-void add_unfused(const DevicePlan& plan, CompileJob& job);
+// Adds the unfused functions of the share's calls; call node n has the number of its function.
+void add_unfused(const LaidOutShare& share, CompileJob& job);
 
 // The same function with every fused chain as its single ops, in its bodies too.
 LocalFunction unfuse(const LocalFunction& local);

@@ -1,10 +1,10 @@
 // SectionClock: how many positions of a run have ended on one device, and how long the device was
 // busy with them.
 //
-// It counts for the slices that this host reports to the controller (DevicePlan::told_slices). Time
-// counts while the run is advanced, and also between two advances while the run keeps the device
-// from others. Steps that a poisoned run skips take no time, so the time of such a run says nothing
-// of a normal one.
+// It counts for the slices that this host reports to the controller (LaidOutShare::told_slices).
+// Time counts while the run is advanced, and also between two advances while the run keeps the
+// device from others. Steps that a poisoned run skips take no time, so the time of such a run says
+// nothing of a normal one.
 //
 // Threads: reset() on the reactor's, while the run is idle; start() and stop() on the device's;
 // the others anywhere.
@@ -23,7 +23,7 @@ namespace gangway {
 
 class SectionClock {
  public:
-  explicit SectionClock(const DevicePlan& plan);
+  explicit SectionClock(const LaidOutShare& share);
 
   void reset();
   // The run is granted section by section: the end of each section is news.
@@ -32,19 +32,19 @@ class SectionClock {
   // positions that stop() counted before it found the flag set are seen here, and later ends post
   // another mail.
   void news_told() { is_news_told_.exchange(false, std::memory_order_acq_rel); }
-  // `i`: index into DevicePlan::told_slices.
+  // `i`: index into LaidOutShare::told_slices.
   uint32_t positions_ended(size_t i) const {
     return slices_[i].ended.load(std::memory_order_acquire);
   }
   int64_t busy_ns(size_t i) const { return slices_[i].busy_ns.load(std::memory_order_relaxed); }
 
   // Whether there is a slice to report.
-  bool is_used() const { return !plan_.told_slices.empty(); }
+  bool is_used() const { return !laid_.told_slices.empty(); }
   // Whether stop() is called after each entry: sections are reported one by one, or the run goes
   // over from one told slice to another.
   bool stops_at_each() const {
     return is_used() &&
-           (tells_each_.load(std::memory_order_relaxed) || plan_.told_slices.size() > 1);
+           (tells_each_.load(std::memory_order_relaxed) || laid_.told_slices.size() > 1);
   }
   // The run is advanced from now on. If it is alone on its device, its time goes on from its last
   // stop in this turn: the queue's time between two pieces is small, and reading the clock is not.
@@ -66,7 +66,7 @@ class SectionClock {
     std::atomic<int64_t> busy_ns{0};
   };
 
-  const DevicePlan& plan_;
+  const LaidOutShare& laid_;
   std::unique_ptr<Slice[]> slices_;  // The device's thread writes.
   std::atomic<bool> tells_each_{false};
   std::atomic<bool> is_news_told_{false};  // A mail is under way.

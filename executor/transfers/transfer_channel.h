@@ -149,8 +149,6 @@ struct TransferChannel {
   // Set between devices of one process that need no host memory: the payloads lie in the receiver's
   // own memory, and `slots` only stamps them.
   std::shared_ptr<DeviceLink> link;
-  std::byte* memory = nullptr;  // With a link: the first slot; `stride` bytes each.
-  int64_t stride = 0;
   LinkClass link_class = LinkClass::kHost;
   bool credit_at_arrival = false;  // See PlantedTransferBugs.
 };

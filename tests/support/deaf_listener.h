@@ -13,7 +13,7 @@ class DeafListener final : public DeviceRun::Listener {
  public:
   void device_done(DeviceRun&) override {}
   void sections_ended(DeviceRun&) override {}
-  void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
+  void compile_unfused(const LaidOutShare&, const std::shared_ptr<CompileJob>&) override {}
 };
 
 }  // namespace gangway
