@@ -456,6 +456,25 @@ TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
   EXPECT_THROW(t.get_state<float>("new", 2), Error);
 }
 
+TEST_P(HostTest, APlanWhoseLinkFailedCanStillBeLinked) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  const auto plan = training_step(2, 1);
+  t.will_start(kPlan, plan);
+  std::vector<Future<Installed>> installed;
+  for (uint32_t h = 0; h < 2; ++h) installed.push_back(t.hosts[h]->install(kPlan, plan, h, {1}));
+  std::vector<LinkOffer> offers;
+  for (Future<Installed>& one : installed) offers.push_back(one.take().offers.at(0));
+  for (uint32_t h = 0; h < 2; ++h) {
+    EXPECT_THROW(t.hosts[h]->link(kPlan, {offers[h]}), Error) << "the other host's is missing";
+    t.hosts[h]->link(kPlan, offers);
+  }
+  for (auto& host : t.hosts) host->commit_install(kPlan).await();
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  t.start(step_request(kPlan, 1));
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  EXPECT_FLOAT_EQ(t.item<float>(RunId(1), 0), 8.0f);
+}
+
 TEST_P(HostTest, APlanThatFindsNoRoomTakesNoneAndIsCommittedOnceThereIsRoom) {
   TestHosts alone(*reactor, 1, 1, GetParam());
   const DeviceNeed need = alone.install(kPlan, training_step(1, 1))[0].needs[0];

@@ -54,7 +54,7 @@ std::shared_ptr<State> HostPlans::add_state(InitialisingPlan& made, size_t s, Te
   const std::string& name = plan.plan->values[plan.plan->states[s].value].name;
   if (plan.inits[s].empty())
     throw state_not_usable(name, "went away while its program was installed");
-  const auto state = std::make_shared<State>(State{name, std::move(shards)});
+  auto state = std::make_shared<State>(State{name, std::move(shards)});
   for (Shard& shard : state->shards.shards) {
     shard.buffer =
         allocate_buffer(devices_.all[shard.device]->memory(),
