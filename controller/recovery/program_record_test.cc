@@ -129,6 +129,51 @@ TEST(ProgramRecordTest, ARecordOfTheFirstReleaseIsRead) {
   EXPECT_EQ(print_record(parse_record(print_record(program), "FILE")), print_record(program));
 }
 
+// The bytes of a head do not change from release to release, unless a field is added.
+TEST(ProgramRecordTest, ARecordHasTheKeysOfTheFirstReleaseInTheirOrderAndTheNewOnes) {
+  std::string head = head_of(kFirstRelease);
+  const struct {
+    const char *before, *added;
+  } rows[] = {
+      {"\"position\":0}],", "\"position\":0,\"states_since\":0,\"texts\":[]}],"},
+      {"\"keep\":2,", "\"keep\":2,\"first\":0,"},
+      {"\"is_checkpointed\":", "\"released_states\":[],\"is_checkpointed\":"},
+  };
+  for (const auto& row : rows) {
+    ASSERT_NE(head.find(row.before), head.npos) << row.before;
+    head.replace(head.find(row.before), std::string(row.before).size(), row.added);
+  }
+  EXPECT_EQ(head_of(print_record(parse_record(kFirstRelease, "FILE"))), head);
+}
+
+TEST(ProgramRecordTest, TextsOfControlBytesAreReadAsTheyWere) {
+  std::string bytes;
+  for (char byte = 0x01; byte <= 0x1f; ++byte) bytes += byte;
+  ProgramRecord program = a_program();
+  program.name = bytes;
+  program.executables[0].name = bytes;
+  program.executables[0].texts = {{bytes, 1, bytes}};
+  program.recovery.elastic = {bytes};
+  program.recovery.metadata = {{bytes, bytes}};
+  program.released_states = {bytes};
+  const std::string text = print_record(program);
+  EXPECT_THAT(head_of(text), HasSubstr("\\u001e\\u001f"));
+  const ProgramRecord read = parse_record(text, "FILE");
+  EXPECT_EQ(read.name, bytes);
+  EXPECT_EQ(read.executables.at(0).name, bytes);
+  EXPECT_EQ(read.executables[0].texts, program.executables[0].texts);
+  EXPECT_EQ(read.recovery, program.recovery);
+  EXPECT_EQ(read.released_states, program.released_states);
+  EXPECT_EQ(print_record(read), text);
+}
+
+TEST(ProgramRecordTest, UnknownFieldsAndWhiteSpaceArePassedOver) {
+  std::string head = head_of(kFirstRelease);
+  head.replace(0, 1, "{ \"later\" : [ {} ],\n");
+  EXPECT_EQ(print_record(parse_record(frame_record(head, "abc"), "FILE")),
+            print_record(parse_record(kFirstRelease, "FILE")));
+}
+
 TEST(ProgramRecordTest, ANameThatCantBeReadAgainIsRefused) {
   ProgramRecord program = a_program();
   program.name = "caf\xE9";
@@ -308,6 +353,11 @@ TEST(ProgramRecordTest, RecordsWithInvalidFieldsAreRefusedWithWhatWasExpected) {
       {"\"steps\":1000", "\"steps\":0", "1 or more \"steps\""},
       {"\"restorable_from\":4", "\"restorable_from\":2", "before the \"first_version\""},
       {"\"linear\":[", "\"linear\":[1,", "\"linear\""},
+      {"\"linear\":[0.1,-1e-17]", "\"linear\":[0.1]", "a \"linear\" of two numbers"},
+      {"\"inputs\":[", "\"inputs\":[3,", "expected \"input\""},
+      {"\"metadata\":{", "\"metadata\":[],\"was\":{", "\"metadata\" to be an object"},
+      {"\"keep\":3", "\"keep\":1001", "\"keep\" to be a whole number of at most 1000"},
+      {"\"kept_slice\":1", "\"kept_slice\":4294967296", "a whole number of at most 4294967295"},
       {"\"inf\"", "\"much\"", "expected a number"},
       {"\"00af\"", "\"00aF\"", "a constant has the digit"},
       {"\"00af\"", "\"00a\"", "a constant of 3 digits"},

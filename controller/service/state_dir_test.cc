@@ -166,6 +166,13 @@ TEST_F(StateDirTest, HostsAtTheBoundsOfTheirNamesAreReadAsTheyWere) {
   EXPECT_EQ(parse_hosts(print_hosts(hosts), "hosts.jsonl"), hosts);
 }
 
+TEST_F(StateDirTest, AHostsNameOfControlBytesIsReadAsItWas) {
+  std::string name;
+  for (char byte = 0x01; byte <= 0x1f; ++byte) name += byte;
+  const Hosts hosts = {{name, "ann"}};
+  EXPECT_EQ(parse_hosts(print_hosts(hosts), "hosts.jsonl"), hosts);
+}
+
 ProgramRecord a_program(const std::string& name) {
   ProgramRecord program{.name = name, .owner = "ann", .recovery = {.every = 5}};
   program.slices.resize(1);
