@@ -13,9 +13,11 @@
 //
 // Threads: values and pure functions.
 // Errors: require_record() and print_record() throw kInvalid for a value beyond its bound.
-// parse_record() throws kInvalid, naming the file, for any text that print_record() does not print;
-// kUnimplemented for a file of another version. The executables' bytes are verified when they are
-// compiled.
+// parse_record() throws kInvalid, naming the file, for a text that does not have the length and the
+// hash that its first line says, that lacks a field, or that has a value beyond its bound;
+// kUnimplemented for a file of another version. It takes more than print_record() prints: any white
+// space in the JSON, fields that it does not know (it drops them), and records of earlier releases,
+// which lack some fields. The executables' bytes are verified when they are compiled.
 // Cost: print_record() and parse_record() copy and hash up to kBytesMax, so call them on another
 // thread than a reactor's.
 #pragma once

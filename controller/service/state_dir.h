@@ -87,8 +87,10 @@ class StateDir {
 
 // The text of a hosts.jsonl.
 std::string print_hosts(std::span<const KeptHost> hosts);
-// Reads the text of a hosts.jsonl. `file` names it in messages. kInvalid for text that
-// print_hosts() does not print; kUnimplemented for another version.
+// Reads the text of a hosts.jsonl. `file` names it in messages. kInvalid for a line that is no JSON
+// object, lacks a field or has a name beyond its bounds, for a name that is there twice and for
+// another number of hosts than the first line says; kUnimplemented for another version. Fields that
+// it does not know are dropped.
 std::vector<KeptHost> parse_hosts(std::string_view text, const std::string& file);
 
 }  // namespace gangway
