@@ -2,16 +2,17 @@
 #include <cstdio>
 
 #include "gangway.h"
+#include "programs/optim/schedule.h"
 
 namespace gw = gangway;
 
 namespace {
 
-// One step of gradient descent on (w - 3)^2.
+// One step of gradient descent on (w - 3)^2. The number of the step chooses its learning rate.
 gw::Program descent(const gw::Mesh& mesh) {
   gw::ProgramBuilder b("descent", mesh);
   gw::Value w = b.state("w", gw::zeros(gw::f32()));
-  gw::Value lr = b.input("lr", gw::f32());
+  gw::Value lr = gw::programs::table(b.input("step", gw::f32()), {0.25, 0.25, 0.125, 0.25, 0.5});
   gw::Value gradient = (w - 3.0) * 2.0;
   gw::Value next = w - gradient * lr;
   b.update(w, next);
@@ -24,8 +25,8 @@ void begin(const std::string& address) {
   gw::Client client = gw::connect(address, {.name = "descent"});
   gw::Slice slice = client.allocate({.devices = 2});
   gw::Executable step = slice.compile(descent(slice.mesh({{"data", 2}})));
-  std::printf("loss %g\n", step.run({{"lr", 0.25f}})["loss"].item<float>());
-  step.repeat(3, {{"lr", gw::Schedule::list({0.25, 0.125, 0.25})}});
+  std::printf("loss %g\n", step.run({{"step", 0.0f}})["loss"].item<float>());
+  step.repeat(3, {{"step", gw::Schedule::linear(1, 1)}});  // Steps 1, 2 and 3.
   client.detach();
 }
 
@@ -34,7 +35,7 @@ void go_on(const std::string& address) {
   gw::Executable step = client.executable("descent");
   gw::RepeatStatus status = step.repetition()->wait();
   std::printf("%d steps later: loss %g\n", static_cast<int>(status.done), status.outputs[0].value);
-  std::printf("loss %g\n", step.run({{"lr", 0.5f}})["loss"].item<float>());
+  std::printf("loss %g\n", step.run({{"step", 4.0f}})["loss"].item<float>());
   std::printf("w %g\n", client.slices()[0].read_state("w").as<float>()[0]);
   client.close();  // Ends the program: detach() would let it go on.
 }

@@ -57,10 +57,14 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
                to_string(parameter.value.dtype()),
                ": convert one of them, or call adamw for each type with trees of its own");
   }
-  Value lr = b.input(config.lr_input, {dtype, {}});
-  Value step = b.input(config.step_input, {dtype, {}});
+  const Type scalar{dtype, {}};
+  Value lr = config.rate ? Value() : b.input(config.lr_input, scalar);
+  Value step = b.input(config.step_input, scalar);
 
   const Builder::Scope in(parameters[0].value.builder(), "adamw");
+  if (config.rate) lr = config.rate(step);
+  GW_REQUIRE(lr.type() == scalar, "adamw: expected a learning rate of ", to_string(scalar),
+             ", as the parameters are, got ", to_string(lr.type()));
   step = from_one_on(step, config.step_input);
   Value squares;
   for (const Leaf& gradient : gradients) {

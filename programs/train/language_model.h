@@ -1,10 +1,10 @@
 // The programs of language-model training on text: a training step, an evaluation and a generation
 // step, which share their parameters as state.
 //
-// Run-time inputs of train_step: "lr" and "step" (f32[]). Outputs: "loss", "cross_entropy",
-// "grad_norm" (f32[]) and, with experts, "balance" (f32[]) and "load" (f32[layers, experts]). A
-// step whose loss, gradients or learning rate are not finite, or whose "step" is below 1, is not
-// committed.
+// Run-time inputs of train_step: "step" and, without optimizer.rate, "lr" (f32[]). Outputs: "loss",
+// "cross_entropy", "grad_norm" (f32[]) and, with experts, "balance" (f32[]) and "load" (f32[layers,
+// experts]). A step whose loss, gradients or learning rate are not finite, or whose "step" is below
+// 1, is not committed.
 //
 // A strategy says which tensors are cut over which axes of the mesh. Without one only the batch is
 // cut, over all axes but "model" and "context". The three programs share the parameters, so they

@@ -325,8 +325,7 @@ class Training {
   }
 
   void enqueue(int64_t step) {
-    auto lr = static_cast<float>(options_.schedule(step));
-    in_flight_.push_back({step, step_->run({{"lr", lr}, {"step", static_cast<float>(step)}})});
+    in_flight_.push_back({step, step_->run({{"step", static_cast<float>(step)}})});
   }
 
   void finish_oldest(double loop_s, int64_t first) {
@@ -445,6 +444,9 @@ TrainOptions quickstart_options() {
 TrainReport train(const TrainOptions& options) {
   TrainOptions filled = options;
   filled.schedule.steps = options.steps;
+  filled.config.optimizer.rate = [schedule = filled.schedule](Value step) {
+    return warmup_cosine(step, schedule);
+  };
   return Training(filled).run();
 }
 

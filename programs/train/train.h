@@ -47,8 +47,8 @@ struct TrainOptions {
   // Takes `out` or, if it has checkpoints or another training writes there, the first of out-2,
   // out-3 ... that is free.
   bool take_next_free = false;
-  LanguageModelConfig config;  // `text` is filled in.
-  CosineSchedule schedule;     // `steps` is filled in.
+  LanguageModelConfig config;  // `text` and `optimizer.rate` are filled in.
+  CosineSchedule schedule;     // The learning rate; `steps` is filled in.
   int64_t steps = 577;
   // Steps between measurements on a few held-out batches; 0: only at the end.
   int64_t heldout_every = 50;
