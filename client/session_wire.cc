@@ -10,22 +10,9 @@ namespace gangway::internal {
 namespace {
 
 void write_schedule(wire::Session::ScheduledInput::Builder to, const Schedule& schedule) {
-  if (const auto* line = std::get_if<LinearSchedule>(&schedule.form)) {
-    auto form = to.initLinear();
-    form.setFirst(line->first);
-    form.setSlope(line->slope);
-  } else if (const auto* cosine = std::get_if<WarmupCosine>(&schedule.form)) {
-    auto form = to.initWarmupCosine();
-    form.setPeak(cosine->peak);
-    form.setWarmup(cosine->warmup);
-    form.setSteps(cosine->steps);
-    form.setFinalShare(cosine->final_share);
-    form.setBegin(cosine->begin);
-  } else {
-    const auto& values = std::get<Schedule::List>(schedule.form);
-    auto list = to.initList(static_cast<uint32_t>(values.size()));
-    for (uint32_t i = 0; i < list.size(); ++i) list.set(i, values[i]);
-  }
+  auto line = to.initLinear();
+  line.setFirst(schedule.first);
+  line.setSlope(schedule.slope);
 }
 
 }  // namespace

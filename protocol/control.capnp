@@ -387,7 +387,7 @@ interface Session {
   # comes after the run `after`; 0: after none. Until the last step has ended, the client's own runs
   # of the plan are refused. A plan has one repetition at a time. `number` is the client's number
   # for the repetition, and grows: a call that is repeated with the same number begins the
-  # repetition once. Bounds: protocol/schedule.h.
+  # repetition once.
 
   repetition @8 (plan :UInt64, cancel :Bool, wait :Bool)
              -> (number :UInt64, steps :Int64, done :Int64, position :UInt64, ended :Bool,
@@ -487,14 +487,8 @@ interface Session {
         first @2 :Float64;
         slope @3 :Float64;
       }
-      warmupCosine :group {
-        peak @4 :Float64;
-        warmup @5 :Int64;
-        steps @6 :Int64;
-        finalShare @7 :Float64;
-        begin @8 :Int64;
-      }
-      list @9 :List(Float64);
+      # Earlier releases had two more forms here, with the numbers 4 to 9. A form that comes later
+      # takes these numbers again only with another version of the protocol.
     }
   }
 }

@@ -64,16 +64,16 @@ void require_repetition(const ProgramRecord::Repetition& repetition, size_t exec
   require_index("\"executable\"", repetition.executable, executables);
   GW_REQUIRE(repetition.steps >= 1 && repetition.steps <= kRepeatStepsMax, "expected 1 or more ",
              "\"steps\", up to ", kRepeatStepsMax, ", got ", repetition.steps);
-  require_count("\"inputs\"", repetition.inputs.size(), 0, ProgramRecord::kInputsMax);
+  require_count("\"inputs\"", repetition.inputs.size() + repetition.earlier.size(), 0,
+                ProgramRecord::kInputsMax);
   size_t values = 0, constants = 0;
   for (const ScheduledInput& input : repetition.inputs) {
-    if (const auto* bytes = std::get_if<std::vector<std::byte>>(&input.value)) {
+    if (const auto* bytes = std::get_if<std::vector<std::byte>>(&input.value))
       constants += bytes->size();
-      continue;
-    }
-    const Schedule& schedule = std::get<Schedule>(input.value);
-    require_schedule("an input", schedule);
-    if (const auto* list = std::get_if<Schedule::List>(&schedule.form)) values += list->size();
+  }
+  for (const EarlierInput& input : repetition.earlier) {
+    require_schedule("an input", schedule_of(input));
+    values += schedule_of(input).list_size();
   }
   require_count("values of lists", values, 0, kScheduleValuesMax);
   require_count("bytes of constants", constants, 0, kInlineBytesMax);

@@ -183,8 +183,10 @@ ProgramRecord::Executable executable_of(const RecordJson& from, std::string_view
 }
 
 RecordJson json_of(const Schedule& schedule) {
-  if (const auto* linear = std::get_if<LinearSchedule>(&schedule.form))
-    return {{"linear", {json_of(linear->first), json_of(linear->slope)}}};
+  return {{"linear", {json_of(schedule.first), json_of(schedule.slope)}}};
+}
+
+RecordJson json_of(const EarlierSchedule& schedule) {
   if (const auto* cosine = std::get_if<WarmupCosine>(&schedule.form)) {
     return {{"warmup_cosine",
              {{"peak", json_of(cosine->peak)},
@@ -194,7 +196,7 @@ RecordJson json_of(const Schedule& schedule) {
               {"begin", cosine->begin}}}};
   }
   RecordJson values = RecordJson::array();
-  for (const double value : std::get<Schedule::List>(schedule.form))
+  for (const double value : std::get<EarlierSchedule::List>(schedule.form))
     values.push_back(json_of(value));
   return {{"list", std::move(values)}};
 }
@@ -207,37 +209,40 @@ RecordJson json_of(const ScheduledInput& input) {
   return to;
 }
 
-Schedule schedule_of(const RecordJson& from) {
-  Schedule schedule;
-  if (from.contains("linear")) {
-    const RecordJson& form = list_at(from, "linear", 2);
-    GW_REQUIRE(form.size() == 2, "expected a \"linear\" of two numbers");
-    schedule = Schedule::linear(double_of(form[0]), double_of(form[1]));
-  } else if (from.contains("warmup_cosine")) {
+RecordJson json_of(const EarlierInput& input) {
+  RecordJson to = json_of(schedule_of(input));
+  to["input"] = input.input;
+  return to;
+}
+
+EarlierSchedule earlier_schedule_of(const RecordJson& from) {
+  if (from.contains("warmup_cosine")) {
     const RecordJson& form = at(from, "warmup_cosine");
-    schedule = Schedule::warmup_cosine({.peak = double_of(at(form, "peak")),
+    return EarlierSchedule(WarmupCosine{.peak = double_of(at(form, "peak")),
                                         .warmup = count_at(form, "warmup"),
                                         .steps = count_at(form, "steps"),
                                         .final_share = double_of(at(form, "final_share")),
                                         .begin = count_at(form, "begin")});
-  } else {
-    Schedule::List values;
-    for (const RecordJson& value : list_at(from, "list", kScheduleValuesMax))
-      values.push_back(double_of(value));
-    schedule = Schedule::list(std::move(values));
   }
-  return schedule;
+  EarlierSchedule::List values;
+  for (const RecordJson& value : list_at(from, "list", kScheduleValuesMax))
+    values.push_back(double_of(value));
+  return EarlierSchedule(std::move(values));
 }
 
-ScheduledInput input_of(const RecordJson& from) {
-  ScheduledInput input;
-  input.input = word_at(from, "input");
+void add_input(ProgramRecord::Repetition& repetition, const RecordJson& from) {
+  const uint32_t input = word_at(from, "input");
   if (from.contains("constant")) {
-    input.value = bytes_of_hex(text_of(from["constant"], "constant", 2 * kInlineBytesMax));
+    repetition.inputs.push_back(
+        {input, bytes_of_hex(text_of(from["constant"], "constant", 2 * kInlineBytesMax))});
+  } else if (from.contains("linear")) {
+    const RecordJson& form = list_at(from, "linear", 2);
+    GW_REQUIRE(form.size() == 2, "expected a \"linear\" of two numbers");
+    repetition.inputs.push_back({input, Schedule::linear(double_of(form[0]), double_of(form[1]))});
   } else {
-    input.value = schedule_of(from);
+    repetition.earlier.push_back(
+        {input, std::make_shared<const EarlierSchedule>(earlier_schedule_of(from))});
   }
-  return input;
 }
 
 RecordJson json_of(const RecoveryOptions& recovery) {
@@ -266,6 +271,7 @@ RecoveryOptions recovery_of(const RecordJson& from) {
 RecordJson json_of(const ProgramRecord::Repetition& repetition) {
   RecordJson inputs = RecordJson::array();
   for (const ScheduledInput& input : repetition.inputs) inputs.push_back(json_of(input));
+  for (const EarlierInput& input : repetition.earlier) inputs.push_back(json_of(input));
   return {{"executable", repetition.executable},
           {"steps", repetition.steps},
           {"inputs", std::move(inputs)},
@@ -279,7 +285,7 @@ ProgramRecord::Repetition repetition_of(const RecordJson& from) {
   repetition.executable = word_at(from, "executable");
   repetition.steps = count_at(from, "steps");
   for (const RecordJson& input : list_at(from, "inputs", ProgramRecord::kInputsMax))
-    repetition.inputs.push_back(input_of(input));
+    add_input(repetition, input);
   repetition.position = whole_at(from, "position");
   repetition.first_version = whole_at(from, "first_version");
   repetition.restorable_from = whole_at(from, "restorable_from");

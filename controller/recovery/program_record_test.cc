@@ -22,6 +22,10 @@ std::shared_ptr<const std::vector<std::byte>> bytes_of(std::string_view text) {
   return std::make_shared<const std::vector<std::byte>>(first, first + text.size());
 }
 
+EarlierInput earlier(uint32_t input, const EarlierSchedule& schedule) {
+  return {input, std::make_shared<const EarlierSchedule>(schedule)};
+}
+
 ProgramRecord a_program() {
   ProgramRecord program{.name = "a \"quoted\"\nname, \xC3\xA9",
                         .owner = "ann",
@@ -55,9 +59,10 @@ ProgramRecord a_program() {
                         .restorable_from = 4};
   auto& inputs = program.repetition.inputs;
   inputs.push_back({0, Schedule::linear(0.1, -1e-17)});
-  inputs.push_back({1, Schedule::warmup_cosine({.peak = 1.0 / 3, .warmup = 5, .steps = 100})});
-  inputs.push_back({2, Schedule::list({-0.0, kInf, -kInf, 5e-324, 1e308})});
   inputs.push_back({3, std::vector<std::byte>{std::byte{0}, std::byte{0xAF}}});
+  program.repetition.earlier = {
+      earlier(1, EarlierSchedule(WarmupCosine{.peak = 1.0 / 3, .warmup = 5, .steps = 100})),
+      earlier(2, EarlierSchedule(EarlierSchedule::List{-0.0, kInf, -kInf, 5e-324, 1e308}))};
   return program;
 }
 
@@ -92,8 +97,13 @@ TEST(ProgramRecordTest, ARecordReadsBackAsItWasWritten) {
   ASSERT_EQ(read.repetition.inputs.size(), program.repetition.inputs.size());
   for (size_t i = 0; i < read.repetition.inputs.size(); ++i)
     EXPECT_EQ(read.repetition.inputs[i].value, program.repetition.inputs[i].value) << i;
-  EXPECT_TRUE(std::signbit(
-      std::get<Schedule::List>(std::get<Schedule>(read.repetition.inputs[2].value).form)[0]));
+  ASSERT_EQ(read.repetition.earlier.size(), program.repetition.earlier.size());
+  for (size_t i = 0; i < read.repetition.earlier.size(); ++i) {
+    const EarlierInput &found = read.repetition.earlier[i], &given = program.repetition.earlier[i];
+    EXPECT_EQ(found.input, given.input);
+    EXPECT_EQ(schedule_of(found).form, schedule_of(given).form);
+  }
+  EXPECT_TRUE(std::signbit(read.repetition.earlier[1].values->value_at(0)));
 }
 
 // A record that the first release with records wrote, and that stays readable.
@@ -125,7 +135,15 @@ TEST(ProgramRecordTest, ARecordOfTheFirstReleaseIsRead) {
   EXPECT_EQ(program.executables[0].states_since, 0u);
   EXPECT_EQ(program.recovery.every, 20u);
   EXPECT_TRUE(program.is_checkpointed);
-  EXPECT_EQ(program.repetition.inputs.size(), 4u);
+  ASSERT_EQ(program.repetition.inputs.size(), 2u);
+  EXPECT_EQ(program.repetition.inputs[0].input, 0u);
+  EXPECT_EQ(program.repetition.inputs[1].input, 3u);
+  ASSERT_EQ(program.repetition.earlier.size(), 2u);
+  EXPECT_EQ(program.repetition.earlier[0].input, 1u);
+  EXPECT_EQ(program.repetition.earlier[0].values->value_at(1), 0.1);
+  EXPECT_NEAR(program.repetition.earlier[0].values->value_at(10), 0, 1e-12);
+  EXPECT_EQ(program.repetition.earlier[1].input, 2u);
+  EXPECT_EQ(program.repetition.earlier[1].values->value_at(7), 1.5);
   EXPECT_EQ(print_record(parse_record(print_record(program), "FILE")), print_record(program));
 }
 
@@ -254,12 +272,13 @@ const Bound kBounds[] = {
      [](ProgramRecord& p, uint64_t n) { p.repetition.steps = static_cast<int64_t>(n); }},
     {"inputs", ProgramRecord::kInputsMax,
      [](ProgramRecord& p, uint64_t n) {
-       p.repetition.inputs.assign(n, {7, Schedule::warmup_cosine({.steps = 5})});
+       p.repetition.earlier.assign(2, earlier(7, EarlierSchedule(WarmupCosine{.steps = 5})));
+       p.repetition.inputs.assign(n - 2, {7, Schedule::linear(0, 1)});
      }},
     {"values of lists", kScheduleValuesMax,
      [](ProgramRecord& p, uint64_t n) {
-       p.repetition.inputs = {{0, Schedule::list({0.1})},
-                              {1, Schedule::list(std::vector<double>(n - 1, 0.1))}};
+       p.repetition.earlier = {earlier(0, EarlierSchedule(EarlierSchedule::List{0.1})),
+                               earlier(1, EarlierSchedule(EarlierSchedule::List(n - 1, 0.1)))};
      }},
     {"bytes of constants", kInlineBytesMax,
      [](ProgramRecord& p, uint64_t n) {

@@ -15,30 +15,41 @@ const Type& input_type(const Plan& plan, uint32_t input) {
   return plan.values[plan.inputs[input]].type;
 }
 
-void require_input(const std::string& who, const Plan& plan, const ScheduledInput& input) {
-  const Type& type = input_type(plan, input.input);
-  const std::string& name = plan.values[plan.inputs[input.input]].name;
-  const std::string which = cat(who, ": input \"", name, "\"");
-  if (const auto* bytes = std::get_if<std::vector<std::byte>>(&input.value)) {
-    GW_REQUIRE(!bytes->empty() && static_cast<int64_t>(bytes->size()) == type.bytes(), which,
-               ": expected ", to_string(type), ", got ", bytes->size(), " bytes");
-    return;
-  }
-  GW_REQUIRE(type.elements() == 1, which, ": a schedule gives scalars, and it is ",
-             to_string(type));
-  require_schedule(which, std::get<Schedule>(input.value));
+std::string which_input(const std::string& who, const Plan& plan, uint32_t input) {
+  return cat(who, ": input \"", plan.values[plan.inputs[input]].name, "\"");
 }
 
-void require_inputs(const std::string& who, const Plan& plan,
-                    const std::vector<ScheduledInput>& inputs) {
+void require_scalar(const std::string& who, const Plan& plan, uint32_t input) {
+  const Type& type = input_type(plan, input);
+  GW_REQUIRE(type.elements() == 1, which_input(who, plan, input),
+             ": a schedule gives scalars, and it is ", to_string(type));
+}
+
+void require_input(const std::string& who, const Plan& plan, const ScheduledInput& input) {
+  const auto* const bytes = std::get_if<std::vector<std::byte>>(&input.value);
+  if (bytes == nullptr) return require_scalar(who, plan, input.input);
+  const Type& type = input_type(plan, input.input);
+  GW_REQUIRE(!bytes->empty() && static_cast<int64_t>(bytes->size()) == type.bytes(),
+             which_input(who, plan, input.input), ": expected ", to_string(type), ", got ",
+             bytes->size(), " bytes");
+}
+
+void require_inputs(const std::string& who, const Plan& plan, const RepeatRequest& request) {
   std::vector<bool> given(plan.inputs.size(), false);
   size_t bytes = 0;
-  for (const ScheduledInput& input : inputs) {
-    GW_REQUIRE(input.input < given.size() && !given[input.input], who, ": input ", input.input,
+  const auto take = [&](uint32_t input) {
+    GW_REQUIRE(input < given.size() && !given[input], who, ": input ", input,
                " does not exist or is given twice");
-    given[input.input] = true;
+    given[input] = true;
+    bytes += static_cast<size_t>(input_type(plan, input).bytes());
+  };
+  for (const ScheduledInput& input : request.inputs) {
+    take(input.input);
     require_input(who, plan, input);
-    bytes += static_cast<size_t>(input_type(plan, input.input).bytes());
+  }
+  for (const EarlierInput& input : request.earlier) {
+    take(input.input);
+    require_scalar(who, plan, input.input);
   }
   for (size_t i = 0; i < given.size(); ++i) {
     GW_REQUIRE(given[i], who, ": input \"", plan.values[plan.inputs[i]].name, "\" is missing");
@@ -96,7 +107,7 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
   GW_REQUIRE(request.position < kSourcePositionMax - static_cast<uint64_t>(request.steps), who,
              ": expected positions of sources below ", kSourcePositionMax, ", got ",
              request.position, " in its first step");
-  require_inputs(who, *plan.plan, request.inputs);
+  require_inputs(who, *plan.plan, request);
   require_names(who, plan, request);
   if (plan.broken) throw Error(*plan.broken);
   auto one = std::make_shared<Repetition>();
@@ -140,11 +151,16 @@ RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
   RunFrame frame{.plan = request.plan,
                  .run = one.run_of(step),
                  .after = step == request.begin ? request.after : one.run_of(step - 1)};
-  for (const ScheduledInput& input : request.inputs) {
+  const auto give = [&](uint32_t input, std::vector<std::byte> bytes) {
     ArgumentFrame& argument = frame.arguments.emplace_back();
-    argument.input = input.input;
-    argument.bytes = bytes_at(input, input_type(*one.plan, input.input), step);
-  }
+    argument.input = input;
+    argument.bytes = std::move(bytes);
+  };
+  for (const ScheduledInput& input : request.inputs)
+    give(input.input, bytes_at(input, input_type(*one.plan, input.input), step));
+  for (const EarlierInput& input : request.earlier)
+    give(input.input,
+         nearest_bytes(input_type(*one.plan, input.input), input.values->value_at(step)));
   for (uint64_t i = 1; i < one.names_of_step(); ++i)
     frame.outputs.emplace_back(frame.run.value + i);
   frame.source_positions.assign(one.plan->sources.size(),
@@ -292,10 +308,15 @@ Reported Repeats::reported(SessionId session) const {
   if (last == nullptr || last->last_step < 0) return {};
   RepeatProgress progress = progress_of(*last);
   double step = static_cast<double>(progress.done);
+  const auto is_step = [&](uint32_t input) {
+    return last->plan->values[last->plan->inputs[input]].name == "step";
+  };
   for (const ScheduledInput& input : last->request.inputs) {
     const auto* schedule = std::get_if<Schedule>(&input.value);
-    if (schedule != nullptr && last->plan->values[last->plan->inputs[input.input]].name == "step")
-      step = value_at(*schedule, last->last_step);
+    if (schedule != nullptr && is_step(input.input)) step = value_at(*schedule, last->last_step);
+  }
+  for (const EarlierInput& input : last->request.earlier) {
+    if (is_step(input.input)) step = input.values->value_at(last->last_step);
   }
   std::erase_if(progress.outputs, [](const ReportedNumber& one) { return one.name == "step"; });
   progress.outputs.insert(progress.outputs.begin(), {"step", step});

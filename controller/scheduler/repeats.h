@@ -1,6 +1,6 @@
 // Repeats: programs whose steps the controller enqueues by itself, so that they go on without a
 // client. A repetition has a plan, a number of steps, and for each input its value in each step
-// (protocol/schedule.h).
+// (protocol/schedule.h; records of earlier releases have other forms too).
 //
 // A step is a run like a client's, with names that the client gave: it waits in line with the
 // client's other runs, shares devices with others' and commits only behind the step before it. A
@@ -33,15 +33,31 @@ namespace gangway {
 
 inline constexpr int64_t kRepeatStepsMax = int64_t{1} << 30;
 
+// The values that a scalar input has in the steps, in a form that no client gives: one of a record
+// that an earlier release wrote (controller/recovery/earlier_schedule.h).
+class StepValues {
+ public:
+  virtual ~StepValues() = default;
+  virtual double value_at(int64_t step) const = 0;
+  virtual size_t bytes() const = 0;  // Memory that it takes.
+};
+
+struct EarlierInput {
+  uint32_t input = 0;  // Index into the plan's inputs.
+  std::shared_ptr<const StepValues> values;
+};
+
 struct RepeatRequest {
   uint64_t number = 0;  // The client's, ascending; begun once, however often it is asked.
   PlanId plan;
   int64_t steps = 0;
-  std::vector<ScheduledInput> inputs;  // Each input of the plan once.
-  RunId first;                         // Step i is first + i * (outputs + 1), with its outputs.
-  uint64_t position = 0;               // Position of the sources in step 0.
-  RunId after;                         // See RunFrame: for the first step that is enqueued.
-  int64_t begin = 0;  // Steps that have committed already, under an earlier controller.
+  // Each input of the plan once, in one of the two.
+  std::vector<ScheduledInput> inputs;
+  std::vector<EarlierInput> earlier = {};
+  RunId first;            // Step i is first + i * (outputs + 1), with its outputs.
+  uint64_t position = 0;  // Position of the sources in step 0.
+  RunId after;            // See RunFrame: for the first step that is enqueued.
+  int64_t begin = 0;      // Steps that have committed already, under an earlier controller.
 };
 
 struct RepeatProgress {

@@ -40,7 +40,14 @@ class RepeatsTest : public ControllerTest {
   uint64_t number_ = 0;
 };
 
-TEST_F(RepeatsTest, ARepetitionKeepsAsManyStepsInFlightAsThePlanAllows) {
+// Values of a form that a record may have, and no schedule.
+class Squares final : public StepValues {
+ public:
+  double value_at(int64_t step) const override { return static_cast<double>(step * step); }
+  size_t bytes() const override { return 5000; }
+};
+
+TEST_F(RepeatsTest, AsManyStepsAreAheadAsThePlanMayHaveInFlight) {
   const PlanId plan = compile(session_, 2);
   const RepeatRequest asked = request(plan, 10);
   controller_.repeat(session_, asked);
@@ -69,6 +76,23 @@ TEST_F(RepeatsTest, AStepIsARunWithTheInputsOfItsNumber) {
   ASSERT_EQ(steps.size(), 2u);
   for (int i = 0; i < 2; ++i) {
     const auto expected = static_cast<float>(i + 1);
+    ASSERT_EQ(steps[i].run.arguments.at(0).bytes.size(), sizeof(float));
+    EXPECT_EQ(std::memcmp(steps[i].run.arguments[0].bytes.data(), &expected, sizeof(float)), 0);
+  }
+}
+
+TEST_F(RepeatsTest, ValuesOfAFormThatOnlyRecordsHaveAreGivenByTheNumberOfTheStep) {
+  const PlanId plan = compile(session_, 2);
+  RepeatRequest asked = request(plan, 9);
+  asked.begin = 7;
+  asked.inputs.clear();
+  asked.earlier = {{0, std::make_shared<const Squares>()}};
+  controller_.repeat(session_, asked);
+  pass();
+  const std::vector<PrepareFrame> steps = executor_[0].all<PrepareFrame>();
+  ASSERT_EQ(steps.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const auto expected = static_cast<float>((i + 7) * (i + 7));
     ASSERT_EQ(steps[i].run.arguments.at(0).bytes.size(), sizeof(float));
     EXPECT_EQ(std::memcmp(steps[i].run.arguments[0].bytes.data(), &expected, sizeof(float)), 0);
   }
@@ -191,8 +215,8 @@ TEST_F(RepeatsTest, RepetitionsBeyondTheBoundsAreRefused) {
               HasSubstr("got 5 bytes"));
   EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].value = std::vector<std::byte>(); }),
               HasSubstr("got 0 bytes"));
-  EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].value = Schedule::list({}); }),
-              HasSubstr("a list of values"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.earlier = {{0, std::make_shared<const Squares>()}}; }),
+              HasSubstr("is given twice"));
   EXPECT_THAT(refuse([](auto& asked) {
                 asked.steps = kRepeatStepsMax;
                 asked.first = RunId(asked.first.value | ((uint64_t{1} << 40) - 2));

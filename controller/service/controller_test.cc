@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "controller/recovery/earlier_schedule.h"
 #include "ir/plan/plan_text.h"
 #include "ir/wire/wire.h"
 #include "protocol/messages.h"
@@ -626,12 +627,13 @@ TEST_F(ControllerTest, InputsOfARepetitionCountAsMemoryOfItsOwner) {
   const PlanId plan = compile(session_);
   const auto used = [&] { return controller_.owner_use().used("ada", OwnerResource::kMemory); };
   const uint64_t before = used();
-  Schedule::List list(1000, 1.0);
+  const auto list = std::make_shared<const EarlierSchedule>(EarlierSchedule::List(1000, 1.0));
   reactor_->run([&] {
     controller_.repeat(session_, {.number = 1,
                                   .plan = plan,
                                   .steps = 1000,
-                                  .inputs = {{.input = 0, .value = Schedule::list(list)}},
+                                  .inputs = {},
+                                  .earlier = {{.input = 0, .values = list}},
                                   .first = RunId((session_.value << 40) + 1)});
   });
   EXPECT_GE(used(), before + 8000);

@@ -15,13 +15,10 @@ size_t held_bytes(const RepeatRequest& request) {
   size_t bytes = 0;
   for (const ScheduledInput& input : request.inputs) {
     bytes += sizeof(input);
-    if (const auto* constant = std::get_if<std::vector<std::byte>>(&input.value)) {
+    if (const auto* constant = std::get_if<std::vector<std::byte>>(&input.value))
       bytes += constant->size();
-    } else if (const auto* list =
-                   std::get_if<Schedule::List>(&std::get<Schedule>(input.value).form)) {
-      bytes += list->size() * sizeof(double);
-    }
   }
+  for (const EarlierInput& input : request.earlier) bytes += sizeof(input) + input.values->bytes();
   return bytes;
 }
 

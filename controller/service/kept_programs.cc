@@ -179,6 +179,7 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
   record.released_states = released_states(*slices_.find(SliceId(repeated.scope)), states);
   record.repetition.steps = asked->steps;
   record.repetition.inputs = std::move(asked->inputs);
+  record.repetition.earlier = std::move(asked->earlier);
   record.repetition.position = asked->position;
   record.repetition.first_version = repeated.first;
   record.repetition.restorable_from = repeated.restorable_from;

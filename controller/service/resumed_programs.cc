@@ -218,6 +218,7 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
                         .plan = plans.at(repetition.executable),
                         .steps = repetition.steps,
                         .inputs = repetition.inputs,
+                        .earlier = repetition.earlier,
                         .first = RunId((id.value << kNamesOfSession) + 1),
                         .position = repetition.position,
                         .begin = static_cast<int64_t>(version.value - repetition.first_version)});

@@ -120,22 +120,8 @@ void write_progress(wire::Session::RepetitionResults::Builder to, const RepeatPr
 }
 
 Schedule read_schedule(wire::Session::ScheduledInput::Reader from) {
-  if (from.isLinear())
-    return Schedule::linear(from.getLinear().getFirst(), from.getLinear().getSlope());
-  if (from.isWarmupCosine()) {
-    const auto form = from.getWarmupCosine();
-    return Schedule::warmup_cosine({.peak = form.getPeak(),
-                                    .warmup = form.getWarmup(),
-                                    .steps = form.getSteps(),
-                                    .final_share = form.getFinalShare(),
-                                    .begin = form.getBegin()});
-  }
-  GW_REQUIRE(from.isList(), "repeat: a schedule of an unknown form");
-  const auto values = from.getList();
-  Schedule::List list;
-  list.reserve(values.size());
-  for (const double value : values) list.push_back(value);
-  return Schedule::list(std::move(list));
+  GW_REQUIRE(from.isLinear(), "repeat: a schedule of an unknown form: expected a line");
+  return Schedule::linear(from.getLinear().getFirst(), from.getLinear().getSlope());
 }
 
 RepeatRequest read_repeat(wire::Session::RepeatParams::Reader from) {
@@ -146,11 +132,7 @@ RepeatRequest read_repeat(wire::Session::RepeatParams::Reader from) {
                         .first = RunId(from.getFirstName()),
                         .position = from.getPosition(),
                         .after = RunId(from.getAfter())};
-  size_t values = 0;
   for (auto input : from.getInputs()) {
-    values += input.isList() ? input.getList().size() : 0;
-    GW_REQUIRE(values <= kScheduleValuesMax, "repeat: lists of more than ", kScheduleValuesMax,
-               " values together");
     ScheduledInput& to = request.inputs.emplace_back();
     to.input = input.getInput();
     if (input.isConstant()) {

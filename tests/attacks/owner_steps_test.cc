@@ -128,27 +128,27 @@ TEST_F(OwnerStepsTest, LogsOfRunsTakeNoMoreOfTheControllersMemoryThanOneOwnerMay
 }
 
 TEST_F(OwnerStepsTest, InputsOfRepetitionsTakeNoMoreOfTheControllersMemoryThanOneOwnerMay) {
-  expect_few_steps_lost(
-      {.owner_bounds = little_memory()}, [](SimCluster& cluster, const Client& eve) -> Attack {
-        const Slice own = eve.allocate({.devices = 1});
-        const auto repeated = std::make_shared<std::vector<Executable>>();
-        const auto take = [own, repeated, &cluster] {
-          const auto refused = refusal_of([&] {
-            ProgramBuilder b(cat("p", repeated->size()), Mesh{{{"data", 1}}});
-            b.output("y", timed(b.input("x", f32()), 10'000) + 1.0);
-            const Executable step = own.compile(b.build());
-            step.repeat(1 << 20, {{"x", Schedule::list(Schedule::List(4000, 1.0))}});
-            repeated->push_back(step);
-          });
-          EXPECT_LE(memory_of_eve(cluster), kMemoryMax);
-          return refused;
-        };
-        const Error refused = refusal_after(take);
-        EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
-        EXPECT_THAT(refused.what(), HasSubstr("owner \"eve\" has"));
-        EXPECT_GT(repeated->size(), 2u);
-        return take;
-      });
+  expect_few_steps_lost({.owner_bounds = little_memory()},
+                        [](SimCluster& cluster, const Client& eve) -> Attack {
+                          const Slice own = eve.allocate({.devices = 1});
+                          const auto repeated = std::make_shared<std::vector<Executable>>();
+                          const auto take = [own, repeated, &cluster] {
+                            const auto refused = refusal_of([&] {
+                              ProgramBuilder b(cat("p", repeated->size()), Mesh{{{"data", 1}}});
+                              b.output("y", sum(timed(b.input("x", f32({3900})), 10'000), {0}));
+                              const Executable step = own.compile(b.build());
+                              step.repeat(1 << 20, {{"x", filled(3900)}});
+                              repeated->push_back(step);
+                            });
+                            EXPECT_LE(memory_of_eve(cluster), kMemoryMax);
+                            return refused;
+                          };
+                          const Error refused = refusal_after(take);
+                          EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
+                          EXPECT_THAT(refused.what(), HasSubstr("owner \"eve\" has"));
+                          EXPECT_GT(repeated->size(), 2u);
+                          return take;
+                        });
 }
 
 // The model gives each compilation its time and does not bound how many are under way. Tests with

@@ -208,9 +208,7 @@ TEST(RecoveryMeanwhileTest, ADetachedProgramGoesOnWithItsRuns) {
 
 TEST(RecoveryMeanwhileTest, ADetachedProgramGoesOnWithItsRepetition) {
   with_trainer(2, [&](Trainer& trainer) {
-    std::vector<double> inputs;
-    for (int i = 0; i < Trainer::kSteps; ++i) inputs.push_back(sim::input_of(i));
-    trainer.step->repeat(Trainer::kSteps, {{"x", Schedule::list(inputs)}});
+    trainer.step->repeat(Trainer::kSteps, {{"x", sim::inputs_of_steps()}});
     while (trainer.step->repetition()->status().done < kBehind) pass(trainer.reactor, 100'000);
     trainer.cluster.kill(1);
     trainer.wait_told("the program waits for 4 devices");

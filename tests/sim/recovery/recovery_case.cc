@@ -33,9 +33,7 @@ std::vector<double> losses_of(const std::vector<Executable>& steps, const Recove
 
 // The controller keeps only the last loss of the steps that it enqueues.
 std::vector<double> last_loss_of(const Executable& step, const RecoveryCase& of) {
-  std::vector<double> inputs;
-  for (int i = 0; i < of.steps; ++i) inputs.push_back(input_of(i));
-  const RepeatStatus status = step.repeat(of.steps, {{"x", Schedule::list(inputs)}}).wait();
+  const RepeatStatus status = step.repeat(of.steps, {{"x", inputs_of_steps()}}).wait();
   std::vector<double> losses;
   for (const ReportedNumber& output : status.outputs) losses.push_back(output.value);
   return losses;

@@ -14,7 +14,8 @@ namespace gangway::sim {
 Program trained_program(bool in_double = false);
 HostTensor number(double value, bool in_double = false);
 double as_double(const HostTensor& scalar);
-// The input of a step, counted from 0.
+// The inputs of steps, and that of a step, which is counted from 0.
+Schedule inputs_of_steps();
 double input_of(int step);
 
 }  // namespace gangway::sim

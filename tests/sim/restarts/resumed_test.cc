@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -115,7 +117,44 @@ TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlon
       << "they went on from different checkpoints: " << ::testing::PrintToString(done_again_);
 }
 
-TEST_F(ResumedTest, AProgramIsResumedThoughItsCheckpointsAreLostOrDamaged) {
+// Replaces the learning rates in a record by a list of the same rates, as earlier releases wrote
+// it.
+ProgramRecord with_listed_rates(ProgramRecord record, const std::vector<double>& rates) {
+  auto& inputs = record.repetition.inputs;
+  const auto rate = std::ranges::find_if(inputs, [](const ScheduledInput& input) {
+    const auto* schedule = std::get_if<Schedule>(&input.value);
+    return schedule != nullptr && schedule->slope < 0;
+  });
+  if (rate == inputs.end()) throw Error(ErrorKind::kBug, "the record has no rates that fall");
+  record.repetition.earlier = {{rate->input, std::make_shared<const EarlierSchedule>(rates)}};
+  inputs.erase(rate);
+  return record;
+}
+
+TEST_F(ResumedTest, ARepetitionWhoseRecordHasAListOfRatesGoesOnWithThemAndKeepsThemInItsRecord) {
+  std::vector<double> listed;
+  for (int step = 0; step < kSteps; ++step) listed.push_back(value_at(rates(), step));
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    begin(cluster);
+    cluster.pass(30ms);
+    cluster.kill_controller();
+    const std::string text = print_record(with_listed_rates(state_of_record(), listed));
+    std::ofstream(record(), std::ios::binary) << text;
+    for (int restart = 0; restart < 2; ++restart) {
+      cluster.start_controller(state(), options());
+      for (int i = 0; i < 20'000 && cluster.controller().programs().at(0).runs_done == 0; ++i)
+        cluster.pass(1ms);
+      EXPECT_EQ(state_of_record().repetition.earlier.size(), 1u);
+      if (restart == 0) cluster.kill_controller();
+    }
+    expect_the_rest(cluster);
+  });
+}
+
+TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
   enum class Lost { kAllFiles, kNewest, kOneBit, kNothing };
   for (const Lost lost : {Lost::kAllFiles, Lost::kNewest, Lost::kOneBit, Lost::kNothing}) {
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
