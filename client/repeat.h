@@ -22,9 +22,9 @@ namespace internal {
 class ExecutableImpl;
 }  // namespace internal
 
-// One input of a repeated program: the same tensor in all steps, {"lr", 1e-3f}, or a line over them,
-// {"step", Schedule::linear(1, 1)}. A program computes other learning rates from the number of the
-// step (programs/optim/schedule.h).
+// One input of a repeated program: the same tensor in all steps, {"lr", 1e-3f}, or a line over
+// them, {"step", Schedule::linear(1, 1)}. A program computes other learning rates from the number
+// of the step (programs/optim/schedule.h).
 struct RepeatedInput {
   std::string name;
   std::variant<HostTensor, Schedule> value;

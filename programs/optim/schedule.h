@@ -9,7 +9,8 @@
 // Threads: they trace on the builder's thread.
 // Errors: kInvalid for a schedule with negative counts of steps, and for an empty list or one of
 // more than kTableValuesMax values or of values that are not finite.
-// Cost: a few scalar ops a step; a table holds its values, 4 to 16 bytes each, on every device.
+// Cost: a few scalar ops a step. A table holds its values, 4 to 16 bytes each, on every device, and
+// on a GPU takes a launch a step for each of them: keep it short there.
 //
 // Example:
 //   ProgramBuilder b("descent", mesh);
