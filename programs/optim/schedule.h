@@ -4,7 +4,7 @@
 //
 // Each function takes the number of the step, of any float type or i32, as a scalar or a tensor.
 // The result has the step's shape and element type, or f32 if that is i32. Functions compute in f64
-// and round once: rates have the bits that a host would compute, whatever device they are on.
+// and round once, so that a rate in f32 is what a host computes in f64 and rounds.
 //
 // Threads: they trace on the builder's thread.
 // Errors: kInvalid for a schedule with negative counts of steps, and for an empty list or one of
