@@ -39,7 +39,7 @@ TEST(EarlierScheduleTest, ItsMemoryIsCountedWithTheValuesOfAList) {
   EXPECT_EQ(list.bytes(), cosine.bytes() + 8000);
 }
 
-TEST(EarlierScheduleTest, WhatIsBeyondTheBoundsIsRefused) {
+TEST(EarlierScheduleTest, SchedulesBeyondTheBoundsAreRefused) {
   const auto is_refused = [](const EarlierSchedule& schedule) {
     try {
       require_schedule("x", schedule);

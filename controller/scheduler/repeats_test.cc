@@ -47,7 +47,7 @@ class Squares final : public StepValues {
   size_t bytes() const override { return 5000; }
 };
 
-TEST_F(RepeatsTest, AsManyStepsAreAheadAsThePlanMayHaveInFlight) {
+TEST_F(RepeatsTest, ARepetitionKeepsAsManyStepsInFlightAsThePlanAllows) {
   const PlanId plan = compile(session_, 2);
   const RepeatRequest asked = request(plan, 10);
   controller_.repeat(session_, asked);

@@ -215,7 +215,7 @@ TEST_F(TextStoreTest, TextsAreFreedWithTheLastHolderAlsoWhenTheStoreHasStopped) 
   EXPECT_EQ(budget_.in_use(), 0);
 }
 
-TEST_F(TextStoreTest, OthersReadBelowTrustedFoldersAlone) {
+TEST_F(TextStoreTest, OtherOwnersReadTextsOnlyBelowTrustedFolders) {
   const std::filesystem::path outside = write("text", std::string(4000, 'x'));
   const std::filesystem::path trusted = folder_.path() / "trusted";
   write("trusted/text", std::string(4000, 'x'));

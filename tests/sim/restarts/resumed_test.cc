@@ -154,7 +154,7 @@ TEST_F(ResumedTest, ARepetitionWhoseRecordHasAListOfRatesGoesOnWithThemAndKeepsT
   });
 }
 
-TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
+TEST_F(ResumedTest, AProgramIsResumedThoughItsCheckpointsAreLostOrDamaged) {
   enum class Lost { kAllFiles, kNewest, kOneBit, kNothing };
   for (const Lost lost : {Lost::kAllFiles, Lost::kNewest, Lost::kOneBit, Lost::kNothing}) {
     auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
