@@ -299,7 +299,10 @@ ProgramRecord program_of(const RecordJson& from, std::string_view bytes) {
   const RecordJson& share = at(from, "share");
   program.share.weight = double_of(at(share, "weight"));
   const RecordJson& priority = at(share, "priority");
-  GW_REQUIRE(priority.is_number_integer() && priority >= -kPriorityMax && priority <= kPriorityMax,
+  // nlohmann compares a large unsigned number as a negative one.
+  const bool is_small = !priority.is_number_unsigned() || priority.get<uint64_t>() <= kPriorityMax;
+  GW_REQUIRE(priority.is_number_integer() && is_small && priority >= -kPriorityMax &&
+                 priority <= kPriorityMax,
              "expected a \"priority\"");
   program.share.priority = priority.get<int32_t>();
   for (const RecordJson& slice : list_at(from, "slices", ProgramRecord::kSlicesMax))

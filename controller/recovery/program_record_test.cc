@@ -358,6 +358,7 @@ TEST(ProgramRecordTest, RecordsWithInvalidFieldsAreRefusedWithWhatWasExpected) {
       {"\"owner\":\"ann\"", "\"owner\":\"a b\"", "expected an \"owner\""},
       {"\"weight\":0.1", "\"weight\":0", "\"share\": its weight"},
       {"\"priority\":-3", "\"priority\":-3e9", "a \"priority\""},
+      {"\"priority\":-3", "\"priority\":18446744073709551615", "a \"priority\""},
       {"\"ranks_per_device\":2", "\"ranks_per_device\":3", "ranks"},
       {"\"axes\":[4,2]", "\"axes\":[4,3]", "expected axes of 8 devices"},
       {"\"readers\":[\"*\"", "\"readers\":[\"a b\"", "owners' names"},
