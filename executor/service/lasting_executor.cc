@@ -102,6 +102,7 @@ int64_t LastingExecutor::alone_ns() const { return reactor_.clock().now_ns() - a
 void LastingExecutor::pause_after(const Error& why) {
   if (is_over_) return;
   if (why.kind() != ErrorKind::kUnavailable) throw Error(why);
+  log_waiting(why);  // Also when there is no time left to wait: the log then says for what.
   const int64_t now_ns = reactor_.clock().now_ns();
   int64_t until_ns = now_ns + back_off_.next_ns();
   if (wait_.limit_ms) {
@@ -114,7 +115,6 @@ void LastingExecutor::pause_after(const Error& why) {
     }
     until_ns = std::min(until_ns, last_ns);
   }
-  log_waiting(why);
   WaitQueue().wait_until_ns("for a controller", until_ns);
 }
 

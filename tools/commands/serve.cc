@@ -183,6 +183,10 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
           std::make_shared<TokenTable>(token_file({}), own_user_name(), options.controller.log);
     }
     ControllerService service(*reactor, network, options);
+    std::function<void()> on_hangup;
+    if (!places.config.empty())
+      on_hangup = [&] { read_config_again(service, places.config, options.controller.log); };
+    const Ends ends(*reactor, on_hangup);  // Before anybody is told that this process is there.
     options.controller.log.info("listening", {{"address", service.address()}});
     print_line(service.address());
     if (!service.metrics_address().empty())
@@ -195,10 +199,6 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
       print_line(cat("page: http://", page->address(),
                      "/?token=", to_text(read_token_file(token_file({})))));
     }
-    std::function<void()> on_hangup;
-    if (!places.config.empty())
-      on_hangup = [&] { read_config_again(service, places.config, options.controller.log); };
-    const Ends ends(*reactor, on_hangup);
     ends.wait();
     options.controller.log.info("was told to end");
     service.end_in_order(std::llround(places.grace_s * 1000), ends.at_once());
