@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -269,9 +270,14 @@ RecoveryOptions recovery_of(const RecordJson& from) {
 }
 
 RecordJson json_of(const ProgramRecord::Repetition& repetition) {
+  // Inputs are sorted by number, whatever their form, as earlier releases wrote them.
+  std::multimap<uint32_t, RecordJson> by_number;
+  for (const ScheduledInput& input : repetition.inputs)
+    by_number.emplace(input.input, json_of(input));
+  for (const EarlierInput& input : repetition.earlier)
+    by_number.emplace(input.input, json_of(input));
   RecordJson inputs = RecordJson::array();
-  for (const ScheduledInput& input : repetition.inputs) inputs.push_back(json_of(input));
-  for (const EarlierInput& input : repetition.earlier) inputs.push_back(json_of(input));
+  for (auto& [number, input] : by_number) inputs.push_back(std::move(input));
   return {{"executable", repetition.executable},
           {"steps", repetition.steps},
           {"inputs", std::move(inputs)},

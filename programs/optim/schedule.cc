@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
@@ -14,6 +15,7 @@ namespace {
 // A table op holds whole numbers of 32 bits, so a value is the sum of a few of them, each times a
 // power of two that all values share.
 constexpr int kDigitBits = 31, kDigitsMax = 4;
+constexpr size_t kNumbersMax = 4096;  // One table op holds no more.
 
 DType type_of_rate(const Value& step) {
   return step.dtype() == DType::kI32 ? DType::kF32 : step.dtype();
@@ -37,6 +39,16 @@ std::vector<int32_t> take_digits(std::vector<double>& values, int exponent) {
     digits.push_back(static_cast<int32_t>(digit));
   }
   return digits;
+}
+
+// A tensor of these numbers, more than one op holds included.
+Value table_of(Builder& builder, std::span<const int32_t> numbers) {
+  std::vector<Value> parts;
+  for (; !numbers.empty(); numbers = numbers.subspan(std::min(numbers.size(), kNumbersMax))) {
+    const auto part = numbers.first(std::min(numbers.size(), kNumbersMax));
+    parts.push_back(gangway::table(builder, {part.begin(), part.end()}));
+  }
+  return parts.size() == 1 ? parts[0] : concat(parts, 0);
 }
 
 }  // namespace
@@ -71,7 +83,7 @@ Value table(Value step, const std::vector<double>& values, Loc loc) {
   int exponent = exponent_of(values);
   Value sum;
   for (int digit = 0; digit < kDigitsMax; ++digit) {
-    const Value digits = take(gangway::table(builder, take_digits(rest, exponent)), index);
+    const Value digits = take(table_of(builder, take_digits(rest, exponent)), index);
     exponent -= kDigitBits;
     const Value term = convert(digits, DType::kF64) * std::ldexp(1.0, exponent);
     sum = sum.empty() ? term : sum + term;

@@ -151,6 +151,9 @@ TEST(Table, AListOfTheLargestSizeIsTakenAndALongerOneIsNot) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / 7;
   EXPECT_EQ(looked_up(DType::kF64, {65'535, 12'345}, values),
             (std::vector<double>{values[65'535], values[12'345]}));
+  ProgramBuilder b("largest");
+  b.output("rate", table(b.input("step", f32()), values));
+  EXPECT_NO_THROW(b.build()) << "a node holds too many of the values";
   values.push_back(0);
   EXPECT_THAT(error_of([&] { looked_up(DType::kF32, {0}, values); }).what(),
               HasSubstr("expected 1 to 65536 values, got 65537"));
