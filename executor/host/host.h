@@ -128,7 +128,7 @@ class Host {
   int64_t bytes_peak(uint32_t device) const;
   // Host memory for states of suspended programs and for texts.
   int64_t host_bytes() const;
-  // How many entries each of its tables has, by name. They would pile up over weeks if they were
+  // Number of entries of each of its tables, by name. They would pile up over weeks if they were
   // not dropped with the plan or the session that they belong to.
   std::map<std::string, size_t> census() const;
   // Bytes that its devices have moved so far (docs/collectives.md says how each transfer is

@@ -1,5 +1,5 @@
 // ReadyPlan: a plan that has its memory on the devices, with a record for each run in flight, and
-// with the states that it uses. While its program is suspended it has neither.
+// with the states that it uses. While its program is suspended it has none of these.
 //
 // Threads: reactor thread; devices read what their runs need.
 // Ownership: it owns its memory; states are shared with the state store. DeviceRuns and tasks point

@@ -40,7 +40,7 @@ class DeviceRun final : public Work {
     virtual void device_done(DeviceRun& run) = 0;
     // Sections of a run that is granted section by section have ended.
     virtual void sections_ended(DeviceRun& run) = 0;
-    // Compiles the functions for a diagnosis on a device of `plan`; calls job->done also when they
+    // Compiles the functions for a diagnosis on the share's device; calls job->done also when they
     // can't be compiled.
     virtual void compile_unfused(const LaidOutShare& share,
                                  const std::shared_ptr<CompileJob>& job) = 0;

@@ -10,7 +10,7 @@
 //                   factor that costs least (conflict_cost.h); then basic again
 //
 // Invariants, between any two visits of nodes
-//  - What is decided stays. A layout on an axis goes from open to a cut once, a node's cut from
+//  - No decision is taken back. A layout on an axis goes from open to a cut once, a node's cut from
 //    open to a factor once, so the end is reached within (values + nodes) * axes moves. A later
 //    priority finds the node decided: annotations of different priorities never leave a choice to
 //    costs.

@@ -93,7 +93,8 @@ void lower_fill(Lowering& call) {
   if (call.op() == Op::constant)
     return call.fill(y.dtype, call.attrs().real("value"), call.write(0), y.elements());
   if (call.op() == Op::table) {
-    // A few numbers, of initialisers: a launch for each is quick enough.
+    // A launch for each number: quick enough for the few of initialisers and of short tables of
+    // rates (programs/optim/schedule.h).
     const std::vector<int64_t>& values = call.attrs().ints("values");
     for (size_t i = 0; i < values.size(); ++i) {
       const auto at = static_cast<int64_t>(i * sizeof(int32_t));
