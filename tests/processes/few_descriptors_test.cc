@@ -56,17 +56,19 @@ TEST_F(FewDescriptorsTest, AControllerWithoutDescriptorsSaysSoOnceAndServesOther
   ChildProcess controller = start("ulimit -n 48");
   const std::string at = address();
   const auto target = internal::parse_socket_address(at);
+  const Client client = gangway::connect(at);
   std::vector<int> idle;  // Each holds one of the controller's descriptors for ten seconds.
   for (int i = 0; i < 64; ++i) {
     idle.push_back(socket(AF_INET, SOCK_STREAM, 0));
     ASSERT_EQ(connect(idle.back(), target.get(), target.size), 0);
   }
   EXPECT_TRUE(eventually([&] { return complaints() > 0; })) << output_of(said_);
-  for (const int fd : idle) close(fd);
-  const Client client = gangway::connect(at);
+  for (int i = 0; i < 50; ++i) client.status();  // The controller goes on trying meanwhile.
   EXPECT_THAT(client.status().metrics, HasSubstr("gangway_out_of_descriptors_total 1\n"));
   EXPECT_EQ(complaints(), 1u) << output_of(said_);
   EXPECT_THAT(output_of(said_), HasSubstr("this process may have 48 files and connections open"));
+  for (const int fd : idle) close(fd);
+  gangway::connect(at).close();
   client.close();
   controller.signal(SIGTERM);
   EXPECT_TRUE(controller.wait().ok());

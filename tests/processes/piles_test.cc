@@ -61,7 +61,7 @@ bool is_no_more(Piles now, Piles before) {
     now.erase(threads);
     before.erase(threads);
   }
-  return now == before;
+  return std::ranges::all_of(now, [&](const auto& one) { return one.second <= before[one.first]; });
 }
 
 Program counting() {

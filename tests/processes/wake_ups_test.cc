@@ -41,7 +41,7 @@ Program add_one(const Mesh& mesh) {
 // executor, the controller for the run's end, the client's reactor, and the user's thread unless it
 // spins meanwhile.
 TEST(WakeUpsTest, ABriefCallThatIsWaitedForWakesFiveThreadsAtMost) {
-  constexpr int kRounds = 8, kCalls = 100;
+  constexpr int kRounds = 40, kCalls = 20;
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
   const Slice slice = client.allocate({.devices = 1});
   const Executable next = slice.compile(add_one(slice.mesh({{"data", 1}})));
@@ -54,7 +54,7 @@ TEST(WakeUpsTest, ABriefCallThatIsWaitedForWakesFiveThreadsAtMost) {
     }
     fewest = std::min(fewest, static_cast<double>(sleeps() - before) / kCalls);
   }
-  EXPECT_LE(fewest, 5.3);  // A few more for heartbeats, and for frees after the last call.
+  EXPECT_LT(fewest, 6);  // Some more for heartbeats, and for frees after the last call.
 }
 
 }  // namespace
