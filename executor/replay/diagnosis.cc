@@ -185,7 +185,7 @@ class Unfusing {
     const NodeId commit = commit_begin == nullptr ? kNone : *commit_begin;
     for (NodeId id = 0; id < fused->nodes.size(); ++id) {
       if (id == commit) *commit_begin = static_cast<NodeId>(plain->nodes.size());
-      append(*plain, *fused, id, now);
+      append(*plain, *fused, id, now, 0);
     }
     if (commit != kNone && commit >= fused->nodes.size())
       *commit_begin = static_cast<NodeId>(plain->nodes.size());
@@ -195,31 +195,45 @@ class Unfusing {
 
  private:
   // Appends the node as it is, or the chain that it stands for. `now`: by value of `from`, the new
-  // value.
-  void append(Function& plain, const Function& from, NodeId id, std::vector<ValueId>& now) {
+  // value. The locations of `from` begin at `first_loc` in `plain`.
+  void append(Function& plain, const Function& from, NodeId id, std::vector<ValueId>& now,
+              uint32_t first_loc) {
     const Node& node = from.nodes[id];
     if (node.op != Op::fusion) {
       const ValueId first = plain.value_count();
-      append_alone(plain, from, id, now);
+      append_alone(plain, from, id, now, first_loc);
       for (uint32_t r = 0; r < node.results; ++r) now[node.first_result + r] = first + r;
       return;
     }
     const Function& chain = *node.body;
     std::vector<ValueId> inside(chain.types.size());
     for (ValueId p = 0; p < chain.parameters.size(); ++p) inside[p] = now[node.inputs[p]];
-    for (NodeId b = 0; b < chain.nodes.size(); ++b) append(plain, chain, b, inside);
+    const uint32_t first_of_chain = append_locs(plain, chain);
+    for (NodeId b = 0; b < chain.nodes.size(); ++b) append(plain, chain, b, inside, first_of_chain);
     for (uint32_t r = 0; r < node.results; ++r)
       now[node.first_result + r] = inside[chain.results[r]];
   }
 
+  // A chain has a table of locations of its own. Returns where it begins in that of `plain`.
+  static uint32_t append_locs(Function& plain, const Function& chain) {
+    const auto first = static_cast<uint32_t>(plain.locs.size());
+    for (LocEntry entry : chain.locs) {
+      if (entry.parent != kNone) entry.parent += first;
+      plain.locs.push_back(std::move(entry));
+    }
+    return first;
+  }
+
   void append_alone(Function& plain, const Function& from, NodeId id,
-                    const std::vector<ValueId>& now) {
+                    const std::vector<ValueId>& now, uint32_t first_loc) {
     Node node = from.nodes[id];
     for (ValueId& input : node.inputs) input = now[input];
     const ValueId first = node.first_result;
     node.first_result = plain.value_count();
     for (uint32_t r = 0; r < node.results; ++r) plain.types.push_back(from.types[first + r]);
-    plain.infos.push_back(id < from.infos.size() ? from.infos[id] : NodeInfo{});
+    NodeInfo info = id < from.infos.size() ? from.infos[id] : NodeInfo{};
+    if (info.loc != kNone) info.loc += first_loc;
+    plain.infos.push_back(info);
     if (node.body != nullptr) {
       std::shared_ptr<const Function>& body = bodies_[node.body.get()];
       if (body == nullptr) body = run(node.body, nullptr);
