@@ -126,7 +126,7 @@ function(gw_test name)
     set(environment "GANGWAY_TOKEN_FILE=${CMAKE_BINARY_DIR}/test_token")
     # Sanitizers make all work longer.
     if(T_REACTORS AND NOT GANGWAY_SANITIZE AND NOT GANGWAY_COVERAGE)
-      list(APPEND environment GANGWAY_REACTOR_LIMIT_MS=250)
+      list(APPEND environment GANGWAY_REACTOR_LIMIT_MS=100)
     endif()
     if(T_SHARDS GREATER 1)
       string(APPEND test ":${shard}")

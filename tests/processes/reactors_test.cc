@@ -15,11 +15,11 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ReactorsTest, ATextOfHundredsOfMegabytesHoldsUpNoProcess) {
-  setenv("GANGWAY_REACTOR_LIMIT_MS", "250", 1);  // Ends a process that is blocked longer.
+  setenv("GANGWAY_REACTOR_LIMIT_MS", "100", 1);  // Ends a process that is blocked longer.
   const TempDir folder;
   const std::filesystem::path path = folder.path() / "text";
   std::ofstream(path) << "text";
-  std::filesystem::resize_file(path, size_t{800} << 20);
+  std::filesystem::resize_file(path, size_t{400} << 20);
   ProgramBuilder b("reading", Mesh{{{"data", 2}}});
   const Value tokens = b.source("tokens", {"text", {{"path", path.string()}, {"seed", int64_t{1}}}},
                                 i32({4, 16}), {{"data", shard(0)}});
