@@ -21,6 +21,7 @@
 #include "protocol/token_file.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/paths.h"
+#include "runtime/fibers/fiber_group.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/trace.h"
 #include "runtime/os/descriptor_limit.h"
@@ -53,18 +54,16 @@ class Ends {
   // `on_hangup` is called for each SIGHUP. Null: SIGHUP asks for the end, unless this process
   // ignored the signal when it started, as nohup makes it do.
   Ends(Reactor& reactor, std::function<void()> on_hangup)
-      : signals_(reactor, {SIGINT, SIGTERM, SIGHUP}), on_hangup_(std::move(on_hangup)) {
+      : signals_(reactor, {SIGINT, SIGTERM, SIGHUP}),
+        on_hangup_(std::move(on_hangup)),
+        taking_(reactor) {
     parent_gone(reactor).on_ready([ends = ends_](const Result<void>&) { ends->at_once(); });
-    waiting_ = reactor.spawn("signals", [this] {
+    taking_.spawn("signals", [this] {
       try {
         while (true) take(signals_.next());
-      } catch (const Error&) {  // Cancelled below.
+      } catch (const Error&) {  // Its owner has ended.
       }
     });
-  }
-  ~Ends() {
-    waiting_.cancel();
-    waiting_.join();
   }
   Ends(const Ends&) = delete;
 
@@ -99,7 +98,7 @@ class Ends {
   Signals signals_;
   const std::function<void()> on_hangup_;
   const std::shared_ptr<State> ends_ = std::make_shared<State>();
-  Fiber waiting_;
+  FiberGroup taking_;  // The last member: its fiber uses the others.
 };
 
 // --trace FILE: records this thread while it lives, and writes the file at its end.
