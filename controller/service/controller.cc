@@ -75,7 +75,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                       [this](SessionId session) { return owner_of(session); }}),
       suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_},
                    {[this](SessionId session) { return holder_name(session); },
-                    [this](SessionId session) { return sessions_.contains(session); }}),
+                    [this](SessionId session) { return programs_.contains(session); }}),
       checkpoints_(
           reactor, hosts_, slices_, runs_, copies_,
           {[this](SessionId session, const Checkpoints::Read& read, const StopToken& stop) {
@@ -247,7 +247,7 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
   }
   require_share(cat("client \"", cut(name, kQuotedBytesMax), "\""), share);
   const auto open = std::ranges::count_if(
-      sessions_, [&](const auto& item) { return item.second.owner == owner; });
+      programs_, [&](const auto& item) { return item.second.owner == owner; });
   if (static_cast<size_t>(open) >= options_.sessions_max) {
     throw Error(ErrorKind::kOverloaded,
                 cat("client \"", cut(name, kQuotedBytesMax), "\": ", owner, " has ", open,
@@ -256,26 +256,18 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
   }
   name = free_name(owner, std::move(name), taken);
   const SessionId id(++last_session_);
-  // Without the program's name: messages to other owners name holders.
-  std::string holder = cat("client ", id, " of ", owner);
-  Session& session = sessions_
-                         .emplace(id, Session{std::move(name),
-                                              std::move(owner),
-                                              std::move(holder),
-                                              &peer,
-                                              share,
-                                              0,
-                                              0,
-                                              0,
-                                              {},
-                                              nullptr,
-                                              reactor_.clock().now_ns(),
-                                              {}})
-                         .first->second;
-  session.has_chosen_name = taken == TakenName::kRefused;
-  session.calls = std::make_shared<CallTable>([this, id](const auto& made) { let_go(id, made); });
+  LiveProgram::Identity identity{.id = id,
+                                 .name = std::move(name),
+                                 .owner = std::move(owner),
+                                 .has_chosen_name = taken == TakenName::kRefused,
+                                 .since_ns = reactor_.clock().now_ns()};
+  const LiveProgram& program =
+      programs_
+          .try_emplace(id, std::move(identity), share, peer, owner_use_,
+                       [this, id](const CallTable::Made& made) { let_go(id, made); })
+          .first->second;
   runs_.set_share(id, share);
-  logs_.begin(id, session.owner, session.name);
+  logs_.begin(id, program.owner, program.name);
   logs_.say(id, "its client has connected");
   return id;
 }
@@ -283,7 +275,7 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
 void Controller::set_share(SessionId session, const Share& share) {
   require_open(session);
   require_share(holder_name(session), share);
-  sessions_.at(session).share = share;
+  programs_.at(session).share = share;
   runs_.set_share(session, share);
   record_changed(session);
 }
@@ -291,26 +283,27 @@ void Controller::set_share(SessionId session, const Share& share) {
 void Controller::report(SessionId session, Reported numbers) {
   require_open(session);
   require_reported(holder_name(session), numbers);
-  sessions_.at(session).reported = std::move(numbers);
+  programs_.at(session).reported = std::move(numbers);
 }
 
 void Controller::session_closed(SessionId id, const std::string& why) {
-  const auto session = sessions_.find(id);
-  if (session == sessions_.end()) return;
-  if (on_program_ && session->second.has_asked_for_devices) {
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  const LiveProgram& program = found->second;
+  if (on_program_ && program.has_asked_for_devices) {
     on_program_({.id = id,
-                 .name = session->second.name,
-                 .owner = session->second.owner,
+                 .name = program.name,
+                 .owner = program.owner,
                  .has_ended = true,
                  .why = why,
-                 .runs_done = session->second.runs_done});
+                 .runs_done = program.runs_done});
   }
-  if (session->second.runs > 0)
+  if (program.client.runs() > 0)
     options_.log.warn("client ended with runs under way",
-                      {{"client", session->second.name}, {"runs", session->second.runs}});
-  session->second.calls->close();
-  logs_.end(id, cat(why, "; ", session->second.runs_done, " runs were done"));
-  sessions_.erase(session);
+                      {{"client", program.name}, {"runs", program.client.runs()}});
+  program.calls->close();
+  logs_.end(id, cat(why, "; ", program.runs_done, " runs were done"));
+  programs_.erase(found);
   record_changed(id);
   repeats_.session_closed(id);
   runs_.session_closed(id);
@@ -326,10 +319,11 @@ void Controller::session_closed(SessionId id, const std::string& why) {
 }
 
 void Controller::on_message(SessionId id, Message message) {
-  const auto session = sessions_.find(id);
-  if (session == sessions_.end()) return;
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  LiveProgram& program = found->second;
   if (auto* run = std::get_if<RunFrame>(&message)) {
-    GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
+    GW_REQUIRE(program.client.runs() < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
     // Before it is counted: its end would be taken for the end of the run that has the name.
     if (is_known_run(id, run->run)) {
@@ -337,15 +331,13 @@ void Controller::on_message(SessionId id, Message message) {
                                    .error = Error(ErrorKind::kInvalid,
                                                   cat("run ", run->run, ": the name is taken"))});
     }
-    ++session->second.runs;
-    count_names(session->second, *run);
-    hold_run(session->second, *run);
+    program.client.begin_run();
+    program.count_names(*run);
+    program.run_memory.hold(*run);
   } else if (const auto* copy = std::get_if<CopyFrame>(&message)) {
-    GW_REQUIRE(session->second.copies < options_.copy_credits, holder_name(id),
+    GW_REQUIRE(program.client.copies() < options_.copy_credits, holder_name(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
-    ++session->second.copies;
-    session->second.last_name = std::max(session->second.last_name, copy->array.value);
-    session->second.last_request = std::max(session->second.last_request, copy->request);
+    program.client.begin_copy(*copy);
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
     // A client may only cancel: to the hosts, errors of other kinds say more than that.
     const Error why(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where());
@@ -357,23 +349,24 @@ void Controller::on_message(SessionId id, Message message) {
                 "frame: a client sent a kind of frame that is not its to send");
   }
   if (recovery_.is_moving(id)) {
-    if (std::holds_alternative<ReleaseFrame>(message)) session->second.calls->release_has_come();
+    if (std::holds_alternative<ReleaseFrame>(message)) program.calls->release_has_come();
     return recovery_.defer(id, std::move(message));
   }
-  act(id, session->second, std::move(message));
+  act(program, std::move(message));
 }
 
 bool Controller::is_known_run(SessionId id, RunId run) const {
   return runs_.knows(id, run) || recovery_.knows(id, run);
 }
 
-void Controller::act(SessionId id, Session& session, Message&& message) {
+void Controller::act(LiveProgram& program, Message&& message) {
+  const SessionId id = program.id;
   if (auto* run = std::get_if<RunFrame>(&message)) {
     // A step that waited while its program was brought back.
     if (repeats_.is_step(id, run->run)) return recovery_.submit(id, std::move(*run));
     std::optional<Error> refused = repeats_.refusal(run->plan);
-    if (!refused) refused = refusal_of_run(session, *run);
-    if (session.repeated && !refused) note_run(id, run->plan);
+    if (!refused) refused = program.run_memory.refusal(run->run);
+    if (program.repeated && !refused) note_run(id, run->plan);
     recovery_.submit(id, std::move(*run), refused);
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     start_copy(id, std::move(*copy));
@@ -381,33 +374,8 @@ void Controller::act(SessionId id, Session& session, Message&& message) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();
   } else if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
-    session.calls->release(released->calls);
+    program.calls->release(released->calls);
   }
-}
-
-// The arguments of a run stay in the controller until it has ended. The client's credits bound the
-// number of runs, and this bounds their size. Small runs are not counted.
-void Controller::hold_run(Session& session, RunFrame& run) {
-  constexpr size_t kSmallBytes = 1024;
-  const size_t bytes = RunLog::bytes_of(run);
-  if (bytes <= kSmallBytes) return;
-  OwnerUse::Hold held = owner_use_.hold(session.owner, OwnerResource::kMemory);
-  if (held.try_grow(bytes)) {
-    session.run_bytes.insert_or_assign(run.run, std::move(held));
-  } else {
-    session.runs_over_memory.insert(run.run);
-    run.arguments.clear();
-  }
-}
-
-std::optional<Error> Controller::refusal_of_run(Session& session, const RunFrame& run) {
-  if (session.runs_over_memory.erase(run.run) == 0) return std::nullopt;
-  const uint64_t max = owner_use_.max(session.owner, OwnerResource::kMemory);
-  return Error(ErrorKind::kOverloaded,
-               cat("run: its inputs lie in the controller until it has ended, where owner \"",
-                   session.owner, "\" may have no more: expected at most ", format_bytes(max),
-                   " for its programs and runs together"),
-               {}, "wait for earlier runs first, or put large inputs (Slice::from_host)");
 }
 
 // Reads and writes of states take their turn among the runs; puts and gets of arrays do not.
@@ -426,7 +394,7 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
 CallTable::Made Controller::once(SessionId session, const CallTable::Call& call,
                                  const CallTable::Make& make, const StopToken& asker) {
   require_open(session);
-  const std::shared_ptr<CallTable> calls = sessions_.at(session).calls;
+  const std::shared_ptr<CallTable> calls = programs_.at(session).calls;
   return calls->once(call, make, asker);
 }
 
@@ -435,7 +403,7 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (std::holds_alternative<StatesRead>(made)) return;  // The client has it.
   const PlanId plan = std::get<PlanId>(made);
   repeats_.plan_gone(plan);
-  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+  if (const auto found = programs_.find(session); found != programs_.end()) {
     found->second.executables.erase(plan);
     found->second.repeat_bytes.erase(plan);
   }
@@ -447,7 +415,7 @@ const SliceRecord& Controller::allocate(SessionId session, const SliceShape& sha
                                         const StopToken& stop) {
   require_open(session);
   require_room(slices_.all_of(session).size(), options_.slices_max, "allocate", "slices");
-  Session& asking = sessions_.at(session);
+  LiveProgram& asking = programs_.at(session);
   logs_.keep(session);
   if (!std::exchange(asking.has_asked_for_devices, true) && on_program_)
     on_program_({.id = session, .name = asking.name, .owner = asking.owner});
@@ -509,7 +477,7 @@ int64_t Controller::tick(int64_t now_ns) {
 ControllerCounts Controller::counts() const {
   ControllerCounts counts;
   for (const auto& [id, host] : hosts_.all()) counts.hosts += host.lost ? 0 : 1;
-  counts.clients = sessions_.size();
+  counts.clients = programs_.size();
   counts.slices = slices_.size();
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
@@ -520,8 +488,8 @@ ControllerCounts Controller::counts() const {
 
 std::map<std::string, size_t> Controller::census() const {
   size_t calls = 0;
-  for (const auto& [id, session] : sessions_) calls += session.calls->size();
-  return {{"sessions", sessions_.size()},
+  for (const auto& [id, program] : programs_) calls += program.calls->size();
+  return {{"sessions", programs_.size()},
           {"slices", slices_.size()},
           {"plans", plans_.size()},
           {"arrays", objects_.size()},
@@ -550,12 +518,12 @@ std::string Controller::waits_for(SessionId id) const {
 
 std::vector<ProgramCounts> Controller::programs() const {
   std::vector<ProgramCounts> programs;
-  programs.reserve(sessions_.size());
+  programs.reserve(programs_.size());
   std::map<SessionId, RunTable::Counts> counts = runs_.counts();
   std::map<SessionId, double> used = runs_.used();
   const std::map<std::string, int64_t> held = hosts_.held_in_all();
   const std::map<SessionId, std::set<DeviceRef>> devices = slices_.devices();
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [id, session] : programs_) {
     const RunTable::Counts& runs = counts[id];
     programs.push_back({.id = id,
                         .name = session.name,
@@ -566,9 +534,9 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .runs_in_flight = runs.in_flight,
                         .runs_done = session.runs_done,
                         .waits_for = waits_for(id),
-                        .credits_used = session.runs,
+                        .credits_used = session.client.runs(),
                         .reported = session.reported,
-                        .detached = session.peer == nullptr,
+                        .detached = !session.client.is_there(),
                         .suspended = suspensions_.is_suspended(id),
                         .host_bytes = suspensions_.host_bytes(id),
                         .checkpoint = checkpoints_.newest_number_of(id)});
@@ -588,7 +556,7 @@ std::vector<ProgramCounts> Controller::programs() const {
 }
 
 void Controller::require_open(SessionId session) const {
-  if (!sessions_.contains(session)) {
+  if (!programs_.contains(session)) {
     throw Error(ErrorKind::kUnavailable, cat("client ", session, ": its session is closed"), {},
                 "connect again");
   }
@@ -600,41 +568,38 @@ void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
 }
 
 void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
-  ++found->second.runs_done;
-  found->second.run_bytes.erase(done.run);
-  found->second.runs_over_memory.erase(done.run);
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  LiveProgram& program = found->second;
+  ++program.runs_done;
+  program.run_memory.ended(done.run);
   if (done.error) logs_.say_run_failed(id, *done.error);
   const bool is_step = repeats_.run_ended(id, done);
   if (is_step) note_step(id);
-  if (is_step || done.run.value <= found->second.before_name) return;
-  --found->second.runs;
-  if (found->second.peer != nullptr) found->second.peer->send(encode(std::move(done)));
+  if (is_step || !program.client.end_run(done.run)) return;
+  program.client.send(std::move(done));
 }
 
 void Controller::copy_ended(SessionId id, CopyKind kind, CopyDoneFrame done) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
   // It can't keep its place among the runs: a host that was lost may still write to the memory that
   // it names. The client asks again; since it waits for the get, that may come after later runs.
   done.comes_again = (kind == CopyKind::kGet || kind == CopyKind::kGetState) && done.error &&
                      done.error->kind() == ErrorKind::kUnavailable && recovery_.is_moving(id);
-  if (done.request <= found->second.before_request) return;
-  --found->second.copies;
+  if (!found->second.client.end_copy(done.request)) return;
   tell(id, done);
 }
 
 void Controller::tell(SessionId id, const Message& message) {
-  const auto found = sessions_.find(id);
-  if (found != sessions_.end() && found->second.peer != nullptr)
-    found->second.peer->send(encode(message));
+  const auto found = programs_.find(id);
+  if (found != programs_.end()) found->second.client.send(message);
 }
 
 void Controller::warn(SessionId id, const std::string& line) {
-  const auto found = sessions_.find(id);
+  const auto found = programs_.find(id);
   options_.log.warn(line, {{"client", holder_name(id)},
-                           {"program", found == sessions_.end() ? "" : found->second.name}});
+                           {"program", found == programs_.end() ? "" : found->second.name}});
   logs_.say(id, line);
   tell(id, WarningFrame{line});
 }
@@ -647,22 +612,22 @@ void Controller::log_host_lost(const HostRecord& host, const Error& why) {
 }
 
 std::string Controller::holder_name(SessionId id) const {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? cat("client ", id) : found->second.holder;
+  const auto found = programs_.find(id);
+  return found == programs_.end() ? cat("client ", id) : found->second.holder;
 }
 
 std::string Controller::owner_of(SessionId id) const {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? std::string() : found->second.owner;
+  const auto found = programs_.find(id);
+  return found == programs_.end() ? std::string() : found->second.owner;
 }
 
 std::optional<OverQuota> Controller::over_quota(SessionId id, const SliceShape& shape) const {
-  const std::string& owner = sessions_.at(id).owner;
+  const std::string& owner = programs_.at(id).owner;
   const Quota& quota = options_.quotas.of(owner);
   const int64_t wanted = shape.physical();
   int64_t devices = 0, programs = 0;
   std::string holders;
-  for (const auto& [other, session] : sessions_) {
+  for (const auto& [other, session] : programs_) {
     const int64_t here = session.owner == owner ? slices_.devices_of(other) : 0;
     if (here == 0) continue;
     devices += here;
@@ -681,16 +646,16 @@ std::optional<OverQuota> Controller::over_quota(SessionId id, const SliceShape& 
 }
 
 std::string Controller::over_memory(const std::string& holder, int64_t bytes) const {
-  const auto of = std::find_if(sessions_.begin(), sessions_.end(),
+  const auto of = std::find_if(programs_.begin(), programs_.end(),
                                [&](const auto& item) { return item.second.holder == holder; });
-  if (of == sessions_.end()) return {};
+  if (of == programs_.end()) return {};
   const std::string& owner = of->second.owner;
   const Quota& quota = options_.quotas.of(owner);
   if (!quota.memory_bytes) return {};
   const auto text = [](int64_t size) { return format_bytes(static_cast<uint64_t>(size)); };
   int64_t held = 0;
   std::string holders;
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [id, session] : programs_) {
     const int64_t here = session.owner == owner ? hosts_.held_bytes(session.holder) : 0;
     if (here == 0) continue;
     held += here;

@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "controller/lowering/kept_records.h"
+#include "controller/programs/program.h"
 #include "controller/recovery/checkpoints.h"
 #include "controller/recovery/host_watch.h"
 #include "controller/recovery/program_record.h"
 #include "controller/recovery/recovery.h"
 #include "controller/resources/slice_queue.h"
 #include "controller/scheduler/repeats.h"
-#include "controller/service/call_table.h"
 #include "controller/service/program_logs.h"
 #include "controller/service/shared_states.h"
 #include "controller/service/suspensions.h"
@@ -83,14 +83,6 @@ struct ProgramCounts {
   bool suspended = false;          // Its runs wait until it is resumed.
   int64_t host_bytes = 0;          // States in host memory while it is suspended.
   std::optional<StateVersion> checkpoint;  // Version of its newest checkpoint.
-};
-
-// An executable that a client which attaches to the program finds by its name.
-struct NamedExecutable {
-  std::string name;
-  std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
-  uint64_t position = 0;                      // Position of the sources in its next run.
-  std::shared_ptr<OwnerUse::Hold> held = {};  // The controller's memory for `program`.
 };
 
 // A program, and the controller's memory that it takes until it is dropped.
@@ -172,7 +164,7 @@ class Controller {
   // The program goes on without its client: calls under way end, and arrays are freed.
   void detach(SessionId session);
   void attach(SessionId session, ClientPeer& peer);
-  bool is_detached(SessionId session) const { return sessions_.at(session).peer == nullptr; }
+  bool is_detached(SessionId session) const { return !programs_.at(session).client.is_there(); }
   std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const;
   void on_message(SessionId session, Message message);
 
@@ -235,7 +227,7 @@ class Controller {
   // The record that brings the program back after a restart (kept_programs.cc). None if it can't
   // be brought back, or the session is closed.
   std::optional<ProgramRecord> record_of(SessionId session);
-  bool has_program(SessionId session) const { return sessions_.contains(session); }
+  bool has_program(SessionId session) const { return programs_.contains(session); }
   // `told` is called whenever a record may have changed, and must not suspend. Null: no calls.
   void on_record(std::function<void(SessionId)> told) { on_record_ = std::move(told); }
   void record_changed(SessionId session) const {
@@ -290,54 +282,16 @@ class Controller {
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
  private:
-  // States that only a repetition changes: version `first` + i is the one before its step i.
-  struct RepeatedStates {
-    PlanId plan;
-    uint64_t scope = 0;
-    uint64_t first = 0;
-    uint64_t restorable_from = 0;  // Checkpoints of earlier versions hold other states.
-  };
-  struct Session {
-    std::string name, owner;
-    std::string
-        holder;  // Its name in messages about memory; kept, as each run that reserves uses it.
-    ClientPeer* peer;  // Null: detached.
-    Share share;
-    uint64_t runs = 0, copies = 0;  // Runs and host transfers that have not ended.
-    uint64_t runs_done = 0;
-    Reported reported;
-    std::shared_ptr<CallTable> calls;
-    int64_t since_ns = 0;  // When its first client connected.
-    std::map<PlanId, NamedExecutable> executables;
-    // The highest numbers that its clients used, and those up to which earlier clients did: runs
-    // and host transfers up to `before_` do not count against the credits of the present client.
-    uint64_t last_name = 0, last_request = 0;
-    uint64_t before_name = 0, before_request = 0;
-    bool has_asked_for_devices = false;
-    bool has_chosen_name = false;  // Its client's user gave it.
-    bool has_checkpoint = false;
-    std::optional<RepeatedStates> repeated;
-    std::map<uint64_t, uint64_t>
-        put_at;  // For each scope, the version in which its client wrote states last.
-    // Under the client's names: memory of large runs that have not ended; runs whose arguments
-    // took more than their owner may have.
-    std::map<RunId, OwnerUse::Hold> run_bytes;
-    std::set<RunId> runs_over_memory;
-    std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
-  };
   const PlanRecord& shown_plan(SessionId id, const GraphRequest& request);
-  void count_names(Session& session, const RunFrame& run);
-  void hold_run(Session& session, RunFrame& run);
-  std::optional<Error> refusal_of_run(Session& session, const RunFrame& run);
   void require_room_for_name(SessionId session, PlanId plan, const NamedExecutable& named);
-  void act(SessionId id, Session& session, Message&& message);
+  void act(LiveProgram& program, Message&& message);
   Recovery::Callbacks recovery_callbacks();
   std::string waits_for(SessionId session) const;
   void tell_run_ended(SessionId session, RunDoneFrame&& done);
   void submit_step(SessionId session, RunFrame run);
   uint64_t version_ahead(uint64_t scope);
   bool is_known_run(SessionId session, RunId run) const;
-  // These keep Session::repeated, which is dropped when anything else changes the states.
+  // These keep LiveProgram::repeated, which is dropped when anything else changes the states.
   void note_repetition(SessionId session, const PlanRecord& plan, int64_t begin);
   void note_step(SessionId session);
   void note_run(SessionId session, PlanId plan);
@@ -387,7 +341,7 @@ class Controller {
   StuckBoard stuck_;
   HostWatch watch_;
   KeptRecords records_;
-  std::map<SessionId, Session> sessions_;
+  std::map<SessionId, LiveProgram> programs_;
   WaitQueue deadline_moved_;
   std::function<void(const ProgramEvent&)> on_program_;
   std::function<void(SessionId)> on_record_;

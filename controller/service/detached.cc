@@ -26,15 +26,15 @@ size_t held_bytes(const RepeatRequest& request) {
 
 const std::string& Controller::program_name(SessionId session) const {
   require_open(session);
-  return sessions_.at(session).name;
+  return programs_.at(session).name;
 }
 
 std::optional<SessionId> Controller::find_program(const std::string& owner,
                                                   const std::string& name) const {
-  const auto found = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& item) {
+  const auto found = std::find_if(programs_.begin(), programs_.end(), [&](const auto& item) {
     return item.second.owner == owner && item.second.name == name;
   });
-  return found == sessions_.end() ? std::nullopt : std::optional(found->first);
+  return found == programs_.end() ? std::nullopt : std::optional(found->first);
 }
 
 std::string Controller::free_name(const std::string& owner, std::string name,
@@ -42,7 +42,7 @@ std::string Controller::free_name(const std::string& owner, std::string name,
   const std::optional<SessionId> holder = find_program(owner, name);
   if (!holder) return name;
   if (taken == TakenName::kRefused) {
-    const int64_t for_ns = reactor_.clock().now_ns() - sessions_.at(*holder).since_ns;
+    const int64_t for_ns = reactor_.clock().now_ns() - programs_.at(*holder).since_ns;
     throw Error(ErrorKind::kInvalid,
                 cat("connect: the name \"", name, "\" is taken: a program of ", owner,
                     " has had it for ", format_duration_ns(for_ns)),
@@ -57,15 +57,12 @@ std::string Controller::free_name(const std::string& owner, std::string name,
 }
 
 void Controller::detach(SessionId id) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
-  Session& session = found->second;
-  session.peer = nullptr;
-  session.has_chosen_name = true;  // Programs without a chosen name do not detach.
-  session.runs = session.copies = 0;
-  session.before_name = session.last_name;
-  session.before_request = session.last_request;
-  session.calls->release_under_way();
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  LiveProgram& program = found->second;
+  program.client.detach();
+  program.has_chosen_name = true;  // Programs without a chosen name do not detach.
+  program.calls->release_under_way();
   logs_.say(id, "its client has gone, and it goes on without one");
   recovery_.detached(id);
   objects_.client_drops_all(id);
@@ -101,7 +98,7 @@ void Controller::resume_program(SessionId id, const std::string& by, const StopT
 void Controller::attach(SessionId id, ClientPeer& peer) {
   require_open(id);
   GW_ASSERT(is_detached(id), "client ", id, " is attached to twice");
-  sessions_.at(id).peer = &peer;
+  programs_.at(id).client.attach(peer);
   logs_.client_changed(id);
   logs_.say(id, "a client has attached to it");
 }
@@ -110,7 +107,7 @@ void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable name
   require_open(id);
   require_executable_name(named.name);
   require_room_for_name(id, plan, named);
-  auto& executables = sessions_.at(id).executables;
+  auto& executables = programs_.at(id).executables;
   std::erase_if(executables, [&](const auto& item) { return item.second.name == named.name; });
   executables.insert_or_assign(plan, std::move(named));
   record_changed(id);
@@ -125,7 +122,7 @@ void Controller::require_room_for_name(SessionId id, PlanId plan, const NamedExe
                              .texts = texts_of(record.texts)});
   };
   size_t bytes = bytes_of(plan, named);
-  for (const auto& [of, other] : sessions_.at(id).executables) {
+  for (const auto& [of, other] : programs_.at(id).executables) {
     if (other.name != named.name) bytes += bytes_of(of, other);
   }
   if (bytes <= ProgramRecord::kExecutablesBytesMax) return;
@@ -138,14 +135,14 @@ void Controller::require_room_for_name(SessionId id, PlanId plan, const NamedExe
 
 Holdings Controller::holdings(SessionId id) const {
   require_open(id);
-  const Session& session = sessions_.at(id);
+  const LiveProgram& program = programs_.at(id);
   Holdings holdings{.slices = {},
-                    .executables = {session.executables.begin(), session.executables.end()},
-                    .last_call = session.calls->last_number(),
-                    .releases = session.calls->releases(),
-                    .last_name = session.last_name,
-                    .last_request = session.last_request};
-  for (const CallTable::Made& made : session.calls->all_made()) {
+                    .executables = {program.executables.begin(), program.executables.end()},
+                    .last_call = program.calls->last_number(),
+                    .releases = program.calls->releases(),
+                    .last_name = program.client.last_name(),
+                    .last_request = program.client.last_request()};
+  for (const CallTable::Made& made : program.calls->all_made()) {
     if (const auto* slice = std::get_if<SliceId>(&made)) holdings.slices.push_back(*slice);
   }
   return holdings;
@@ -153,25 +150,15 @@ Holdings Controller::holdings(SessionId id) const {
 
 void Controller::come_behind(SessionId session, uint64_t releases, const StopToken& asker) {
   require_open(session);
-  const std::shared_ptr<CallTable> calls = sessions_.at(session).calls;
+  const std::shared_ptr<CallTable> calls = programs_.at(session).calls;
   calls->come_behind(releases, asker);
-}
-
-void Controller::count_names(Session& session, const RunFrame& run) {
-  session.last_name = std::max(session.last_name, run.run.value);
-  for (const ArrayId output : run.outputs)
-    session.last_name = std::max(session.last_name, output.value);
-  if (session.executables.empty() || run.source_positions.empty()) return;
-  if (run.source_positions[0] >= kSourcePositionMax) return;  // The run is refused.
-  const auto named = session.executables.find(run.plan);
-  if (named != session.executables.end()) named->second.position = run.source_positions[0] + 1;
 }
 
 // Nobody holds the outputs of a step, so they are dropped. Scalars come with the step's end.
 void Controller::submit_step(SessionId id, RunFrame run) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
-  count_names(found->second, run);
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  found->second.count_names(run);
   if (recovery_.is_moving(id)) return recovery_.defer_step(id, std::move(run));
   const std::vector<ArrayId> outputs = run.outputs;
   recovery_.submit(id, std::move(run));
@@ -188,10 +175,10 @@ void Controller::repeat(SessionId session, RepeatRequest request, const StopToke
   OwnerUse::Hold held = take_memory(session, held_bytes(request), "repeat");
   const uint64_t last = repeats_.begin(plan, std::move(request));
   if (!is_asked_again) note_repetition(session, plan, begin);
-  Session& of = sessions_.at(session);
-  if (!is_asked_again) of.repeat_bytes.insert_or_assign(plan.id, std::move(held));
-  of.last_name = std::max(of.last_name, last);
-  of.calls->note_number(number);
+  LiveProgram& program = programs_.at(session);
+  if (!is_asked_again) program.repeat_bytes.insert_or_assign(plan.id, std::move(held));
+  program.client.note_name(last);
+  program.calls->note_number(number);
 }
 
 void Controller::cancel_repetition(SessionId session, PlanId plan) {

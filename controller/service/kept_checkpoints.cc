@@ -19,8 +19,8 @@ StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints:
 }
 
 std::string Controller::place_of_checkpoints(SessionId id) const {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return {};
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return {};
   return cat(Checkpoints::escaped(found->second.owner), "/",
              Checkpoints::escaped(found->second.name));
 }
@@ -33,7 +33,7 @@ void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOpti
   checkpoints_.try_memory(session, slice);
   require_open(session);
   checkpoints_.keep(session, slice, std::move(options));
-  if (sessions_.contains(session)) recovery_.keep(session, slice);
+  if (programs_.contains(session)) recovery_.keep(session, slice);
 }
 
 Recovery::Callbacks Controller::recovery_callbacks() {
@@ -55,12 +55,12 @@ Recovery::Callbacks Controller::recovery_callbacks() {
                       RunDoneFrame&& done) { tell_run_ended(session, std::move(done)); },
       .act =
           [this](SessionId id, Message&& message) {
-            const auto session = sessions_.find(id);
-            if (session == sessions_.end()) return;
+            const auto program = programs_.find(id);
+            if (program == programs_.end()) return;
             if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
-              return session->second.calls->release_later(released->calls);
+              return program->second.calls->release_later(released->calls);
             }
-            act(id, session->second, std::move(message));
+            act(program->second, std::move(message));
           },
       .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
       .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },

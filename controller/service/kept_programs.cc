@@ -33,16 +33,16 @@ uint64_t Controller::version_ahead(uint64_t scope) {
 }
 
 void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t begin) {
-  Session& session = sessions_.at(id);
-  const bool is_other_under_way = session.repeated && session.repeated->plan != plan.id &&
-                                  session.repeated->scope == plan.scope &&
-                                  !repeats_.progress(session.repeated->plan).ended;
+  LiveProgram& program = programs_.at(id);
+  const bool is_other_under_way = program.repeated && program.repeated->plan != plan.id &&
+                                  program.repeated->scope == plan.scope &&
+                                  !repeats_.progress(program.repeated->plan).ended;
   if (!plan.has_commit) return;
   if (is_other_under_way) return not_by_repetition_alone(id, "two programs are repeated on it");
   const uint64_t version = version_ahead(plan.scope);
-  const auto put = session.put_at.find(plan.scope);
-  const bool is_put = put != session.put_at.end() && put->second == version;
-  session.repeated = RepeatedStates{.plan = plan.id,
+  const auto put = program.put_at.find(plan.scope);
+  const bool is_put = put != program.put_at.end() && put->second == version;
+  program.repeated = RepeatedStates{.plan = plan.id,
                                     .scope = plan.scope,
                                     .first = version - static_cast<uint64_t>(begin),
                                     .restorable_from = version + (is_put ? 1 : 0)};
@@ -51,8 +51,8 @@ void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t b
 
 // Corrects the first version: runs before the first step may have failed.
 void Controller::note_step(SessionId id) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || !found->second.repeated) return;
+  const auto found = programs_.find(id);
+  if (found == programs_.end() || !found->second.repeated) return;
   RepeatedStates& repeated = *found->second.repeated;
   const std::optional<StateVersion> first = repeats_.first_version(repeated.plan);
   if (!first || first->value == repeated.first) return;
@@ -62,7 +62,7 @@ void Controller::note_step(SessionId id) {
 }
 
 void Controller::note_run(SessionId id, PlanId plan) {
-  const RepeatedStates repeated = *sessions_.at(id).repeated;
+  const RepeatedStates repeated = *programs_.at(id).repeated;
   const std::vector<PlanRecord*> plans = plans_.all_of(id);
   const bool commits = std::any_of(plans.begin(), plans.end(), [&](const PlanRecord* one) {
     return one->id == plan && one->has_commit && one->scope == repeated.scope;
@@ -97,26 +97,26 @@ SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
 
 void Controller::note_checkpoint(SliceId id) {
   const SliceRecord* const slice = slices_.find(id);
-  const auto session = slice == nullptr ? sessions_.end() : sessions_.find(slice->owner);
-  if (session == sessions_.end() || std::exchange(session->second.has_checkpoint, true)) return;
+  const auto session = slice == nullptr ? programs_.end() : programs_.find(slice->owner);
+  if (session == programs_.end() || std::exchange(session->second.has_checkpoint, true)) return;
   record_changed(slice->owner);
 }
 
 void Controller::note_state_put(SessionId id, uint64_t scope) {
-  Session& session = sessions_.at(id);
+  LiveProgram& program = programs_.at(id);
   const SliceRecord* const slice = slices_.find(SliceId(scope));
   if (slice == nullptr || slice->owner != id) return;
-  session.put_at[scope] = version_ahead(scope);
-  if (session.repeated && session.repeated->scope == scope)
+  program.put_at[scope] = version_ahead(scope);
+  if (program.repeated && program.repeated->scope == scope)
     not_by_repetition_alone(id, "its client writes them");
 }
 
 void Controller::not_by_repetition_alone(SessionId id, const std::string& why) {
-  Session& session = sessions_.at(id);
-  if (!session.repeated) return;
+  LiveProgram& program = programs_.at(id);
+  if (!program.repeated) return;
   const std::optional<ProgramRecord> record = record_of(id);
-  const bool is_under_way = !repeats_.progress(session.repeated->plan).ended;
-  session.repeated.reset();
+  const bool is_under_way = !repeats_.progress(program.repeated->plan).ended;
+  program.repeated.reset();
   if (record && is_under_way)
     warn(id, cat("the program would not go on behind a restart of its controller, until it is "
                  "repeated again: what its states are is not by its repetition alone: ",
@@ -125,16 +125,16 @@ void Controller::not_by_repetition_alone(SessionId id, const std::string& why) {
 }
 
 std::optional<ProgramRecord> Controller::record_of(SessionId id) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || !found->second.repeated || !found->second.has_chosen_name)
+  const auto found = programs_.find(id);
+  if (found == programs_.end() || !found->second.repeated || !found->second.has_chosen_name)
     return std::nullopt;
-  const Session& session = found->second;
-  const RepeatedStates& repeated = *session.repeated;
+  const LiveProgram& program = found->second;
+  const RepeatedStates& repeated = *program.repeated;
   std::optional<RepeatRequest> asked = repeats_.asked(repeated.plan);
   if (!asked || asked->steps == 0) return std::nullopt;
-  ProgramRecord record{.name = session.name,
-                       .owner = session.owner,
-                       .share = session.share,
+  ProgramRecord record{.name = program.name,
+                       .owner = program.owner,
+                       .share = program.share,
                        .slices = {},
                        .executables = {},
                        .recovery = {}};
@@ -156,7 +156,7 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
   }
   bool is_repeated = false;
   std::set<std::string> states;
-  for (const auto& [id_of_plan, named] : session.executables) {
+  for (const auto& [id_of_plan, named] : program.executables) {
     const PlanRecord& plan = plans_.at(id_of_plan, id);
     if (id_of_plan == repeated.plan) {
       is_repeated = true;

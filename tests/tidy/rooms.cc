@@ -127,8 +127,11 @@ std::vector<Room> controller_rooms() {
       {"controller/copies", plans},
       {"controller/recovery",
        plans + Names{"ir/transforms", "controller/scheduler", "controller/copies", "checkpoint"}},
-      {"controller/service", plans + Names{"ir/wire", "controller/scheduler", "controller/copies",
-                                           "controller/recovery", "ir/explain"}},
+      {"controller/programs",
+       plans + Names{"controller/scheduler", "controller/copies", "controller/recovery"}},
+      {"controller/service",
+       plans + Names{"ir/wire", "ir/explain", "controller/scheduler", "controller/copies",
+                     "controller/recovery", "controller/programs"}},
   };
 }
 

@@ -1,4 +1,4 @@
-#include "controller/service/call_table.h"
+#include "controller/programs/call_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

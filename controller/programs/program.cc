@@ -1,0 +1,30 @@
+#include "controller/programs/program.h"
+
+#include <utility>
+
+#include "runtime/base/cat.h"
+
+namespace gangway {
+
+LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, OwnerUse& use,
+                         const LetGo& let_go)
+    : id(identity.id),
+      name(std::move(identity.name)),
+      owner(std::move(identity.owner)),
+      holder(cat("client ", id, " of ", owner)),
+      since_ns(identity.since_ns),
+      has_chosen_name(identity.has_chosen_name),
+      share(asked),
+      client(peer),
+      calls(std::make_shared<CallTable>(let_go)),
+      run_memory(use, owner) {}
+
+void LiveProgram::count_names(const RunFrame& run) {
+  client.note_names(run);
+  if (executables.empty() || run.source_positions.empty()) return;
+  if (run.source_positions[0] >= kSourcePositionMax) return;  // The run is refused.
+  const auto named = executables.find(run.plan);
+  if (named != executables.end()) named->second.position = run.source_positions[0] + 1;
+}
+
+}  // namespace gangway

@@ -1,0 +1,89 @@
+// LiveProgram: a program as the controller keeps it, from the first connection of its client until
+// its session is closed.
+//
+// A program is all that one client session runs: its slices, executables, runs and arrays. It goes
+// by the SessionId of that session, also while it has no client. (A gangway::Program is the graph
+// that a client compiles; a LiveProgram may have compiled several.) What belongs to one program
+// alone is a member here and ends with it; tables that programs share are the controller's.
+//
+// Threads: the reactor's thread; nothing suspends.
+// Ownership: the controller's. `use` and the client's peer outlive it.
+// Errors: none.
+// Cost: O(log) of its own runs and executables a run; nothing grows with other programs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/lowering/plans.h"
+#include "controller/programs/call_table.h"
+#include "controller/programs/program_client.h"
+#include "controller/programs/run_memory.h"
+#include "controller/resources/owner_use.h"
+#include "protocol/reported.h"
+#include "protocol/share.h"
+
+namespace gangway {
+
+// An executable that a client which attaches to the program finds by its name.
+struct NamedExecutable {
+  std::string name;
+  std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
+  uint64_t position = 0;                      // Position of the sources in its next run.
+  std::shared_ptr<OwnerUse::Hold> held = {};  // The controller's memory for `program`.
+};
+
+// States that only a repetition changes: version `first` + i is the one before its step i.
+struct RepeatedStates {
+  PlanId plan;
+  uint64_t scope = 0;
+  uint64_t first = 0;
+  uint64_t restorable_from = 0;  // Checkpoints of earlier versions hold other states.
+};
+
+class LiveProgram {
+ public:
+  struct Identity {
+    SessionId id;
+    std::string name, owner;
+    bool has_chosen_name = false;  // Its client's user gave it the name.
+    int64_t since_ns = 0;          // When its first client connected.
+  };
+  using LetGo = std::function<void(const CallTable::Made&)>;  // Frees what a call has created.
+  LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, OwnerUse& use,
+              const LetGo& let_go);
+  LiveProgram(const LiveProgram&) = delete;
+
+  // Counts the names of a run, and the position up to which it reads its executable's sources.
+  void count_names(const RunFrame& run);
+
+  const SessionId id;
+  const std::string name, owner;
+  // Its name in messages about memory; kept, as each run that reserves uses it. Without the
+  // program's name: messages to other owners name holders.
+  const std::string holder;
+  const int64_t since_ns;
+  bool has_chosen_name;
+  bool has_asked_for_devices = false;
+  bool has_checkpoint = false;
+  Share share;
+  Reported reported;  // The numbers that it has reported last.
+  uint64_t runs_done = 0;
+
+  ProgramClient client;
+  const std::shared_ptr<CallTable> calls;
+  RunMemory run_memory;
+  std::map<PlanId, NamedExecutable> executables;
+  std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
+  std::optional<RepeatedStates> repeated;
+  // For each scope, the version in which its client wrote states last.
+  std::map<uint64_t, uint64_t> put_at;
+};
+
+}  // namespace gangway
