@@ -6,8 +6,8 @@
 
 namespace gangway {
 
-LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, OwnerUse& use,
-                         const LetGo& let_go)
+LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer,
+                         const Clock& clock, OwnerUse& use, const LetGo& let_go)
     : id(identity.id),
       name(std::move(identity.name)),
       owner(std::move(identity.owner)),
@@ -16,6 +16,7 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       has_chosen_name(identity.has_chosen_name),
       share(asked),
       client(peer),
+      log(std::make_shared<LogBuffer>(clock, id)),
       calls(std::make_shared<CallTable>(let_go)),
       run_memory(use, owner) {}
 

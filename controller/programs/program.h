@@ -7,7 +7,7 @@
 // alone is a member here and ends with it; tables that programs share are the controller's.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Ownership: the controller's. `use` and the client's peer outlive it.
+// Ownership: the controller's. `clock`, `use` and the client's peer outlive it.
 // Errors: none.
 // Cost: O(log) of its own runs and executables a run; nothing grows with other programs.
 #pragma once
@@ -23,11 +23,13 @@
 
 #include "controller/lowering/plans.h"
 #include "controller/programs/call_table.h"
+#include "controller/programs/log_buffer.h"
 #include "controller/programs/program_client.h"
 #include "controller/programs/run_memory.h"
 #include "controller/resources/owner_use.h"
 #include "protocol/reported.h"
 #include "protocol/share.h"
+#include "runtime/fibers/clock.h"
 
 namespace gangway {
 
@@ -56,8 +58,8 @@ class LiveProgram {
     int64_t since_ns = 0;          // When its first client connected.
   };
   using LetGo = std::function<void(const CallTable::Made&)>;  // Frees what a call has created.
-  LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, OwnerUse& use,
-              const LetGo& let_go);
+  LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Clock& clock,
+              OwnerUse& use, const LetGo& let_go);
   LiveProgram(const LiveProgram&) = delete;
 
   // Counts the names of a run, and the position up to which it reads its executable's sources.
@@ -77,6 +79,7 @@ class LiveProgram {
   uint64_t runs_done = 0;
 
   ProgramClient client;
+  const std::shared_ptr<LogBuffer> log;
   const std::shared_ptr<CallTable> calls;
   RunMemory run_memory;
   std::map<PlanId, NamedExecutable> executables;

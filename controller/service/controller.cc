@@ -36,7 +36,6 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
       owner_use_(options_.owner_bounds),
-      logs_(reactor_.clock()),
       slices_(hosts_, [this](SessionId session) { return holder_name(session); }),
       slice_queue_(reactor_.clock(), hosts_, slices_,
                    [this](SessionId session, const SliceShape& shape) {
@@ -61,7 +60,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       repeats_(
           reactor,
           [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); },
-          [this](SessionId session, const std::string& line) { logs_.say(session, line); }),
+          [this](SessionId session, const std::string& line) { say(session, line); }),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
                  copy_ended(session, kind, done);
@@ -90,7 +89,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            },
            [this](SessionId session, const std::string& line) { warn(session, line); },
            [this](SessionId session, StateVersion version) {
-             logs_.say(session, cat("a checkpoint of version ", version, " is written"));
+             say(session, cat("a checkpoint of version ", version, " is written"));
            }},
           {.folder = options_.checkpoint_folder, .log = options_.log, .planted = options_.planted}),
       recovery_({reactor, hosts_, slices_, objects_, plans_, runs_, copies_, checkpoints_},
@@ -263,12 +262,11 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
                                  .since_ns = reactor_.clock().now_ns()};
   const LiveProgram& program =
       programs_
-          .try_emplace(id, std::move(identity), share, peer, owner_use_,
+          .try_emplace(id, std::move(identity), share, peer, reactor_.clock(), owner_use_,
                        [this, id](const CallTable::Made& made) { let_go(id, made); })
           .first->second;
   runs_.set_share(id, share);
-  logs_.begin(id, program.owner, program.name);
-  logs_.say(id, "its client has connected");
+  program.log->say("its client has connected");
   return id;
 }
 
@@ -302,7 +300,8 @@ void Controller::session_closed(SessionId id, const std::string& why) {
     options_.log.warn("client ended with runs under way",
                       {{"client", program.name}, {"runs", program.client.runs()}});
   program.calls->close();
-  logs_.end(id, cat(why, "; ", program.runs_done, " runs were done"));
+  program.log->end(cat(why, "; ", program.runs_done, " runs were done"));
+  if (program.log->is_kept()) ended_logs_.add(id, {program.owner, program.name, program.log});
   programs_.erase(found);
   record_changed(id);
   repeats_.session_closed(id);
@@ -416,7 +415,7 @@ const SliceRecord& Controller::allocate(SessionId session, const SliceShape& sha
   require_open(session);
   require_room(slices_.all_of(session).size(), options_.slices_max, "allocate", "slices");
   LiveProgram& asking = programs_.at(session);
-  logs_.keep(session);
+  asking.log->keep();
   if (!std::exchange(asking.has_asked_for_devices, true) && on_program_)
     on_program_({.id = session, .name = asking.name, .owner = asking.owner});
   return slice_queue_.allocate(session, shape, stop);
@@ -501,7 +500,7 @@ std::map<std::string, size_t> Controller::census() const {
           {"programs that would be brought back", recovery_.size()},
           {"repetitions", repeats_.size()},
           {"calls of clients", calls},
-          {"logs of programs", logs_.size()},
+          {"logs of programs", programs_.size() + ended_logs_.size()},
           {"compiled functions", plans_.cache().counts().entries},
           {"records of compilations", records_.size()},
           {"hosts", hosts_.all().size()},
@@ -573,7 +572,7 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   LiveProgram& program = found->second;
   ++program.runs_done;
   program.run_memory.ended(done.run);
-  if (done.error) logs_.say_run_failed(id, *done.error);
+  if (done.error) program.log->say_run_failed(*done.error);
   const bool is_step = repeats_.run_ended(id, done);
   if (is_step) note_step(id);
   if (is_step || !program.client.end_run(done.run)) return;
@@ -600,14 +599,35 @@ void Controller::warn(SessionId id, const std::string& line) {
   const auto found = programs_.find(id);
   options_.log.warn(line, {{"client", holder_name(id)},
                            {"program", found == programs_.end() ? "" : found->second.name}});
-  logs_.say(id, line);
+  say(id, line);
   tell(id, WarningFrame{line});
+}
+
+void Controller::say(SessionId id, std::string_view text) {
+  const auto found = programs_.find(id);
+  const std::shared_ptr<LogBuffer> log =
+      found == programs_.end() ? ended_logs_.log_of(id) : found->second.log;
+  if (log != nullptr) log->say(text);
+}
+
+std::optional<SessionId> Controller::find_log(const std::string& owner, const std::string& name,
+                                              uint64_t only) const {
+  const std::optional<SessionId> live = find_program(owner, name);
+  if (live && (only == 0 || live->value == only)) return live;
+  return ended_logs_.find(owner, name, only);
+}
+
+std::shared_ptr<LogBuffer> Controller::log_of(SessionId id) const {
+  const auto found = programs_.find(id);
+  if (found != programs_.end()) return found->second.log;
+  if (auto ended = ended_logs_.log_of(id)) return ended;
+  throw Error(ErrorKind::kUnavailable, cat("logs: those of client ", id, " are kept no longer"));
 }
 
 void Controller::log_host_lost(const HostRecord& host, const Error& why) {
   for (const auto& [session, devices] : slices_.devices()) {
     const auto is_there = [&](const DeviceRef& device) { return device.host == host.id; };
-    if (std::ranges::any_of(devices, is_there)) logs_.say(session, why.message());
+    if (std::ranges::any_of(devices, is_there)) say(session, why.message());
   }
 }
 

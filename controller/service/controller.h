@@ -14,10 +14,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "controller/lowering/kept_records.h"
+#include "controller/programs/ended_logs.h"
 #include "controller/programs/program.h"
 #include "controller/recovery/checkpoints.h"
 #include "controller/recovery/host_watch.h"
@@ -25,7 +27,6 @@
 #include "controller/recovery/recovery.h"
 #include "controller/resources/slice_queue.h"
 #include "controller/scheduler/repeats.h"
-#include "controller/service/program_logs.h"
 #include "controller/service/shared_states.h"
 #include "controller/service/suspensions.h"
 #include "protocol/reported.h"
@@ -221,8 +222,14 @@ class Controller {
   }
 
   Checkpoints& checkpoints() { return checkpoints_; }
-  // Logs of programs, also of some that have ended.
-  ProgramLogs& logs() { return logs_; }
+  // Adds a line to the program's log, as long as that is kept.
+  void say(SessionId session, std::string_view text);
+  // A program of this owner and name, which may have ended: one that has not, else the one that
+  // began last. `only`: the program must be this one; 0: any.
+  std::optional<SessionId> find_log(const std::string& owner, const std::string& name,
+                                    uint64_t only = 0) const;
+  // The log of a program, which may have ended. kUnavailable if it is kept no longer.
+  std::shared_ptr<LogBuffer> log_of(SessionId session) const;
 
   // The record that brings the program back after a restart (kept_programs.cc). None if it can't
   // be brought back, or the session is closed.
@@ -324,7 +331,7 @@ class Controller {
   ControllerOptions options_;
   Metrics metrics_;
   OwnerUse owner_use_;
-  ProgramLogs logs_;
+  EndedLogs ended_logs_;
   HostTable hosts_;
   SliceTable slices_;
   SliceQueue slice_queue_;

@@ -63,7 +63,7 @@ void Controller::detach(SessionId id) {
   program.client.detach();
   program.has_chosen_name = true;  // Programs without a chosen name do not detach.
   program.calls->release_under_way();
-  logs_.say(id, "its client has gone, and it goes on without one");
+  program.log->say("its client has gone, and it goes on without one");
   recovery_.detached(id);
   objects_.client_drops_all(id);
   runs_.pump();
@@ -98,9 +98,10 @@ void Controller::resume_program(SessionId id, const std::string& by, const StopT
 void Controller::attach(SessionId id, ClientPeer& peer) {
   require_open(id);
   GW_ASSERT(is_detached(id), "client ", id, " is attached to twice");
-  programs_.at(id).client.attach(peer);
-  logs_.client_changed(id);
-  logs_.say(id, "a client has attached to it");
+  LiveProgram& program = programs_.at(id);
+  program.client.attach(peer);
+  program.log->client_changed();
+  program.log->say("a client has attached to it");
 }
 
 void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable named) {

@@ -347,7 +347,7 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string name = cut(params.getName().cStr(), kTextBytesMax);
       const std::optional<SessionId> id =
           program_of(name, [&](const std::string& owner, const std::string& of_owner) {
-            return impl_.core.logs().find(owner, of_owner, params.getProgram());
+            return impl_.core.find_log(owner, of_owner, params.getProgram());
           });
       GW_REQUIRE(id, "logs: there is no program \"", name, "\" whose log ", owner_, " may read");
       write_log(context.getResults(), read_log(*id, params.getAfter(), params.getWaitMs()));
@@ -413,7 +413,8 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   ProgramLog read_log(SessionId id, uint64_t after, int64_t wait_ms) {
-    if (wait_ms <= 0) return impl_.core.logs().read(id, after);
+    const std::shared_ptr<LogBuffer> log = impl_.core.log_of(id);
+    if (wait_ms <= 0) return log->read(after);
     if (waiting_for_logs_ >= kLogWaitsMax) {
       throw Error(ErrorKind::kOverloaded, cat("logs: too many calls wait over this connection: ",
                                               "expected at most ", kLogWaitsMax));
@@ -422,7 +423,7 @@ class ControllerServer final : public wire::Controller::Server {
     KJ_DEFER(--waiting_for_logs_);
     const int64_t until_ns =
         impl_.reactor.clock().now_ns() + std::min(wait_ms, kLogWaitMsMax) * 1'000'000;
-    return impl_.core.logs().wait(id, after, until_ns, connection_->gone());
+    return log->wait(after, until_ns, connection_->gone());
   }
 
   std::optional<SessionId> program_of(const std::string& name) const {

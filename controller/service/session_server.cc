@@ -197,7 +197,7 @@ class SessionServer final : public wire::Session::Server {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
       connection_->require_at_most(asked.getLines().size(), kLogLinesOfCallMax, "log: lines");
-      core_.logs().say_of_program(id_, asked.getFirst(), read_lines(asked.getLines()));
+      core_.log_of(id_)->say_of_client(asked.getFirst(), read_lines(asked.getLines()));
     });
   }
 

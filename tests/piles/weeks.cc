@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/client_impl.h"
-#include "controller/service/program_logs.h"
+#include "controller/programs/ended_logs.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/links/sim_fabric.h"
 #include "executor/service/lasting_executor.h"
@@ -267,7 +267,7 @@ class Controllers {
 };
 
 // Lives until tables that keep the last few of something are full, such as logs of ended programs.
-constexpr int kWarmUp = int{ProgramLogs::kEndedMax} * 3 / 2, kWarmUpRestarts = 4;
+constexpr int kWarmUp = int{EndedLogs::kEndedMax} * 3 / 2, kWarmUpRestarts = 4;
 
 }  // namespace
 

@@ -62,9 +62,10 @@ TEST_F(ResumedTest, ATextThatWasChangedKeepsItsProgramFromGoingOnWhichSaysWhatWa
       if (!is_restart) cluster.start_executor(1);
       for (int i = 0; i < 200; ++i) cluster.pass(100ms);
       std::string told = log();
-      ProgramLogs& logs = cluster.controller().logs();
-      if (const auto trainer = logs.find(own_user_name(), "trainer")) {
-        for (const LoggedLine& line : logs.read(*trainer, 0).lines) told += line.text;
+      const Controller& controller = cluster.controller();
+      if (const auto trainer = controller.find_log(own_user_name(), "trainer")) {
+        const ProgramLog read = controller.log_of(*trainer)->read(0);
+        for (const LoggedLine& line : read.lines) told += line.text;
       }
       EXPECT_THAT(told, HasSubstr("is another text on host "));
       EXPECT_THAT(told,
@@ -478,9 +479,10 @@ TEST_F(ResumedTest, StatesThatNoExecutableHadAnyMoreAreNamedAndNobodyTakesThemFo
       start(cluster);
       wait_for_steps(cluster, 1);
       std::string told;
-      ProgramLogs& logs = cluster.controller().logs();
-      if (const auto trainer = logs.find(own_user_name(), "trainer")) {
-        for (const LoggedLine& line : logs.read(*trainer, 0).lines) told += line.text;
+      const Controller& controller = cluster.controller();
+      if (const auto trainer = controller.find_log(own_user_name(), "trainer")) {
+        const ProgramLog read = controller.log_of(*trainer)->read(0);
+        for (const LoggedLine& line : read.lines) told += line.text;
       }
       EXPECT_THAT(told, HasSubstr("goes on without its states \"z\", which no executable has any "
                                   "more"));
