@@ -6,8 +6,8 @@
 
 namespace gangway {
 
-LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer,
-                         const Clock& clock, OwnerUse& use, const LetGo& let_go)
+LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Uses& uses,
+                         Callbacks callbacks)
     : id(identity.id),
       name(std::move(identity.name)),
       owner(std::move(identity.owner)),
@@ -16,9 +16,11 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       has_chosen_name(identity.has_chosen_name),
       share(asked),
       client(peer),
-      log(std::make_shared<LogBuffer>(clock, id)),
-      calls(std::make_shared<CallTable>(let_go)),
-      run_memory(use, owner) {}
+      log(std::make_shared<LogBuffer>(uses.clock, id)),
+      calls(std::make_shared<CallTable>(std::move(callbacks.let_go))),
+      run_memory(uses.owner_use, owner),
+      repeats(uses.fibers, std::move(callbacks.submit_step),
+              [this](const std::string& line) { log->say(line); }) {}
 
 void LiveProgram::count_names(const RunFrame& run) {
   client.note_names(run);

@@ -7,7 +7,8 @@
 // alone is a member here and ends with it; tables that programs share are the controller's.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Ownership: the controller's. `clock`, `use` and the client's peer outlive it.
+// Ownership: the controller's. `uses`, what the callbacks refer to, and the client's peer outlive
+// it.
 // Errors: none.
 // Cost: O(log) of its own runs and executables a run; nothing grows with other programs.
 #pragma once
@@ -27,9 +28,11 @@
 #include "controller/programs/program_client.h"
 #include "controller/programs/run_memory.h"
 #include "controller/resources/owner_use.h"
+#include "controller/scheduler/repeats.h"
 #include "protocol/reported.h"
 #include "protocol/share.h"
 #include "runtime/fibers/clock.h"
+#include "runtime/fibers/fiber_group.h"
 
 namespace gangway {
 
@@ -57,9 +60,18 @@ class LiveProgram {
     bool has_chosen_name = false;  // Its client's user gave it the name.
     int64_t since_ns = 0;          // When its first client connected.
   };
-  using LetGo = std::function<void(const CallTable::Made&)>;  // Frees what a call has created.
-  LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Clock& clock,
-              OwnerUse& use, const LetGo& let_go);
+  // The controller's parts that all programs use.
+  struct Uses {
+    const Clock& clock;
+    OwnerUse& owner_use;
+    FiberGroup& fibers;
+  };
+  struct Callbacks {
+    std::function<void(const CallTable::Made&)> let_go;  // Frees what a call has created.
+    Repeats::Submit submit_step;
+  };
+  LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Uses& uses,
+              Callbacks callbacks);
   LiveProgram(const LiveProgram&) = delete;
 
   // Counts the names of a run, and the position up to which it reads its executable's sources.
@@ -83,6 +95,7 @@ class LiveProgram {
   const std::shared_ptr<CallTable> calls;
   RunMemory run_memory;
   std::map<PlanId, NamedExecutable> executables;
+  Repeats repeats;
   std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
   std::optional<RepeatedStates> repeated;
   // For each scope, the version in which its client wrote states last.

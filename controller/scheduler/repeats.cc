@@ -72,14 +72,13 @@ void require_names(const std::string& who, const PlanRecord& plan, const RepeatR
 }  // namespace
 
 struct Repeats::Repetition {
-  SessionId session;
   RepeatRequest request;
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const StateVersion> version;  // Version of the plan's states.
   std::optional<StateVersion> first_version;
   int64_t submitted = 0, in_flight = 0, done = 0;
   bool stopping = false;
-  bool gone = false;  // Its plan or its session has gone.
+  bool gone = false;  // Its plan or its program has gone.
   std::optional<Error> error;
   int64_t error_step = 0;
   int64_t last_step = -1;  // The last step that has committed, and its outputs:
@@ -111,17 +110,18 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
   require_names(who, plan, request);
   if (plan.broken) throw Error(*plan.broken);
   auto one = std::make_shared<Repetition>();
-  one->session = plan.owner;
   one->request = std::move(request);
   one->plan = plan.plan;
   one->version = plan.version;
   one->submitted = one->done = one->request.begin;
   by_plan_[plan.id] = one;
-  tell_(one->session, cat(who, " begins: ", one->request.steps, " steps"));
+  tell_(cat(who, " begins: ", one->request.steps, " steps"));
   fibers_.spawn("repeat", [this, one] { drive(one); });
   return one->run_of(one->request.steps).value - 1;
 }
 
+// After a wait the program may have ended, and this object with it: then the repetition has ended
+// too.
 void Repeats::drive(const RepetitionPtr& one) {
   while (!has_ended(*one)) {
     if (one->is_complete() || one->in_flight >= one->plan->runs_in_flight_max) {
@@ -130,20 +130,18 @@ void Repeats::drive(const RepetitionPtr& one) {
     }
     const int64_t step = one->submitted++;
     ++one->in_flight;
-    in_flight_.emplace(std::make_pair(one->session, one->run_of(step)), one);
-    submit_(one->session, step_of(*one, step));
+    in_flight_.emplace(one->run_of(step), one);
+    submit_(step_of(*one, step));
   }
-  tell_end(*one);
+  if (!one->gone) tell_end(*one);
 }
 
-// A repetition that has gone ended with its program.
 void Repeats::tell_end(const Repetition& one) const {
-  if (one.gone) return;
   const std::string how = one.error      ? cat(": ", one.error->message())
                           : one.stopping ? ": it was cancelled"
                                          : "";
-  tell_(one.session, cat("repeat of \"", one.plan->name, "\" has ended after ", one.done, " of ",
-                         one.request.steps, " steps", how));
+  tell_(cat("repeat of \"", one.plan->name, "\" has ended after ", one.done, " of ",
+            one.request.steps, " steps", how));
 }
 
 RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
@@ -170,8 +168,8 @@ RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
 
 // Steps behind a failed one fail too, and may end before it. The error of the earliest step is
 // kept.
-bool Repeats::run_ended(SessionId session, const RunDoneFrame& done) {
-  const auto node = in_flight_.extract({session, done.run});
+bool Repeats::run_ended(const RunDoneFrame& done) {
+  const auto node = in_flight_.extract(done.run);
   if (node.empty()) return false;
   Repetition& one = *node.mapped();
   const auto step =
@@ -264,18 +262,16 @@ void Repeats::cancel(PlanId plan) {
   found->second->changed.wake_all();
 }
 
-std::vector<Repeats::RepetitionPtr> Repeats::all_of(SessionId session) const {
-  std::vector<RepetitionPtr> all;
-  for (const auto& [plan, one] : by_plan_) {
-    if (one->session == session) all.push_back(one);
-  }
-  return all;
+std::vector<Repeats::RepetitionPtr> Repeats::all() const {
+  std::vector<RepetitionPtr> repetitions;
+  for (const auto& [plan, one] : by_plan_) repetitions.push_back(one);
+  return repetitions;
 }
 
-void Repeats::end_all(SessionId session, int64_t deadline_ns) {
-  const std::vector<RepetitionPtr> all = all_of(session);
-  for (const RepetitionPtr& one : all) cancel(one->request.plan);
-  for (const RepetitionPtr& one : all) {
+void Repeats::end_all(int64_t deadline_ns) {
+  const std::vector<RepetitionPtr> ending = all();
+  for (const RepetitionPtr& one : ending) cancel(one->request.plan);
+  for (const RepetitionPtr& one : ending) {
     while (!has_ended(*one) && one->changed.wait_until_ns("for a repetition to end", deadline_ns)) {
     }
   }
@@ -296,13 +292,13 @@ void Repeats::plan_gone(PlanId plan) {
   forget(one);
 }
 
-void Repeats::session_closed(SessionId session) {
-  for (const RepetitionPtr& one : all_of(session)) forget(one);
+Repeats::~Repeats() {
+  for (const RepetitionPtr& one : all()) forget(one);
 }
 
-Reported Repeats::reported(SessionId session) const {
+Reported Repeats::reported() const {
   RepetitionPtr last;
-  for (const RepetitionPtr& one : all_of(session)) {
+  for (const auto& [plan, one] : by_plan_) {
     if (last == nullptr || one->request.number > last->request.number) last = one;
   }
   if (last == nullptr || last->last_step < 0) return {};

@@ -1,6 +1,6 @@
-// Repeats: programs whose steps the controller enqueues by itself, so that they go on without a
-// client. A repetition has a plan, a number of steps, and for each input its value in each step
-// (protocol/schedule.h; records of earlier releases have other forms too).
+// Repeats: the repetitions of one program, whose steps the controller enqueues by itself, so that
+// they go on without a client. A repetition has a plan, a number of steps, and for each input its
+// value in each step (protocol/schedule.h; records of earlier releases have other forms too).
 //
 // A step is a run like a client's, with names that the client gave: it waits in line with the
 // client's other runs, shares devices with others' and commits only behind the step before it. A
@@ -8,8 +8,10 @@
 // ends it. Its error, and the scalar outputs of the last good step, are kept until the plan is
 // repeated again or released.
 //
-// Threads: the reactor's thread; wait() suspends. Each repetition has a fiber, which ends with it.
-// Ownership: objects that the callbacks refer to outlive it.
+// Threads: the reactor's thread; wait() and end_all() suspend, and the program may end meanwhile.
+// Each repetition has a fiber, which ends with it.
+// Ownership: the program's (programs/program.h), and it ends with it; the fibers outlive it, as do
+// objects that the callbacks refer to. Steps that end later are not reported to anyone.
 // Errors: begin() throws kInvalid for inputs and names that the plan does not take, and while a
 // repetition of the plan is under way.
 // Cost: O(inputs + outputs) a step; a repetition that has ended keeps its schedule and outputs.
@@ -73,11 +75,13 @@ struct RepeatProgress {
 class Repeats {
  public:
   // Enqueues a step. Its end comes to run_ended().
-  using Submit = std::function<void(SessionId, RunFrame)>;
+  using Submit = std::function<void(RunFrame)>;
   // Gets a line when a repetition has begun or ended. Must not suspend.
-  using Tell = std::function<void(SessionId, const std::string&)>;
-  Repeats(Reactor& reactor, Submit submit, Tell tell)
-      : submit_(std::move(submit)), tell_(std::move(tell)), fibers_(reactor) {}
+  using Tell = std::function<void(const std::string&)>;
+  Repeats(FiberGroup& fibers, Submit submit, Tell tell)
+      : fibers_(fibers), submit_(std::move(submit)), tell_(std::move(tell)) {}
+  ~Repeats();
+  Repeats(const Repeats&) = delete;
 
   // Begins a repetition. Returns the last of the names that its steps will have.
   uint64_t begin(const PlanRecord& plan, RepeatRequest request);
@@ -92,17 +96,16 @@ class Repeats {
   // kUnavailable: the plan has gone.
   RepeatProgress wait(PlanId plan, const StopToken& asker = {});
   void cancel(PlanId plan);  // No step is enqueued any more.
-  // Cancels all repetitions of the session. Suspends until no step is under way, or the deadline.
-  void end_all(SessionId session, int64_t deadline_ns);
+  // Cancels all repetitions. Suspends until no step is under way, or the deadline.
+  void end_all(int64_t deadline_ns);
 
   // Whether the run is a step that was enqueued and has not ended.
-  bool is_step(SessionId session, RunId run) const { return in_flight_.contains({session, run}); }
+  bool is_step(RunId run) const { return in_flight_.contains(run); }
   // Returns false if the run is no step.
-  bool run_ended(SessionId session, const RunDoneFrame& done);
+  bool run_ended(const RunDoneFrame& done);
   void plan_gone(PlanId plan);
-  void session_closed(SessionId session);
-  // "step" and the scalar outputs of the session's last repetition; empty: it has none.
-  Reported reported(SessionId session) const;
+  // "step" and the scalar outputs of the last repetition; empty: there is none.
+  Reported reported() const;
   size_t size() const { return by_plan_.size(); }
 
  private:
@@ -114,13 +117,13 @@ class Repeats {
   void drive(const RepetitionPtr& one);
   void tell_end(const Repetition& one) const;
   void forget(const RepetitionPtr& one);
-  std::vector<RepetitionPtr> all_of(SessionId session) const;
+  std::vector<RepetitionPtr> all() const;
 
+  FiberGroup& fibers_;
   const Submit submit_;
   const Tell tell_;
   std::map<PlanId, RepetitionPtr> by_plan_;
-  std::map<std::pair<SessionId, RunId>, RepetitionPtr> in_flight_;  // Key: a step.
-  FiberGroup fibers_;
+  std::map<RunId, RepetitionPtr> in_flight_;  // Key: a step.
 };
 
 }  // namespace gangway

@@ -184,6 +184,26 @@ TEST_F(RepeatsTest, NothingIsLeftOfARepetitionWhenItsSessionEnds) {
   EXPECT_EQ(prepared(), 2u);
 }
 
+TEST_F(RepeatsTest, CallsThatWaitForARepetitionEndWithItsProgram) {
+  const PlanId plan = compile(session_, 2);
+  controller_.repeat(session_, request(plan, 1'000'000));
+  pass();
+  std::optional<Error> why;
+  Fiber waits = reactor_->spawn(
+      "wait", [&] { why = error_of([&] { controller_.wait_for_repetition(session_, plan); }); });
+  Fiber ends = reactor_->spawn("end", [&] { controller_.end_repetitions(session_, INT64_MAX); });
+  reactor_->run_ready();
+  EXPECT_FALSE(waits.done());
+  EXPECT_FALSE(ends.done());
+  controller_.session_closed(session_);
+  reactor_->run_ready();
+  waits.join();
+  ends.join();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(why->message(), HasSubstr("the program has gone"));
+}
+
 TEST_F(RepeatsTest, APlanOfAnotherClientIsRefusedAsUnknown) {
   const PlanId plan = compile(session_, 2);
   FakeClient other;

@@ -57,10 +57,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              shared_states_.run_ended(run, committed);
            }},
           make_policy(options_.policy), options_.planted, options_.charge_log),
-      repeats_(
-          reactor,
-          [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); },
-          [this](SessionId session, const std::string& line) { say(session, line); }),
+      repetition_fibers_(reactor),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
                  copy_ended(session, kind, done);
@@ -262,8 +259,12 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
                                  .since_ns = reactor_.clock().now_ns()};
   const LiveProgram& program =
       programs_
-          .try_emplace(id, std::move(identity), share, peer, reactor_.clock(), owner_use_,
-                       [this, id](const CallTable::Made& made) { let_go(id, made); })
+          .try_emplace(
+              id, std::move(identity), share, peer,
+              LiveProgram::Uses{reactor_.clock(), owner_use_, repetition_fibers_},
+              LiveProgram::Callbacks{
+                  .let_go = [this, id](const CallTable::Made& made) { let_go(id, made); },
+                  .submit_step = [this, id](RunFrame run) { submit_step(id, std::move(run)); }})
           .first->second;
   runs_.set_share(id, share);
   program.log->say("its client has connected");
@@ -304,7 +305,6 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   if (program.log->is_kept()) ended_logs_.add(id, {program.owner, program.name, program.log});
   programs_.erase(found);
   record_changed(id);
-  repeats_.session_closed(id);
   runs_.session_closed(id);
   copies_.session_closed(id);
   shared_states_.session_closed(id);
@@ -362,8 +362,8 @@ void Controller::act(LiveProgram& program, Message&& message) {
   const SessionId id = program.id;
   if (auto* run = std::get_if<RunFrame>(&message)) {
     // A step that waited while its program was brought back.
-    if (repeats_.is_step(id, run->run)) return recovery_.submit(id, std::move(*run));
-    std::optional<Error> refused = repeats_.refusal(run->plan);
+    if (program.repeats.is_step(run->run)) return recovery_.submit(id, std::move(*run));
+    std::optional<Error> refused = program.repeats.refusal(run->plan);
     if (!refused) refused = program.run_memory.refusal(run->run);
     if (program.repeated && !refused) note_run(id, run->plan);
     recovery_.submit(id, std::move(*run), refused);
@@ -401,8 +401,8 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (const auto* slice = std::get_if<SliceId>(&made)) return release_slice(*slice);
   if (std::holds_alternative<StatesRead>(made)) return;  // The client has it.
   const PlanId plan = std::get<PlanId>(made);
-  repeats_.plan_gone(plan);
   if (const auto found = programs_.find(session); found != programs_.end()) {
+    found->second.repeats.plan_gone(plan);
     found->second.executables.erase(plan);
     found->second.repeat_bytes.erase(plan);
   }
@@ -486,8 +486,11 @@ ControllerCounts Controller::counts() const {
 }
 
 std::map<std::string, size_t> Controller::census() const {
-  size_t calls = 0;
-  for (const auto& [id, program] : programs_) calls += program.calls->size();
+  size_t calls = 0, repetitions = 0;
+  for (const auto& [id, program] : programs_) {
+    calls += program.calls->size();
+    repetitions += program.repeats.size();
+  }
   return {{"sessions", programs_.size()},
           {"slices", slices_.size()},
           {"plans", plans_.size()},
@@ -498,7 +501,7 @@ std::map<std::string, size_t> Controller::census() const {
           {"checkpoints", checkpoints_.under_way()},
           {"slices with checkpoints", checkpoints_.size()},
           {"programs that would be brought back", recovery_.size()},
-          {"repetitions", repeats_.size()},
+          {"repetitions", repetitions},
           {"calls of clients", calls},
           {"logs of programs", programs_.size() + ended_logs_.size()},
           {"compiled functions", plans_.cache().counts().entries},
@@ -540,7 +543,7 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .host_bytes = suspensions_.host_bytes(id),
                         .checkpoint = checkpoints_.newest_number_of(id)});
     ProgramCounts& program = programs.back();
-    if (Reported repeated = repeats_.reported(id); !repeated.empty())
+    if (Reported repeated = session.repeats.reported(); !repeated.empty())
       program.reported = std::move(repeated);
     if (const auto at = held.find(session.holder); at != held.end())
       program.memory_bytes = at->second;
@@ -573,7 +576,7 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   ++program.runs_done;
   program.run_memory.ended(done.run);
   if (done.error) program.log->say_run_failed(*done.error);
-  const bool is_step = repeats_.run_ended(id, done);
+  const bool is_step = program.repeats.run_ended(done);
   if (is_step) note_step(id);
   if (is_step || !program.client.end_run(done.run)) return;
   program.client.send(std::move(done));

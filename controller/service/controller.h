@@ -26,10 +26,10 @@
 #include "controller/recovery/program_record.h"
 #include "controller/recovery/recovery.h"
 #include "controller/resources/slice_queue.h"
-#include "controller/scheduler/repeats.h"
 #include "controller/service/shared_states.h"
 #include "controller/service/suspensions.h"
 #include "protocol/reported.h"
+#include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/reactor.h"
 
 namespace gangway {
@@ -298,6 +298,8 @@ class Controller {
   void submit_step(SessionId session, RunFrame run);
   uint64_t version_ahead(uint64_t scope);
   bool is_known_run(SessionId session, RunId run) const;
+  // The program of this plan. Throws as plan() does, or kUnavailable if the session is closed.
+  LiveProgram& program_of(SessionId session, PlanId plan);
   // These keep LiveProgram::repeated, which is dropped when anything else changes the states.
   void note_repetition(SessionId session, const PlanRecord& plan, int64_t begin);
   void note_step(SessionId session);
@@ -339,7 +341,7 @@ class Controller {
   Background background_;
   PlanTable plans_;
   RunTable runs_;
-  Repeats repeats_;
+  FiberGroup repetition_fibers_;
   CopyTable copies_;
   SharedStateTable shared_states_;
   Suspensions suspensions_;

@@ -72,8 +72,10 @@ void Controller::detach(SessionId id) {
 
 // Steps of a suspended program do not end.
 void Controller::end_repetitions(SessionId id, int64_t deadline_ns) {
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
   const bool is_suspended = suspensions_.is_suspended(id);
-  repeats_.end_all(id, is_suspended ? reactor_.clock().now_ns() : deadline_ns);
+  found->second.repeats.end_all(is_suspended ? reactor_.clock().now_ns() : deadline_ns);
 }
 
 int64_t Controller::suspend_program(SessionId id, const std::string& by, const StopToken& asker) {
@@ -172,31 +174,34 @@ void Controller::repeat(SessionId session, RepeatRequest request, const StopToke
   const PlanRecord& plan = plans_.at(request.plan, session);
   const uint64_t number = request.number;
   const int64_t begin = request.begin;
-  const bool is_asked_again = repeats_.progress(plan.id).number == number;
-  OwnerUse::Hold held = take_memory(session, held_bytes(request), "repeat");
-  const uint64_t last = repeats_.begin(plan, std::move(request));
-  if (!is_asked_again) note_repetition(session, plan, begin);
   LiveProgram& program = programs_.at(session);
+  const bool is_asked_again = program.repeats.progress(plan.id).number == number;
+  OwnerUse::Hold held = take_memory(session, held_bytes(request), "repeat");
+  const uint64_t last = program.repeats.begin(plan, std::move(request));
+  if (!is_asked_again) note_repetition(session, plan, begin);
   if (!is_asked_again) program.repeat_bytes.insert_or_assign(plan.id, std::move(held));
   program.client.note_name(last);
   program.calls->note_number(number);
 }
 
-void Controller::cancel_repetition(SessionId session, PlanId plan) {
+LiveProgram& Controller::program_of(SessionId session, PlanId plan) {
   static_cast<void>(plans_.at(plan, session));
-  repeats_.cancel(plan);
+  require_open(session);
+  return programs_.at(session);
+}
+
+void Controller::cancel_repetition(SessionId session, PlanId plan) {
+  program_of(session, plan).repeats.cancel(plan);
   record_changed(session);
 }
 
 RepeatProgress Controller::repetition(SessionId session, PlanId plan) {
-  static_cast<void>(plans_.at(plan, session));
-  return repeats_.progress(plan);
+  return program_of(session, plan).repeats.progress(plan);
 }
 
 RepeatProgress Controller::wait_for_repetition(SessionId session, PlanId plan,
                                                const StopToken& asker) {
-  static_cast<void>(plans_.at(plan, session));
-  return repeats_.wait(plan, asker);
+  return program_of(session, plan).repeats.wait(plan, asker);
 }
 
 }  // namespace gangway

@@ -36,7 +36,7 @@ void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t b
   LiveProgram& program = programs_.at(id);
   const bool is_other_under_way = program.repeated && program.repeated->plan != plan.id &&
                                   program.repeated->scope == plan.scope &&
-                                  !repeats_.progress(program.repeated->plan).ended;
+                                  !program.repeats.progress(program.repeated->plan).ended;
   if (!plan.has_commit) return;
   if (is_other_under_way) return not_by_repetition_alone(id, "two programs are repeated on it");
   const uint64_t version = version_ahead(plan.scope);
@@ -54,7 +54,7 @@ void Controller::note_step(SessionId id) {
   const auto found = programs_.find(id);
   if (found == programs_.end() || !found->second.repeated) return;
   RepeatedStates& repeated = *found->second.repeated;
-  const std::optional<StateVersion> first = repeats_.first_version(repeated.plan);
+  const std::optional<StateVersion> first = found->second.repeats.first_version(repeated.plan);
   if (!first || first->value == repeated.first) return;
   repeated.first = first->value;
   repeated.restorable_from = std::max(repeated.restorable_from, first->value + 1);
@@ -115,7 +115,7 @@ void Controller::not_by_repetition_alone(SessionId id, const std::string& why) {
   LiveProgram& program = programs_.at(id);
   if (!program.repeated) return;
   const std::optional<ProgramRecord> record = record_of(id);
-  const bool is_under_way = !repeats_.progress(program.repeated->plan).ended;
+  const bool is_under_way = !program.repeats.progress(program.repeated->plan).ended;
   program.repeated.reset();
   if (record && is_under_way)
     warn(id, cat("the program would not go on behind a restart of its controller, until it is "
@@ -130,7 +130,7 @@ std::optional<ProgramRecord> Controller::record_of(SessionId id) {
     return std::nullopt;
   const LiveProgram& program = found->second;
   const RepeatedStates& repeated = *program.repeated;
-  std::optional<RepeatRequest> asked = repeats_.asked(repeated.plan);
+  std::optional<RepeatRequest> asked = program.repeats.asked(repeated.plan);
   if (!asked || asked->steps == 0) return std::nullopt;
   ProgramRecord record{.name = program.name,
                        .owner = program.owner,
