@@ -20,7 +20,16 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       calls(std::make_shared<CallTable>(std::move(callbacks.let_go))),
       run_memory(uses.owner_use, owner),
       repeats(uses.fibers, std::move(callbacks.submit_step),
-              [this](const std::string& line) { log->say(line); }) {}
+              [this](const std::string& line) { log->say(line); }),
+      record_keeper(*this, uses.records),
+      controller_log_(uses.log),
+      record_changed_(std::move(callbacks.record_changed)) {}
+
+void LiveProgram::warn(const std::string& line) {
+  controller_log_.warn(line, {{"client", holder}, {"program", name}});
+  log->say(line);
+  client.send(WarningFrame{line});
+}
 
 void LiveProgram::count_names(const RunFrame& run) {
   client.note_names(run);

@@ -18,7 +18,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "controller/programs/call_table.h"
 #include "controller/programs/log_buffer.h"
 #include "controller/programs/program_client.h"
+#include "controller/programs/record_keeper.h"
 #include "controller/programs/run_memory.h"
 #include "controller/resources/owner_use.h"
 #include "controller/scheduler/repeats.h"
@@ -33,6 +33,7 @@
 #include "protocol/share.h"
 #include "runtime/fibers/clock.h"
 #include "runtime/fibers/fiber_group.h"
+#include "runtime/observe/log.h"
 
 namespace gangway {
 
@@ -42,14 +43,6 @@ struct NamedExecutable {
   std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
   uint64_t position = 0;                      // Position of the sources in its next run.
   std::shared_ptr<OwnerUse::Hold> held = {};  // The controller's memory for `program`.
-};
-
-// States that only a repetition changes: version `first` + i is the one before its step i.
-struct RepeatedStates {
-  PlanId plan;
-  uint64_t scope = 0;
-  uint64_t first = 0;
-  uint64_t restorable_from = 0;  // Checkpoints of earlier versions hold other states.
 };
 
 class LiveProgram {
@@ -65,15 +58,21 @@ class LiveProgram {
     const Clock& clock;
     OwnerUse& owner_use;
     FiberGroup& fibers;
+    const Logger& log;
+    RecordKeeper::Tables records;
   };
   struct Callbacks {
     std::function<void(const CallTable::Made&)> let_go;  // Frees what a call has created.
     Repeats::Submit submit_step;
+    std::function<void()> record_changed;  // Its record may have changed. Must not suspend.
   };
   LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Uses& uses,
               Callbacks callbacks);
   LiveProgram(const LiveProgram&) = delete;
 
+  // Sends the line to the client, and writes it to the program's log and the controller's.
+  void warn(const std::string& line);
+  void record_changed() const { record_changed_(); }
   // Counts the names of a run, and the position up to which it reads its executable's sources.
   void count_names(const RunFrame& run);
 
@@ -85,7 +84,6 @@ class LiveProgram {
   const int64_t since_ns;
   bool has_chosen_name;
   bool has_asked_for_devices = false;
-  bool has_checkpoint = false;
   Share share;
   Reported reported;  // The numbers that it has reported last.
   uint64_t runs_done = 0;
@@ -97,9 +95,11 @@ class LiveProgram {
   std::map<PlanId, NamedExecutable> executables;
   Repeats repeats;
   std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
-  std::optional<RepeatedStates> repeated;
-  // For each scope, the version in which its client wrote states last.
-  std::map<uint64_t, uint64_t> put_at;
+  RecordKeeper record_keeper;
+
+ private:
+  const Logger& controller_log_;
+  const std::function<void()> record_changed_;
 };
 
 }  // namespace gangway

@@ -109,7 +109,9 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
   hosts_.names().on_forget([this](const std::string& name) { metrics_.forget("host", name); });
   checkpoints_.on_written([this](SliceId slice, StateVersion version) {
     recovery_.checkpoint_written(slice, version);
-    note_checkpoint(slice);
+    const SliceRecord* const record = slices_.find(slice);
+    const auto program = record == nullptr ? programs_.end() : programs_.find(record->owner);
+    if (program != programs_.end()) program->second.record_keeper.checkpoint_written();
   });
   set_quotas(options_.quotas);
 }
@@ -261,10 +263,16 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
       programs_
           .try_emplace(
               id, std::move(identity), share, peer,
-              LiveProgram::Uses{reactor_.clock(), owner_use_, repetition_fibers_},
+              LiveProgram::Uses{
+                  reactor_.clock(),
+                  owner_use_,
+                  repetition_fibers_,
+                  options_.log,
+                  {slices_, plans_, runs_, checkpoints_, options_.planted.records_shrunk_slices}},
               LiveProgram::Callbacks{
                   .let_go = [this, id](const CallTable::Made& made) { let_go(id, made); },
-                  .submit_step = [this, id](RunFrame run) { submit_step(id, std::move(run)); }})
+                  .submit_step = [this, id](RunFrame run) { submit_step(id, std::move(run)); },
+                  .record_changed = [this, id] { record_changed(id); }})
           .first->second;
   runs_.set_share(id, share);
   program.log->say("its client has connected");
@@ -365,7 +373,7 @@ void Controller::act(LiveProgram& program, Message&& message) {
     if (program.repeats.is_step(run->run)) return recovery_.submit(id, std::move(*run));
     std::optional<Error> refused = program.repeats.refusal(run->plan);
     if (!refused) refused = program.run_memory.refusal(run->run);
-    if (program.repeated && !refused) note_run(id, run->plan);
+    if (!refused) program.record_keeper.run_begins(run->plan);
     recovery_.submit(id, std::move(*run), refused);
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     start_copy(id, std::move(*copy));
@@ -383,7 +391,7 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
   if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
     return copies_.start(id, std::move(frame));
   const StateScope scope = frame.scope;
-  if (frame.kind == CopyKind::kPutState) note_state_put(id, scope.id);
+  if (frame.kind == CopyKind::kPutState) programs_.at(id).record_keeper.writes_states(scope.id);
   runs_.in_order(id, scope, [this, id, state = std::move(frame)](Ticket ticket) mutable {
     state.ticket = ticket;
     copies_.start(id, std::move(state));
@@ -577,7 +585,7 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   program.run_memory.ended(done.run);
   if (done.error) program.log->say_run_failed(*done.error);
   const bool is_step = program.repeats.run_ended(done);
-  if (is_step) note_step(id);
+  if (is_step) program.record_keeper.step_ended();
   if (is_step || !program.client.end_run(done.run)) return;
   program.client.send(std::move(done));
 }
@@ -600,10 +608,9 @@ void Controller::tell(SessionId id, const Message& message) {
 
 void Controller::warn(SessionId id, const std::string& line) {
   const auto found = programs_.find(id);
-  options_.log.warn(line, {{"client", holder_name(id)},
-                           {"program", found == programs_.end() ? "" : found->second.name}});
+  if (found != programs_.end()) return found->second.warn(line);
+  options_.log.warn(line, {{"client", holder_name(id)}, {"program", ""}});
   say(id, line);
-  tell(id, WarningFrame{line});
 }
 
 void Controller::say(SessionId id, std::string_view text) {

@@ -231,7 +231,7 @@ class Controller {
   // The log of a program, which may have ended. kUnavailable if it is kept no longer.
   std::shared_ptr<LogBuffer> log_of(SessionId session) const;
 
-  // The record that brings the program back after a restart (kept_programs.cc). None if it can't
+  // The record that brings the program back after a restart (record_keeper.h). None if it can't
   // be brought back, or the session is closed.
   std::optional<ProgramRecord> record_of(SessionId session);
   bool has_program(SessionId session) const { return programs_.contains(session); }
@@ -296,17 +296,9 @@ class Controller {
   std::string waits_for(SessionId session) const;
   void tell_run_ended(SessionId session, RunDoneFrame&& done);
   void submit_step(SessionId session, RunFrame run);
-  uint64_t version_ahead(uint64_t scope);
   bool is_known_run(SessionId session, RunId run) const;
   // The program of this plan. Throws as plan() does, or kUnavailable if the session is closed.
   LiveProgram& program_of(SessionId session, PlanId plan);
-  // These keep LiveProgram::repeated, which is dropped when anything else changes the states.
-  void note_repetition(SessionId session, const PlanRecord& plan, int64_t begin);
-  void note_step(SessionId session);
-  void note_run(SessionId session, PlanId plan);
-  void note_checkpoint(SliceId slice);
-  void note_state_put(SessionId session, uint64_t scope);
-  void not_by_repetition_alone(SessionId session, const std::string& why);
   void lose_old_selves(const HostInfo& info);
   void require_free_name(const HostInfo& info) const;
   std::string free_name(const std::string& owner, std::string name, TakenName taken) const;

@@ -178,7 +178,7 @@ void Controller::repeat(SessionId session, RepeatRequest request, const StopToke
   const bool is_asked_again = program.repeats.progress(plan.id).number == number;
   OwnerUse::Hold held = take_memory(session, held_bytes(request), "repeat");
   const uint64_t last = program.repeats.begin(plan, std::move(request));
-  if (!is_asked_again) note_repetition(session, plan, begin);
+  if (!is_asked_again) program.record_keeper.repetition_begins(plan, begin);
   if (!is_asked_again) program.repeat_bytes.insert_or_assign(plan.id, std::move(held));
   program.client.note_name(last);
   program.calls->note_number(number);
