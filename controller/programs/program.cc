@@ -22,8 +22,11 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       repeats(uses.fibers, std::move(callbacks.submit_step),
               [this](const std::string& line) { log->say(line); }),
       record_keeper(*this, uses.records),
+      suspension(std::make_shared<Suspension>(id, holder, uses.suspensions)),
       controller_log_(uses.log),
       record_changed_(std::move(callbacks.record_changed)) {}
+
+LiveProgram::~LiveProgram() { suspension->close(); }
 
 void LiveProgram::warn(const std::string& line) {
   controller_log_.warn(line, {{"client", holder}, {"program", name}});

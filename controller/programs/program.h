@@ -27,6 +27,7 @@
 #include "controller/programs/program_client.h"
 #include "controller/programs/record_keeper.h"
 #include "controller/programs/run_memory.h"
+#include "controller/programs/suspension.h"
 #include "controller/resources/owner_use.h"
 #include "controller/scheduler/repeats.h"
 #include "protocol/reported.h"
@@ -60,6 +61,7 @@ class LiveProgram {
     FiberGroup& fibers;
     const Logger& log;
     RecordKeeper::Tables records;
+    Suspension::Shared& suspensions;
   };
   struct Callbacks {
     std::function<void(const CallTable::Made&)> let_go;  // Frees what a call has created.
@@ -68,6 +70,7 @@ class LiveProgram {
   };
   LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Uses& uses,
               Callbacks callbacks);
+  ~LiveProgram();
   LiveProgram(const LiveProgram&) = delete;
 
   // Sends the line to the client, and writes it to the program's log and the controller's.
@@ -96,6 +99,7 @@ class LiveProgram {
   Repeats repeats;
   std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
   RecordKeeper record_keeper;
+  const std::shared_ptr<Suspension> suspension;
 
  private:
   const Logger& controller_log_;

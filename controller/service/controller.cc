@@ -69,9 +69,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                         return find_program(owner, name);
                       },
                       [this](SessionId session) { return owner_of(session); }}),
-      suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_},
-                   {[this](SessionId session) { return holder_name(session); },
-                    [this](SessionId session) { return programs_.contains(session); }}),
+      suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_}),
       checkpoints_(
           reactor, hosts_, slices_, runs_, copies_,
           {[this](SessionId session, const Checkpoints::Read& read, const StopToken& stop) {
@@ -268,7 +266,8 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
                   owner_use_,
                   repetition_fibers_,
                   options_.log,
-                  {slices_, plans_, runs_, checkpoints_, options_.planted.records_shrunk_slices}},
+                  {slices_, plans_, runs_, checkpoints_, options_.planted.records_shrunk_slices},
+                  suspensions_},
               LiveProgram::Callbacks{
                   .let_go = [this, id](const CallTable::Made& made) { let_go(id, made); },
                   .submit_step = [this, id](RunFrame run) { submit_step(id, std::move(run)); },
@@ -316,7 +315,6 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   runs_.session_closed(id);
   copies_.session_closed(id);
   shared_states_.session_closed(id);
-  suspensions_.session_closed(id);
   recovery_.session_closed(id);
   objects_.client_drops_all(id);
   plans_.release_all(id);
@@ -457,7 +455,9 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_open(session);
   recovery_.wait_until_back(session);
   require_open(session);
-  const std::shared_ptr<void> may_compile = suspensions_.wait_to_compile(session);
+  // Shared, since the program may end meanwhile.
+  const std::shared_ptr<Suspension> suspension = programs_.at(session).suspension;
+  const std::shared_ptr<void> may_compile = suspension->wait_to_compile();
   require_open(session);
   require_room(plans_.all_of(session).size(), options_.plans_max, "compile", "executables");
   require_short(program, program.name);
@@ -547,8 +547,8 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .credits_used = session.client.runs(),
                         .reported = session.reported,
                         .detached = !session.client.is_there(),
-                        .suspended = suspensions_.is_suspended(id),
-                        .host_bytes = suspensions_.host_bytes(id),
+                        .suspended = session.suspension->is_suspended(),
+                        .host_bytes = session.suspension->host_bytes(),
                         .checkpoint = checkpoints_.newest_number_of(id)});
     ProgramCounts& program = programs.back();
     if (Reported repeated = session.repeats.reported(); !repeated.empty())

@@ -27,7 +27,6 @@
 #include "controller/recovery/recovery.h"
 #include "controller/resources/slice_queue.h"
 #include "controller/service/shared_states.h"
-#include "controller/service/suspensions.h"
 #include "protocol/reported.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/reactor.h"
@@ -211,7 +210,7 @@ class Controller {
   const SliceRecord& slice(SessionId session, SliceId slice) { return slices_.at(slice, session); }
   const PlanRecord& plan(SessionId session, PlanId plan) { return plans_.at(plan, session); }
 
-  // Both suspend: see suspensions.h.
+  // Both suspend: see suspension.h.
   int64_t suspend_program(SessionId session, const std::string& by, const StopToken& asker = {});
   void resume_program(SessionId session, const std::string& by, const StopToken& asker = {});
 
@@ -336,7 +335,7 @@ class Controller {
   FiberGroup repetition_fibers_;
   CopyTable copies_;
   SharedStateTable shared_states_;
-  Suspensions suspensions_;
+  Suspension::Shared suspensions_;
   Checkpoints checkpoints_;
   Recovery recovery_;
   StuckBoard stuck_;

@@ -74,16 +74,18 @@ void Controller::detach(SessionId id) {
 void Controller::end_repetitions(SessionId id, int64_t deadline_ns) {
   const auto found = programs_.find(id);
   if (found == programs_.end()) return;
-  const bool is_suspended = suspensions_.is_suspended(id);
+  const bool is_suspended = found->second.suspension->is_suspended();
   found->second.repeats.end_all(is_suspended ? reactor_.clock().now_ns() : deadline_ns);
 }
 
 int64_t Controller::suspend_program(SessionId id, const std::string& by, const StopToken& asker) {
   recovery_.wait_until_back(id, asker);
   require_open(id);
-  const bool is_new = !suspensions_.is_suspended(id);
-  const Result<int64_t> bytes = result_of([&] { return suspensions_.suspend(id, asker); });
-  if (is_new && suspensions_.is_suspended(id))
+  // Shared, since the program may end meanwhile.
+  const std::shared_ptr<Suspension> suspension = programs_.at(id).suspension;
+  const bool is_new = !suspension->is_suspended();
+  const Result<int64_t> bytes = result_of([&] { return suspension->suspend(asker); });
+  if (is_new && suspension->is_suspended())
     warn(id,
          cat("the program is suspended by ", by, ": what it enqueues waits until it is resumed"));
   return bytes.value();
@@ -91,8 +93,9 @@ int64_t Controller::suspend_program(SessionId id, const std::string& by, const S
 
 void Controller::resume_program(SessionId id, const std::string& by, const StopToken& asker) {
   require_open(id);
-  if (!suspensions_.is_suspended(id)) return;
-  suspensions_.resume(id, asker);
+  const std::shared_ptr<Suspension> suspension = programs_.at(id).suspension;
+  if (!suspension->is_suspended()) return;
+  suspension->resume(asker);
   recovery_.look_again();
   warn(id, cat("the program is resumed by ", by));
 }

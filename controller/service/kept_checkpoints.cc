@@ -43,7 +43,11 @@ Recovery::Callbacks Controller::recovery_callbacks() {
           [this](SessionId session) {
             return owner_use_.hold(owner_of(session), OwnerResource::kMemory);
           },
-      .is_suspended = [this](SessionId session) { return suspensions_.is_suspended(session); },
+      .is_suspended =
+          [this](SessionId session) {
+            const auto found = programs_.find(session);
+            return found != programs_.end() && found->second.suspension->is_suspended();
+          },
       .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
       .submit =
           [this](SessionId session, RunFrame&& run, const std::optional<Error>& refused) {

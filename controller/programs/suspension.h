@@ -1,4 +1,4 @@
-// Suspensions: programs that leave their devices for a while, so that others have the memory.
+// Suspension: lets a program leave its devices for a while, so that others have the memory.
 //
 //   suspend: no run begins -> those under way end -> hosts move its states to their own memory ->
 //            what it had reserved on devices is given back
@@ -11,7 +11,10 @@
 // Slices stay the program's, so nobody else gets devices that it has to itself. States on a lost
 // host are lost and fail, as without a suspension.
 //
-// Threads: the reactor's thread; suspend(), resume() and wait_to_compile() suspend.
+// Threads: the reactor's thread; suspend(), resume() and wait_to_compile() suspend the calling
+// fiber.
+// Ownership: the program's (program.h), which closes it when it ends; its callers share it, since
+// the program may end while they wait. The tables outlive it.
 // Errors: if a host refuses, other hosts undo their part and all of the program is as before. If
 // one can't undo it, the program is suspended, keeps its reservations on devices, and may be
 // resumed later. kUnavailable if its session was closed meanwhile.
@@ -19,11 +22,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/copies/copies.h"
@@ -34,7 +37,7 @@
 
 namespace gangway {
 
-class Suspensions {
+class Suspension : public std::enable_shared_from_this<Suspension> {
  public:
   struct Tables {
     HostTable& hosts;
@@ -45,27 +48,45 @@ class Suspensions {
     CopyTable& copies;
     Metrics& metrics;
   };
-  struct Clients {
-    std::function<std::string(SessionId)> holder_name;
-    std::function<bool(SessionId)> is_open;
+  // The part that the suspensions of all programs share.
+  class Shared {
+   public:
+    explicit Shared(const Tables& tables) : tables_(tables) {}
+    Shared(const Shared&) = delete;
+    // A run, a host transfer or a host has gone, so that suspend() may go on.
+    void look_again() {
+      if (suspended_ > 0) changed_.wake_all();
+    }
+
+   private:
+    friend class Suspension;
+    // Adds bytes of states that lie in the memory of this host.
+    void count(HostId host, int64_t bytes);
+
+    const Tables tables_;
+    size_t suspended_ = 0;  // Number of programs that are suspended.
+    std::map<HostId, int64_t> on_hosts_;
+    WaitQueue changed_;
   };
-  Suspensions(Tables tables, Clients clients) : tables_(tables), clients_(std::move(clients)) {}
+  // `holder`: the program's name in messages about memory.
+  Suspension(SessionId program, std::string holder, Shared& shared)
+      : program_(program), holder_(std::move(holder)), shared_(shared), tables_(shared.tables_) {}
+  Suspension(const Suspension&) = delete;
 
   // Returns how many bytes of its states lie in host memory then. Does nothing to a program that is
   // suspended. `asker` ends only the wait for another suspend() or resume() of the program.
-  int64_t suspend(SessionId program, const StopToken& asker = {});
+  int64_t suspend(const StopToken& asker = {});
   // Does nothing to a program that is not suspended.
-  void resume(SessionId program, const StopToken& asker = {});
-  // True from the request to suspend the program until it has been resumed.
-  bool is_suspended(SessionId program) const { return programs_.contains(program); }
-  int64_t host_bytes(SessionId program) const;
+  void resume(const StopToken& asker = {});
+  // True from the request to suspend the program until it has been resumed, or has ended.
+  bool is_suspended() const { return state_ != nullptr; }
+  int64_t host_bytes() const;
 
   // Waits until the program is not suspended. The caller holds the result while it installs what
   // the client compiles: suspend() waits until it is dropped.
-  std::shared_ptr<void> wait_to_compile(SessionId program);
-  // A run, a host transfer or a host has gone, so that suspend() may go on.
-  void look_again();
-  void session_closed(SessionId program);
+  std::shared_ptr<void> wait_to_compile();
+  // The program has ended. Calls that wait end too.
+  void close();
 
  private:
   // The reservations that a plan had.
@@ -73,10 +94,10 @@ class Suspensions {
     Reservations own;  // Null: nothing.
     std::vector<Reservation> overlaid;
   };
-  struct Program {
+  struct State {
     bool is_moving = true;
     bool keeps_devices = false;  // No reservation on devices was given back.
-    bool is_counted = false;     // on_hosts_ includes `bytes`.
+    bool is_counted = false;     // Shared::on_hosts_ includes `bytes`.
     std::map<PlanId, PlanMemory> plans;
     std::map<SliceId, std::vector<Reservations>> states;
     std::map<HostId, int64_t> bytes;  // Bytes of its states in the memory of each host.
@@ -94,27 +115,29 @@ class Suspensions {
     std::optional<Error> failed;
   };
 
-  Program* when_it_stands_still(SessionId id, const StopToken& asker);
-  bool is_quiet(SessionId id) const;
-  std::vector<PlanRecord*> plans_of(SessionId id) const;
-  Requests requests_of(SessionId id, bool to_host) const;
-  Moved ask_hosts(const Requests& requests);
-  Moved undo(Requests requests, const Moved& moved);
-  void stay(Program& program, const Moved& on_devices);
-  void hand_out(SessionId id, Taken taken);
-  Program& require_there(SessionId id, const char* what);
-  void give_back(SessionId id, Program& program);
-  Taken take(SessionId id, const Program& program);
-  void require_room(SessionId id, const Program& program);
+  State* when_it_stands_still(const StopToken& asker);
+  bool is_quiet() const;
+  std::vector<PlanRecord*> plans() const;
+  Requests requests(bool to_host) const;
+  Moved ask_hosts(const Requests& wanted);
+  Moved undo(Requests wanted, const Moved& moved);
+  void stay(const Moved& on_devices);
+  void hand_out(Taken taken);
+  State& require_there(const char* what);
+  void give_back();
+  Taken take() const;
+  void require_room() const;
   Error no_room(const Shortage& short_of) const;
-  void count(Program& program, int64_t sign);
+  void count(int64_t sign);
+  void end();
 
-  const Tables tables_;
-  const Clients clients_;
-  std::map<SessionId, Program> programs_;
-  std::map<SessionId, int> compiling_;
-  std::map<HostId, int64_t> on_hosts_;
-  WaitQueue changed_;
+  const SessionId program_;
+  const std::string holder_;
+  Shared& shared_;
+  const Tables& tables_;
+  std::unique_ptr<State> state_;  // Null: it is not suspended.
+  int compiling_ = 0;             // Number of results of wait_to_compile() that are held.
+  bool is_closed_ = false;
 };
 
 }  // namespace gangway

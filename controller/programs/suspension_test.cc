@@ -1,4 +1,4 @@
-#include "controller/service/suspensions.h"
+#include "controller/programs/suspension.h"
 
 #include <gmock/gmock.h>
 
@@ -10,9 +10,9 @@ namespace {
 
 using testing::HasSubstr;
 
-class SuspensionsTest : public ControllerTest {
+class SuspensionTest : public ControllerTest {
  protected:
-  SuspensionsTest() {
+  SuspensionTest() {
     for (FakeExecutor& executor : executor_) {
       executor.need_bytes = 300;
       executor.state_bytes = 100;
@@ -76,7 +76,7 @@ class SuspensionsTest : public ControllerTest {
   std::optional<Error> failed_;
 };
 
-TEST_F(SuspensionsTest, ASuspensionThatAHostRefusesChangesNothing) {
+TEST_F(SuspensionTest, ASuspensionThatAHostRefusesChangesNothing) {
   const PlanId plan = compile(session_);
   executor_[1].moving.emplace();
   Fiber fiber = suspending();
@@ -95,7 +95,7 @@ TEST_F(SuspensionsTest, ASuspensionThatAHostRefusesChangesNothing) {
   EXPECT_FALSE(controller_.programs()[0].suspended);
 }
 
-TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenSuspendingFailsDoesNotRun) {
+TEST_F(SuspensionTest, AProgramThatIsHalfMovedWhenSuspendingFailsDoesNotRun) {
   const PlanId plan = compile(session_);
   executor_[1].moving.emplace();
   Fiber fiber = suspending();
@@ -105,7 +105,7 @@ TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenSuspendingFailsDoesNotRun) {
   expect_it_stays_suspended();
 }
 
-TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenResumingFailsDoesNotRun) {
+TEST_F(SuspensionTest, AProgramThatIsHalfMovedWhenResumingFailsDoesNotRun) {
   const PlanId plan = compile(session_);
   suspending().join();
   EXPECT_EQ(reserved(), 0);
@@ -117,7 +117,7 @@ TEST_F(SuspensionsTest, AProgramThatIsHalfMovedWhenResumingFailsDoesNotRun) {
   expect_it_stays_suspended();
 }
 
-TEST_F(SuspensionsTest, AProgramWhoseSessionIsClosedMeanwhileLeavesNothing) {
+TEST_F(SuspensionTest, AProgramWhoseSessionIsClosedMeanwhileLeavesNothing) {
   compile(session_);
   executor_[1].moving.emplace();
   Fiber fiber = suspending();
@@ -131,7 +131,7 @@ TEST_F(SuspensionsTest, AProgramWhoseSessionIsClosedMeanwhileLeavesNothing) {
   EXPECT_EQ(controller_.counts().total(), 0u);
 }
 
-TEST_F(SuspensionsTest, AHostThatIsLostMeanwhileHasNothingToMove) {
+TEST_F(SuspensionTest, AHostThatIsLostMeanwhileHasNothingToMove) {
   compile(session_);
   executor_[1].moving.emplace();
   Fiber fiber = suspending();
@@ -143,7 +143,43 @@ TEST_F(SuspensionsTest, AHostThatIsLostMeanwhileHasNothingToMove) {
   EXPECT_FALSE(controller_.programs()[0].suspended);
 }
 
-TEST_F(SuspensionsTest, APlanThatIsReleasedMeanwhileDoesNotComeBack) {
+TEST_F(SuspensionTest, ACompilationThatWaitsForASuspendedProgramEndsWithIt) {
+  compile(session_);
+  suspending().join();
+  Fiber fiber = compiling(session_);
+  EXPECT_FALSE(fiber.done());
+  controller_.session_closed(session_);
+  reactor_->run_ready();
+  fiber.join();
+  ASSERT_TRUE(compile_failed_);
+  EXPECT_EQ(compile_failed_->kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(controller_.counts().total(), 0u);
+}
+
+TEST_F(SuspensionTest, TheMemoryOfHostsIsCountedForAllProgramsTogetherUntilTheyEnd) {
+  const auto gauge = [&] {
+    return controller_.metrics()
+        .gauge("gangway_suspended_bytes",
+               "Bytes of host memory that hold states of suspended programs",
+               {{"host", controller_.hosts().at(hosts_[0]).info.name}})
+        .value();
+  };
+  compile(session_);
+  suspending().join();
+  const int64_t of_one = gauge();
+  EXPECT_GT(of_one, 0);
+  FakeClient client;
+  const SessionId other = controller_.add_session("other", "bob", client);
+  compile(other);
+  reactor_->run([&] { controller_.suspend_program(other, "bob"); });
+  EXPECT_EQ(gauge(), 2 * of_one);
+  controller_.session_closed(other);
+  EXPECT_EQ(gauge(), of_one);
+  resume();
+  EXPECT_EQ(gauge(), 0);
+}
+
+TEST_F(SuspensionTest, APlanThatIsReleasedMeanwhileDoesNotComeBack) {
   const PlanId plan = compile(session_);
   Fiber fiber = suspending();
   fiber.join();
