@@ -19,6 +19,7 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       log(std::make_shared<LogBuffer>(uses.clock, id)),
       calls(std::make_shared<CallTable>(std::move(callbacks.let_go))),
       run_memory(uses.owner_use, owner),
+      executables(id, uses.records.plans),
       repeats(uses.fibers, std::move(callbacks.submit_step),
               [this](const std::string& line) { log->say(line); }),
       record_keeper(*this, uses.records),
@@ -36,10 +37,7 @@ void LiveProgram::warn(const std::string& line) {
 
 void LiveProgram::count_names(const RunFrame& run) {
   client.note_names(run);
-  if (executables.empty() || run.source_positions.empty()) return;
-  if (run.source_positions[0] >= kSourcePositionMax) return;  // The run is refused.
-  const auto named = executables.find(run.plan);
-  if (named != executables.end()) named->second.position = run.source_positions[0] + 1;
+  executables.count_position(run);
 }
 
 }  // namespace gangway

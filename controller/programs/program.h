@@ -13,17 +13,16 @@
 // Cost: O(log) of its own runs and executables a run; nothing grows with other programs.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "controller/lowering/plans.h"
 #include "controller/programs/call_table.h"
 #include "controller/programs/log_buffer.h"
+#include "controller/programs/named_executables.h"
 #include "controller/programs/program_client.h"
 #include "controller/programs/record_keeper.h"
 #include "controller/programs/run_memory.h"
@@ -37,14 +36,6 @@
 #include "runtime/observe/log.h"
 
 namespace gangway {
-
-// An executable that a client which attaches to the program finds by its name.
-struct NamedExecutable {
-  std::string name;
-  std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
-  uint64_t position = 0;                      // Position of the sources in its next run.
-  std::shared_ptr<OwnerUse::Hold> held = {};  // The controller's memory for `program`.
-};
 
 class LiveProgram {
  public:
@@ -95,7 +86,7 @@ class LiveProgram {
   const std::shared_ptr<LogBuffer> log;
   const std::shared_ptr<CallTable> calls;
   RunMemory run_memory;
-  std::map<PlanId, NamedExecutable> executables;
+  NamedExecutables executables;
   Repeats repeats;
   std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
   RecordKeeper record_keeper;

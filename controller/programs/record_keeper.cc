@@ -119,7 +119,7 @@ bool RecordKeeper::add_executables(ProgramRecord& record,
                                    const std::map<SliceId, uint32_t>& slices) const {
   bool is_repeated = false;
   std::set<std::string> states;
-  for (const auto& [id, named] : program_.executables) {
+  for (const auto& [id, named] : program_.executables.all()) {
     const PlanRecord& plan = tables_.plans.at(id, program_.id);
     if (id == repeated_->plan) {
       is_repeated = true;

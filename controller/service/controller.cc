@@ -409,7 +409,7 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   const PlanId plan = std::get<PlanId>(made);
   if (const auto found = programs_.find(session); found != programs_.end()) {
     found->second.repeats.plan_gone(plan);
-    found->second.executables.erase(plan);
+    found->second.executables.drop(plan);
     found->second.repeat_bytes.erase(plan);
   }
   release_plan(plan);

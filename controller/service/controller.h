@@ -192,8 +192,7 @@ class Controller {
   std::vector<ShownPlan> shown_plans(SessionId session);
   // The devices that each program's slices lie on.
   std::map<SessionId, std::set<DeviceRef>> devices_of_programs() const { return slices_.devices(); }
-  // Takes the name from an earlier executable that has it. kInvalid for a name that a record can't
-  // hold (program_record.h); kOverloaded if the session's named executables take too many bytes.
+  // See named_executables.h.
   void name_executable(SessionId session, PlanId plan, NamedExecutable named);
   Holdings holdings(SessionId session) const;
   // Suspends until so many ReleaseFrames of the client have come.
@@ -289,7 +288,6 @@ class Controller {
 
  private:
   const PlanRecord& shown_plan(SessionId id, const GraphRequest& request);
-  void require_room_for_name(SessionId session, PlanId plan, const NamedExecutable& named);
   void act(LiveProgram& program, Message&& message);
   Recovery::Callbacks recovery_callbacks();
   std::string waits_for(SessionId session) const;

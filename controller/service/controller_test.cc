@@ -374,36 +374,6 @@ TEST_F(ControllerTest, AClientHasNoMoreExecutablesThanItsRecordMayHave) {
   EXPECT_EQ(ControllerOptions().plans_max, ProgramRecord::kExecutablesMax);
 }
 
-TEST_F(ControllerTest, ExecutablesOfAProgramHaveNoMoreBytesThanItsRecordMayHave) {
-  const PlanId first = compile(session_), second = compile(session_);
-  const auto half =
-      std::make_shared<const std::vector<std::byte>>(ProgramRecord::kExecutablesBytesMax / 2);
-  controller_.name_executable(session_, first, {.name = "first", .program = half});
-  const Error error = error_of(
-      [&] { controller_.name_executable(session_, second, {.name = "second", .program = half}); });
-  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
-  EXPECT_THAT(error.what(), HasSubstr("compile: executable \"second\": the executables of its "
-                                      "program take "));
-  // The second executable fits when it replaces the first one.
-  controller_.name_executable(session_, second, {.name = "first", .program = half});
-  EXPECT_EQ(controller_.holdings(session_).executables.size(), 1u);
-}
-
-TEST_F(ControllerTest, ARunThatIsRefusedForItsPositionLeavesTheProgramsRecordReadable) {
-  const PlanId plan = compile(session_);
-  const auto program = std::make_shared<const std::vector<std::byte>>();
-  controller_.name_executable(session_, plan, {.name = "step", .program = program});
-  const auto position_after = [&](uint64_t position) {
-    RunFrame frame{.plan = plan, .run = RunId((session_.value << 40) + ++names_)};
-    frame.source_positions = {position};
-    controller_.on_message(session_, frame);
-    return controller_.holdings(session_).executables.at(0).second.position;
-  };
-  EXPECT_EQ(position_after(7), 8u);
-  EXPECT_EQ(position_after(kSourcePositionMax), 8u);
-  EXPECT_EQ(position_after(kSourcePositionMax - 1), ProgramRecord::kCountMax);
-}
-
 TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {
   FakeClient other;
   EXPECT_THROW(controller_.add_session("greedy", "ada", other, {.weight = 1e9}), Error);

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "controller/service/controller.h"
-#include "protocol/text_limits.h"
-#include "runtime/base/cut.h"
 #include "runtime/base/units.h"
 #include "runtime/fibers/kj_error.h"
 
@@ -111,39 +109,16 @@ void Controller::attach(SessionId id, ClientPeer& peer) {
 
 void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable named) {
   require_open(id);
-  require_executable_name(named.name);
-  require_room_for_name(id, plan, named);
-  auto& executables = programs_.at(id).executables;
-  std::erase_if(executables, [&](const auto& item) { return item.second.name == named.name; });
-  executables.insert_or_assign(plan, std::move(named));
+  programs_.at(id).executables.name(plan, std::move(named));
   record_changed(id);
-}
-
-void Controller::require_room_for_name(SessionId id, PlanId plan, const NamedExecutable& named) {
-  const auto bytes_of = [&](PlanId of, const NamedExecutable& one) {
-    const PlanRecord& record = plans_.at(of, id);
-    return executable_bytes({.name = one.name,
-                             .program = one.program,
-                             .slices = std::vector<uint32_t>(record.slices.size()),
-                             .texts = texts_of(record.texts)});
-  };
-  size_t bytes = bytes_of(plan, named);
-  for (const auto& [of, other] : programs_.at(id).executables) {
-    if (other.name != named.name) bytes += bytes_of(of, other);
-  }
-  if (bytes <= ProgramRecord::kExecutablesBytesMax) return;
-  throw Error(ErrorKind::kOverloaded,
-              cat("compile: executable \"", cut(named.name, kQuotedBytesMax),
-                  "\": the executables of its program take ", format_bytes(bytes),
-                  " with it: expected at most ", format_bytes(ProgramRecord::kExecutablesBytesMax)),
-              {}, "release some executables first");
 }
 
 Holdings Controller::holdings(SessionId id) const {
   require_open(id);
   const LiveProgram& program = programs_.at(id);
+  const auto& executables = program.executables.all();
   Holdings holdings{.slices = {},
-                    .executables = {program.executables.begin(), program.executables.end()},
+                    .executables = {executables.begin(), executables.end()},
                     .last_call = program.calls->last_number(),
                     .releases = program.calls->releases(),
                     .last_name = program.client.last_name(),

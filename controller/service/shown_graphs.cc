@@ -24,7 +24,7 @@ std::shared_ptr<const KeptRecords::Calls> records_of(const ShownGraph& shown) {
 
 std::vector<ShownPlan> Controller::shown_plans(SessionId id) {
   require_open(id);
-  const std::map<PlanId, NamedExecutable>& named = programs_.at(id).executables;
+  const std::map<PlanId, NamedExecutable>& named = programs_.at(id).executables.all();
   std::vector<ShownPlan> shown;
   for (const PlanRecord* plan : plans_.all_of(id)) {
     if (plan->plan == nullptr || plan->released) continue;
