@@ -9,14 +9,15 @@
 // Threads: the reactor's thread; nothing suspends.
 // Ownership: the controller's. `uses`, what the callbacks refer to, and the client's peer outlive
 // it.
-// Errors: none.
+// Errors: take_memory() and repeat() throw what they say; nothing else throws.
 // Cost: O(log) of its own runs and executables a run; nothing grows with other programs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "controller/lowering/plans.h"
@@ -29,8 +30,10 @@
 #include "controller/programs/suspension.h"
 #include "controller/resources/owner_use.h"
 #include "controller/scheduler/repeats.h"
+#include "protocol/messages.h"
 #include "protocol/reported.h"
 #include "protocol/share.h"
+#include "runtime/base/error.h"
 #include "runtime/fibers/clock.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/observe/log.h"
@@ -69,6 +72,17 @@ class LiveProgram {
   void record_changed() const { record_changed_(); }
   // Counts the names of a run, and the position up to which it reads its executable's sources.
   void count_names(const RunFrame& run);
+  // Its client has sent a run. One for whose arguments there is no memory loses them.
+  void take_run(RunFrame& run);
+  // Why a run of its client may not go, asked once for each. None: it begins now.
+  std::optional<Error> begin_run(const RunFrame& run);
+  // A run has ended, which is reported to the client that sent it, if that is there.
+  void end_run(RunDoneFrame&& done);
+  // Begins a repetition of a plan that is the program's: see Repeats::begin().
+  void repeat(const PlanRecord& plan, RepeatRequest request);
+  // Takes controller memory for its owner; kOverloaded if the owner may have no more. `what` is the
+  // call that needs it: "compile".
+  OwnerUse::Hold take_memory(size_t bytes, const char* what);
 
   const SessionId id;
   const std::string name, owner;
@@ -88,11 +102,11 @@ class LiveProgram {
   RunMemory run_memory;
   NamedExecutables executables;
   Repeats repeats;
-  std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
   RecordKeeper record_keeper;
   const std::shared_ptr<Suspension> suspension;
 
  private:
+  OwnerUse& owner_use_;
   const Logger& controller_log_;
   const std::function<void()> record_changed_;
 };

@@ -73,6 +73,7 @@ void require_names(const std::string& who, const PlanRecord& plan, const RepeatR
 
 struct Repeats::Repetition {
   RepeatRequest request;
+  OwnerUse::Hold held;  // The controller's memory for its inputs.
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const StateVersion> version;  // Version of the plan's states.
   std::optional<StateVersion> first_version;
@@ -92,7 +93,7 @@ struct Repeats::Repetition {
   bool is_complete() const { return stopping || error || submitted == request.steps; }
 };
 
-uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
+uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request, OwnerUse::Hold held) {
   const auto found = by_plan_.find(plan.id);
   if (found != by_plan_.end() && found->second->request.number == request.number)
     return found->second->run_of(request.steps).value - 1;
@@ -111,9 +112,11 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
   if (plan.broken) throw Error(*plan.broken);
   auto one = std::make_shared<Repetition>();
   one->request = std::move(request);
+  one->held = std::move(held);
   one->plan = plan.plan;
   one->version = plan.version;
   one->submitted = one->done = one->request.begin;
+  if (found != by_plan_.end()) found->second->held = {};  // Its fiber may keep it a while longer.
   by_plan_[plan.id] = one;
   tell_(cat(who, " begins: ", one->request.steps, " steps"));
   fibers_.spawn("repeat", [this, one] { drive(one); });
@@ -280,6 +283,7 @@ void Repeats::end_all(int64_t deadline_ns) {
 // Runs of the repetition that end later are not reported to anyone.
 void Repeats::forget(const RepetitionPtr& one) {
   one->gone = true;
+  one->held = {};
   std::erase_if(in_flight_, [&](const auto& item) { return item.second == one; });
   by_plan_.erase(one->request.plan);
   one->changed.wake_all();

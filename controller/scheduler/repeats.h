@@ -83,8 +83,9 @@ class Repeats {
   ~Repeats();
   Repeats(const Repeats&) = delete;
 
-  // Begins a repetition. Returns the last of the names that its steps will have.
-  uint64_t begin(const PlanRecord& plan, RepeatRequest request);
+  // Begins a repetition. Returns the last of the names that its steps will have. `held`: the
+  // controller's memory for its inputs, which is given back when the plan is repeated again or gone.
+  uint64_t begin(const PlanRecord& plan, RepeatRequest request, OwnerUse::Hold held = {});
   // Why no other run of the plan may go between its steps; none while the plan is not repeated.
   std::optional<Error> refusal(PlanId plan) const;
   RepeatProgress progress(PlanId plan) const;

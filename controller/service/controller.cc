@@ -336,9 +336,7 @@ void Controller::on_message(SessionId id, Message message) {
                                    .error = Error(ErrorKind::kInvalid,
                                                   cat("run ", run->run, ": the name is taken"))});
     }
-    program.client.begin_run();
-    program.count_names(*run);
-    program.run_memory.hold(*run);
+    program.take_run(*run);
   } else if (const auto* copy = std::get_if<CopyFrame>(&message)) {
     GW_REQUIRE(program.client.copies() < options_.copy_credits, holder_name(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
@@ -369,9 +367,7 @@ void Controller::act(LiveProgram& program, Message&& message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
     // A step that waited while its program was brought back.
     if (program.repeats.is_step(run->run)) return recovery_.submit(id, std::move(*run));
-    std::optional<Error> refused = program.repeats.refusal(run->plan);
-    if (!refused) refused = program.run_memory.refusal(run->run);
-    if (!refused) program.record_keeper.run_begins(run->plan);
+    const std::optional<Error> refused = program.begin_run(*run);
     recovery_.submit(id, std::move(*run), refused);
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     start_copy(id, std::move(*copy));
@@ -410,7 +406,6 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (const auto found = programs_.find(session); found != programs_.end()) {
     found->second.repeats.plan_gone(plan);
     found->second.executables.drop(plan);
-    found->second.repeat_bytes.erase(plan);
   }
   release_plan(plan);
   record_changed(session);
@@ -447,7 +442,7 @@ ReadProgram Controller::read_program(SessionId session, std::vector<std::byte> b
 
 OwnerUse::Hold Controller::take_memory(SessionId session, size_t bytes, const char* what) {
   require_open(session);
-  return owner_use_.take(owner_of(session), OwnerResource::kMemory, bytes, what);
+  return programs_.at(session).take_memory(bytes, what);
 }
 
 const PlanRecord& Controller::compile(SessionId session, Program program,
@@ -579,15 +574,7 @@ void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
 
 void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   const auto found = programs_.find(id);
-  if (found == programs_.end()) return;
-  LiveProgram& program = found->second;
-  ++program.runs_done;
-  program.run_memory.ended(done.run);
-  if (done.error) program.log->say_run_failed(*done.error);
-  const bool is_step = program.repeats.run_ended(done);
-  if (is_step) program.record_keeper.step_ended();
-  if (is_step || !program.client.end_run(done.run)) return;
-  program.client.send(std::move(done));
+  if (found != programs_.end()) found->second.end_run(std::move(done));
 }
 
 void Controller::copy_ended(SessionId id, CopyKind kind, CopyDoneFrame done) {

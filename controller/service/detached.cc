@@ -7,20 +7,6 @@
 #include "runtime/fibers/kj_error.h"
 
 namespace gangway {
-namespace {
-
-size_t held_bytes(const RepeatRequest& request) {
-  size_t bytes = 0;
-  for (const ScheduledInput& input : request.inputs) {
-    bytes += sizeof(input);
-    if (const auto* constant = std::get_if<std::vector<std::byte>>(&input.value))
-      bytes += constant->size();
-  }
-  for (const EarlierInput& input : request.earlier) bytes += sizeof(input) + input.values->bytes();
-  return bytes;
-}
-
-}  // namespace
 
 const std::string& Controller::program_name(SessionId session) const {
   require_open(session);
@@ -150,16 +136,7 @@ void Controller::repeat(SessionId session, RepeatRequest request, const StopToke
   recovery_.wait_until_back(session, asker);
   require_open(session);
   const PlanRecord& plan = plans_.at(request.plan, session);
-  const uint64_t number = request.number;
-  const int64_t begin = request.begin;
-  LiveProgram& program = programs_.at(session);
-  const bool is_asked_again = program.repeats.progress(plan.id).number == number;
-  OwnerUse::Hold held = take_memory(session, held_bytes(request), "repeat");
-  const uint64_t last = program.repeats.begin(plan, std::move(request));
-  if (!is_asked_again) program.record_keeper.repetition_begins(plan, begin);
-  if (!is_asked_again) program.repeat_bytes.insert_or_assign(plan.id, std::move(held));
-  program.client.note_name(last);
-  program.calls->note_number(number);
+  programs_.at(session).repeat(plan, std::move(request));
 }
 
 LiveProgram& Controller::program_of(SessionId session, PlanId plan) {
