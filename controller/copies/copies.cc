@@ -58,7 +58,7 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
   const DeviceLayout& layout = *record.layout;
   Reservations& wanted = plan.input_bytes[request.input];
   if (wanted == nullptr) wanted = reservations(layout, layout.bytes_on_device(value.local_type));
-  const std::string owner = callbacks_.holder_name(session);
+  const std::string owner = names_.holder(session);
   if (const auto short_of = hosts_.reserve(owner, *wanted)) {
     throw Error(ErrorKind::kOverloaded,
                 cat("put: no memory for input \"", value.name, "\": ", hosts_.shortage(*short_of),
@@ -101,8 +101,7 @@ void CopyTable::start(SessionId session, CopyFrame request) {
     hosts = hosts_for(session, request);
     for (HostId host : hosts) hosts_.require_alive(host);
   } catch (const Error& error) {
-    callbacks_.ended(session, request.kind,
-                     {.request = request.request, .error = error, .is_settled = true});
+    ended_(session, request.kind, {.request = request.request, .error = error, .is_settled = true});
     return;
   }
   Copy copy{.session = session,
@@ -178,7 +177,7 @@ void CopyTable::host_finished(uint64_t id, HostId host) {
   const CopyDoneFrame done{
       .request = ended.client_request, .error = ended.error, .is_settled = ended.is_settled};
   if (ended.done) return ended.done(done);
-  callbacks_.ended(ended.session, ended.kind, done);
+  ended_(ended.session, ended.kind, done);
 }
 
 void CopyTable::host_lost(HostId host, const Error& why) {

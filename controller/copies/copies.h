@@ -27,19 +27,18 @@ namespace gangway {
 
 class CopyTable {
  public:
-  struct Callbacks {
-    std::function<void(SessionId, CopyKind, CopyDoneFrame)> ended;
-    std::function<std::string(SessionId)> holder_name;
-  };
+  // A client's transfer has ended.
+  using Ended = std::function<void(SessionId, CopyKind, CopyDoneFrame)>;
   // `landings`: null if nobody looks at them.
   CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
-            Callbacks callbacks, std::shared_ptr<LandingLog> landings = nullptr,
+            const ProgramNames& names, Ended ended, std::shared_ptr<LandingLog> landings = nullptr,
             const PlantedControllerBugs& planted = {})
       : hosts_(hosts),
         plans_(plans),
         slices_(slices),
         objects_(objects),
-        callbacks_(std::move(callbacks)),
+        names_(names),
+        ended_(std::move(ended)),
         landings_(std::move(landings)),
         planted_(planted) {}
 
@@ -81,7 +80,8 @@ class CopyTable {
   PlanTable& plans_;
   SliceTable& slices_;
   ObjectTable& objects_;
-  Callbacks callbacks_;
+  const ProgramNames& names_;
+  const Ended ended_;
   const std::shared_ptr<LandingLog> landings_;
   const PlantedControllerBugs planted_;
   std::map<uint64_t, Copy> copies_;

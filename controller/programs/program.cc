@@ -4,8 +4,6 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/cat.h"
-
 namespace gangway {
 namespace {
 
@@ -25,9 +23,10 @@ size_t bytes_of_inputs(const RepeatRequest& request) {
 LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Uses& uses,
                          Callbacks callbacks)
     : id(identity.id),
-      name(std::move(identity.name)),
-      owner(std::move(identity.owner)),
-      holder(cat("client ", id, " of ", owner)),
+      entry(uses.names, id, std::move(identity.owner), std::move(identity.name)),
+      name(entry.name().program),
+      owner(entry.name().owner),
+      holder(entry.name().holder),
       since_ns(identity.since_ns),
       has_chosen_name(identity.has_chosen_name),
       share(asked),

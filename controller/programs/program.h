@@ -29,6 +29,7 @@
 #include "controller/programs/run_memory.h"
 #include "controller/programs/suspension.h"
 #include "controller/resources/owner_use.h"
+#include "controller/resources/program_names.h"
 #include "controller/scheduler/repeats.h"
 #include "protocol/messages.h"
 #include "protocol/reported.h"
@@ -50,6 +51,7 @@ class LiveProgram {
   };
   // The controller's parts that all programs use.
   struct Uses {
+    ProgramNames& names;
     const Clock& clock;
     OwnerUse& owner_use;
     FiberGroup& fibers;
@@ -85,10 +87,8 @@ class LiveProgram {
   OwnerUse::Hold take_memory(size_t bytes, const char* what);
 
   const SessionId id;
-  const std::string name, owner;
-  // Its name in messages about memory; kept, as each run that reserves uses it. Without the
-  // program's name: messages to other owners name holders.
-  const std::string holder;
+  const ProgramNames::Entry entry;
+  const std::string &name, &owner, &holder;  // The entry's.
   const int64_t since_ns;
   bool has_chosen_name;
   bool has_asked_for_devices = false;

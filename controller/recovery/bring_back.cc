@@ -174,7 +174,7 @@ void Recovery::wait_for_room(Program& program) {
         tried.push_back(plan);
     }
     const PlanTable::Room room =
-        tables_.plans.room_for(tried, callbacks_.holder_name(program.session));
+        tables_.plans.room_for(tried, tables_.names.holder(program.session));
     if (room.fits) return;
     const FreedMemory::Watch watch(tables_.hosts.freed().memory, room.sizes,
                                    [&program] { program.room.wake_all(); });
@@ -237,7 +237,7 @@ bool Recovery::install_again(Program& program, PlanId id,
   if (plan == nullptr || plan->released) return true;
   program.tried.push_back(id);
   const Result<void> installed = result_of(
-      [&] { tables_.plans.install_again(*plan, graph, callbacks_.holder_name(program.session)); });
+      [&] { tables_.plans.install_again(*plan, graph, tables_.names.holder(program.session)); });
   if (installed.ok()) return true;
   const Error& why = installed.error();
   plan = tables_.plans.find(id, program.session);

@@ -68,7 +68,7 @@ class Checkpoints::Memory {
  public:
   // Suspends until its owner may have one more segment there, and it is created.
   Memory(Checkpoints& of, SessionId session, HostId host, Use use, uint64_t bytes)
-      : of_(of), host_(host), turn_(of, {host, of.callbacks_.owner_of(session), use}) {
+      : of_(of), host_(host), turn_(of, {host, of.names_.owner(session), use}) {
     segment_ = peer().make_segment(bytes).take(gone());
   }
   ~Memory() {
@@ -125,12 +125,14 @@ class Checkpoints::Memory {
 };
 
 Checkpoints::Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
-                         CopyTable& copies, Callbacks callbacks, Options options)
+                         CopyTable& copies, const ProgramNames& names, Callbacks callbacks,
+                         Options options)
     : reactor_(reactor),
       hosts_(hosts),
       slices_(slices),
       runs_(runs),
       copies_(copies),
+      names_(names),
       callbacks_(std::move(callbacks)),
       options_(std::move(options)),
       fibers_(reactor) {}
@@ -154,6 +156,11 @@ std::string Checkpoints::escaped(const std::string& text) {
   }
   if (name.size() <= kFolderNameBytesMax) return name;
   return cat(name.substr(0, kFolderNameBytesMax), "~", hash_of(text));
+}
+
+std::string Checkpoints::place_of(SessionId session) const {
+  const ProgramNames::Name* const name = names_.find(session);
+  return name == nullptr ? std::string() : cat(escaped(name->owner), "/", escaped(name->program));
 }
 
 void Checkpoints::try_memory(SessionId session, SliceId slice) {
@@ -210,7 +217,7 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
 void Checkpoints::require_room_for_folder(SessionId session) const {
   if (options_.folder.empty() || kept_of(session) != nullptr) return;
   const std::filesystem::path owners =
-      (std::filesystem::path(options_.folder) / callbacks_.place_of(session)).parent_path();
+      (std::filesystem::path(options_.folder) / place_of(session)).parent_path();
   size_t count = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator at(owners, error), end;
@@ -334,7 +341,7 @@ std::vector<Checkpoints::Part> Checkpoints::found_parts(const Layout& layout,
 // The host of the slice on which its owner has the fewest segments.
 HostId Checkpoints::worker(const SliceRecord& slice, Use use) const {
   std::optional<std::pair<int, HostId>> best;
-  const std::string owner = callbacks_.owner_of(slice.owner);
+  const std::string owner = names_.owner(slice.owner);
   for (const DeviceRef& device : slice.devices) {
     const HostRecord* const host = hosts_.find(device.host);
     if (host == nullptr || host->lost || host->peer->checkpoints() == nullptr) continue;
@@ -413,8 +420,8 @@ void Checkpoints::look_whether_near(SessionId session) {
 // Returns whether the next checkpoint is to be tried. Suspends for a while first.
 bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
   const auto is_over = [&] {
-    return is_ending_ || kept->stop.stop_requested() ||
-           callbacks_.place_of(kept->session).empty() || slices_.find(kept->slice) == nullptr;
+    return is_ending_ || kept->stop.stop_requested() || place_of(kept->session).empty() ||
+           slices_.find(kept->slice) == nullptr;
   };
   if (is_over()) return false;
   const SliceRecord& slice = *slices_.find(kept->slice);
@@ -458,7 +465,7 @@ void Checkpoints::write(Kept& kept) {
   kept.is_changed = false;
   Layout layout = lay_out(slice);
   const HostId host = worker(slice, Use::kWrite);
-  const SegmentsKey of_whom(host, callbacks_.owner_of(kept.session), Use::kWrite);
+  const SegmentsKey of_whom(host, names_.owner(kept.session), Use::kWrite);
   if (is_full(of_whom)) {
     kept.begin_watching();
     wait_for_segment(kept, of_whom);
@@ -488,7 +495,7 @@ void Checkpoints::write(Kept& kept) {
 
 void Checkpoints::write_files(Kept& kept, Memory& memory, StateVersion version,
                               std::vector<StoredTensor> tensors) {
-  const std::string place = callbacks_.place_of(kept.session);
+  const std::string place = place_of(kept.session);
   if (place.empty()) throw Error(ErrorKind::kUnavailable, "checkpoint: its program has ended");
   if (is_ending_) throw Error(ErrorKind::kUnavailable, "checkpoint: its controller ends");
   CheckpointFiles files{.folder = cat(options_.folder, "/", place),
@@ -564,7 +571,7 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
     if (!options_.planted.expects_new_states_in_checkpoints) allow_missing(layout, record, version);
     Memory memory(*this, kept->session, worker(record, Use::kRestore), Use::kRestore, layout.bytes);
     const std::vector<std::string> missing =
-        memory.read({.folder = cat(options_.folder, "/", callbacks_.place_of(kept->session)),
+        memory.read({.folder = cat(options_.folder, "/", place_of(kept->session)),
                      .version = kept->number_of(version),
                      .tensors = layout.tensors});
     put_states(at(slice), found_parts(layout, missing, version), memory.descriptor());
@@ -579,7 +586,7 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
 }
 
 std::vector<StateVersion> Checkpoints::on_disk(SessionId session) const {
-  const std::string folder = cat(options_.folder, "/", callbacks_.place_of(session));
+  const std::string folder = cat(options_.folder, "/", place_of(session));
   std::error_code error;
   std::vector<StateVersion> versions;
   if (options_.folder.empty() || !std::filesystem::is_directory(folder, error)) return versions;

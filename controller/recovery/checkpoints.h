@@ -79,9 +79,6 @@ class Checkpoints {
     std::function<StatesRead(SessionId, const Read&, const StopToken&)> read;
     // Ends reads of this slice that have no sequence point yet, to be asked for again.
     std::function<void(SliceId)> withdraw;
-    std::function<std::string(SessionId)> owner_of;
-    // "owner/program", each escaped. Empty if the session is closed.
-    std::function<std::string(SessionId)> place_of;
     // Bound of the bytes of files, for all programs of the session's owner.
     std::function<uint64_t(SessionId)> bytes_max_of;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
@@ -93,7 +90,7 @@ class Checkpoints {
     PlantedControllerBugs planted;
   };
   Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
-              CopyTable& copies, Callbacks callbacks, Options options);
+              CopyTable& copies, const ProgramNames& names, Callbacks callbacks, Options options);
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
 
@@ -170,6 +167,8 @@ class Checkpoints {
                    std::vector<StoredTensor> tensors);
   bool goes_on_after(const KeptPtr& kept, const Error& why);
   HostId worker(const SliceRecord& slice, Use use) const;
+  // "owner/program", each escaped. Empty if the session is closed.
+  std::string place_of(SessionId session) const;
   bool is_full(const SegmentsKey& of_whom) const;
   void put_states(const SliceRecord& slice, const std::vector<Part>& parts,
                   const SegmentDescriptor& from);
@@ -182,6 +181,7 @@ class Checkpoints {
   SliceTable& slices_;
   RunTable& runs_;
   CopyTable& copies_;
+  const ProgramNames& names_;
   const Callbacks callbacks_;
   const Options options_;
   std::function<void(SliceId, StateVersion)> on_written_;

@@ -38,7 +38,8 @@ void Recovery::keep(SessionId session, SliceId slice, StateVersion base) {
   const auto program = std::make_shared<Program>();
   program->session = session;
   program->slice = slice;
-  program->log = RunLog(callbacks_.memory_of(session), base);
+  program->log =
+      RunLog(tables_.owner_use.hold(tables_.names.owner(session), OwnerResource::kMemory), base);
   programs_[session] = program;
   const StateVersion now = reached(*program);
   if (record->was_written) {

@@ -68,10 +68,10 @@ class Recovery {
     RunTable& runs;
     CopyTable& copies;
     Checkpoints& checkpoints;
+    const ProgramNames& names;
+    OwnerUse& owner_use;
   };
   struct Callbacks {
-    std::function<std::string(SessionId)> holder_name;
-    std::function<OwnerUse::Hold(SessionId)> memory_of;  // Controller memory for its owner.
     std::function<bool(SessionId)> is_suspended;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
     // Submits a run to the run table. `refused`: why it may not run.

@@ -182,7 +182,7 @@ std::string SliceTable::in_the_way(const SliceShape& shape) const {
 }
 
 std::string SliceTable::holder_name(SessionId session) const {
-  return holder_name_ ? holder_name_(session) : cat("client ", session);
+  return names_ != nullptr ? names_->holder(session) : cat("client ", session);
 }
 
 Error SliceTable::refusal(const SliceShape& shape) const {

@@ -24,6 +24,7 @@
 #include "controller/resources/hosts.h"
 #include "controller/resources/objects.h"
 #include "controller/resources/placement.h"
+#include "controller/resources/program_names.h"
 #include "ir/graph/program.h"
 #include "protocol/recovery_options.h"
 #include "protocol/slice_shape.h"
@@ -90,11 +91,10 @@ struct SliceRecord {
 
 class SliceTable {
  public:
-  // A client's name in messages: "client 3 \"trainer\"".
-  using HolderName = std::function<std::string(SessionId)>;
-  explicit SliceTable(HostTable& hosts, HolderName holder_name = {},
+  // Without names, messages say "client 3".
+  explicit SliceTable(HostTable& hosts, const ProgramNames* names = nullptr,
                       std::unique_ptr<const PlacementPolicy> placement = best_fit_placement())
-      : hosts_(hosts), holder_name_(std::move(holder_name)), placement_(std::move(placement)) {}
+      : hosts_(hosts), names_(names), placement_(std::move(placement)) {}
 
   SliceRecord& allocate(SessionId owner, const SliceShape& shape);
   // The same in parts, for slice_queue.h. Finds devices for the slice that are not in `without`.
@@ -168,7 +168,7 @@ class SliceTable {
   void give_devices_back(SliceRecord& slice);
 
   HostTable& hosts_;
-  const HolderName holder_name_;
+  const ProgramNames* const names_;
   const std::unique_ptr<const PlacementPolicy> placement_;
   std::map<SliceId, SliceRecord> slices_;
   std::map<DeviceRef, int> shares_;  // Number of slices on each device.

@@ -42,7 +42,7 @@ Result<bool> Admission::admit(const RunRecord& run) {
   holdings.emplace_back(nullptr, [sets = plan.output_sets](void*) { --*sets; });
   ++*plan.output_sets;
   if (*plan.output_sets > plan.plan->runs_in_flight_max) {
-    const std::string owner = holder_name_(run.session);
+    const std::string owner = names_.holder(run.session);
     const bool is_behind = is_behind_a_short_run(run);
     const auto short_of = is_behind ? std::nullopt : hosts_.reserve(owner, *plan.output_bytes);
     if (is_behind || (short_of && objects_.any_held_by_runs_alone(short_of->at))) {

@@ -11,7 +11,6 @@
 // Cost: O(hosts of the run), and as much again for each short run.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,10 +23,8 @@ namespace gangway {
 
 class Admission {
  public:
-  // "client \"trainer\"", for messages about memory.
-  using HolderName = std::function<std::string(SessionId)>;
-  Admission(HostTable& hosts, ObjectTable& objects, HolderName holder_name)
-      : hosts_(hosts), objects_(objects), holder_name_(std::move(holder_name)) {}
+  Admission(HostTable& hosts, ObjectTable& objects, const ProgramNames& names)
+      : hosts_(hosts), objects_(objects), names_(names) {}
 
   // Whether the run's plan lets one more run go.
   bool has_room(const RunRecord& run) const;
@@ -50,7 +47,7 @@ class Admission {
 
   HostTable& hosts_;
   ObjectTable& objects_;
-  HolderName holder_name_;
+  const ProgramNames& names_;
   struct Short {
     const PlanRecord* plan = nullptr;
     bool lacks_memory = false;

@@ -110,7 +110,7 @@ std::string RunTable::text_of(const GangScheduler::Wait& wait) const {
   const auto ahead = runs_.find(wait.behind);
   if (ahead == runs_.end()) return ": it still waited for its turn";
   return cat(": it still waited for its turn, behind a run of ",
-             callbacks_.holder_name(ahead->second->session));
+             names_.holder(ahead->second->session));
 }
 
 std::optional<int64_t> RunTable::next_deadline_ns() const {

@@ -40,15 +40,16 @@ void swap_tickets(std::vector<GrantRange>& ranges) {
 }  // namespace
 
 RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
-                   Callbacks callbacks, std::unique_ptr<Policy> policy,
+                   const ProgramNames& names, Callbacks callbacks, std::unique_ptr<Policy> policy,
                    const PlantedControllerBugs& planted, std::shared_ptr<ChargeLog> charge_log)
     : hosts_(hosts),
       plans_(plans),
       objects_(objects),
+      names_(names),
       callbacks_(std::move(callbacks)),
       clock_(clock),
       planted_(planted),
-      admission_(hosts, objects, callbacks_.holder_name),
+      admission_(hosts, objects, names),
       fast_path_(callbacks_.warn),
       gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); },
              {.charge_log = std::move(charge_log), .charges_twice = planted.charges_twice}) {

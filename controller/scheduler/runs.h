@@ -42,7 +42,6 @@ class RunTable {
  public:
   struct Callbacks {
     std::function<void(SessionId, RunDoneFrame)> ended;  // Names the run as its client does.
-    std::function<std::string(SessionId)> holder_name;   // "client 3 of ada".
     // Gets a line for the user: a program has lost the fast path (fast_path.h).
     std::function<void(SessionId, const std::string&)> warn;
     // For scopes that are watched (watch_states()). at_place gets a place between two runs, under
@@ -52,7 +51,7 @@ class RunTable {
     std::function<void(const RunRecord&, bool committed)> watched_ended;
   };
   RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
-           Callbacks callbacks, std::unique_ptr<Policy> policy,
+           const ProgramNames& names, Callbacks callbacks, std::unique_ptr<Policy> policy,
            const PlantedControllerBugs& planted = {},
            std::shared_ptr<ChargeLog> charge_log = nullptr);
 
@@ -153,6 +152,7 @@ class RunTable {
   HostTable& hosts_;
   PlanTable& plans_;
   ObjectTable& objects_;
+  const ProgramNames& names_;
   Callbacks callbacks_;
   const Clock& clock_;
   const PlantedControllerBugs planted_;

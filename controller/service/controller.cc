@@ -36,7 +36,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
       owner_use_(options_.owner_bounds),
-      slices_(hosts_, [this](SessionId session) { return holder_name(session); }),
+      slices_(hosts_, &names_),
       slice_queue_(reactor_.clock(), hosts_, slices_,
                    [this](SessionId session, const SliceShape& shape) {
                      return over_quota(session, shape);
@@ -48,9 +48,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
               [this](PlanId plan) { runs_.plan_gone(plan); },
               [this](SliceId slice) { checkpoints_.states_changed(slice); }}),
       runs_(
-          reactor_.clock(), hosts_, plans_, objects_,
+          reactor_.clock(), hosts_, plans_, objects_, names_,
           {[this](SessionId session, RunDoneFrame&& done) { run_ended(session, std::move(done)); },
-           [this](SessionId session) { return holder_name(session); },
            [this](SessionId session, const std::string& line) { warn(session, line); },
            [this](const OrderPlace& place) { shared_states_.at_place(place); },
            [this](const RunRecord& run, bool committed) {
@@ -58,28 +57,22 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            }},
           make_policy(options_.policy), options_.planted, options_.charge_log),
       repetition_fibers_(reactor),
-      copies_(hosts_, plans_, slices_, objects_,
-              {[this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
-                 copy_ended(session, kind, done);
-               },
-               [this](SessionId session) { return holder_name(session); }},
-              options_.landings, options_.planted),
-      shared_states_(slices_, runs_, copies_,
-                     {[this](const std::string& owner, const std::string& name) {
-                        return find_program(owner, name);
-                      },
-                      [this](SessionId session) { return owner_of(session); }}),
+      copies_(
+          hosts_, plans_, slices_, objects_, names_,
+          [this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
+            copy_ended(session, kind, done);
+          },
+          options_.landings, options_.planted),
+      shared_states_(slices_, runs_, copies_, names_),
       suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_}),
       checkpoints_(
-          reactor, hosts_, slices_, runs_, copies_,
+          reactor, hosts_, slices_, runs_, copies_, names_,
           {[this](SessionId session, const Checkpoints::Read& read, const StopToken& stop) {
              return read_for_checkpoint(session, read, stop);
            },
            [this](SliceId slice) { shared_states_.withdraw(slice); },
-           [this](SessionId session) { return owner_of(session); },
-           [this](SessionId session) { return place_of_checkpoints(session); },
            [this](SessionId session) {
-             const auto& most = options_.quotas.of(owner_of(session)).checkpoint_bytes;
+             const auto& most = options_.quotas.of(names_.owner(session)).checkpoint_bytes;
              return most ? static_cast<uint64_t>(*most) : UINT64_MAX;
            },
            [this](SessionId session, const std::string& line) { warn(session, line); },
@@ -87,7 +80,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              say(session, cat("a checkpoint of version ", version, " is written"));
            }},
           {.folder = options_.checkpoint_folder, .log = options_.log, .planted = options_.planted}),
-      recovery_({reactor, hosts_, slices_, objects_, plans_, runs_, copies_, checkpoints_},
+      recovery_({reactor, hosts_, slices_, objects_, plans_, runs_, copies_, checkpoints_, names_,
+                 owner_use_},
                 recovery_callbacks(), options_.planted),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
@@ -262,6 +256,7 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
           .try_emplace(
               id, std::move(identity), share, peer,
               LiveProgram::Uses{
+                  names_,
                   reactor_.clock(),
                   owner_use_,
                   repetition_fibers_,
@@ -280,7 +275,7 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
 
 void Controller::set_share(SessionId session, const Share& share) {
   require_open(session);
-  require_share(holder_name(session), share);
+  require_share(names_.holder(session), share);
   programs_.at(session).share = share;
   runs_.set_share(session, share);
   record_changed(session);
@@ -288,7 +283,7 @@ void Controller::set_share(SessionId session, const Share& share) {
 
 void Controller::report(SessionId session, Reported numbers) {
   require_open(session);
-  require_reported(holder_name(session), numbers);
+  require_reported(names_.holder(session), numbers);
   programs_.at(session).reported = std::move(numbers);
 }
 
@@ -328,7 +323,7 @@ void Controller::on_message(SessionId id, Message message) {
   if (found == programs_.end()) return;
   LiveProgram& program = found->second;
   if (auto* run = std::get_if<RunFrame>(&message)) {
-    GW_REQUIRE(program.client.runs() < options_.run_credits, holder_name(id),
+    GW_REQUIRE(program.client.runs() < options_.run_credits, names_.holder(id),
                ": sent more runs than its ", options_.run_credits, " credits");
     // Before it is counted: its end would be taken for the end of the run that has the name.
     if (is_known_run(id, run->run)) {
@@ -338,7 +333,7 @@ void Controller::on_message(SessionId id, Message message) {
     }
     program.take_run(*run);
   } else if (const auto* copy = std::get_if<CopyFrame>(&message)) {
-    GW_REQUIRE(program.client.copies() < options_.copy_credits, holder_name(id),
+    GW_REQUIRE(program.client.copies() < options_.copy_credits, names_.holder(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
     program.client.begin_copy(*copy);
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
@@ -430,12 +425,13 @@ ReadProgram Controller::read_program(SessionId session, std::vector<std::byte> b
     Program program;
     size_t bytes = 0;
   };
-  const std::shared_ptr<Read> read = background_.run(owner_of(session), [bytes = std::move(bytes)] {
-    auto made = std::make_shared<Read>();
-    made->program = program_from_wire(bytes);
-    made->bytes = held_bytes(made->program);
-    return made;
-  });
+  const std::shared_ptr<Read> read =
+      background_.run(names_.owner(session), [bytes = std::move(bytes)] {
+        auto made = std::make_shared<Read>();
+        made->program = program_from_wire(bytes);
+        made->bytes = held_bytes(made->program);
+        return made;
+      });
   held = take_memory(session, read->bytes, "compile");
   return {std::move(read->program), std::move(held)};
 }
@@ -458,9 +454,9 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   request.overlaid = options_.overlay_memory;
-  request.owner.name = owner_of(session);
+  request.owner.name = names_.owner(session);
   request.owner.is_operator = request.owner.name == own_user_name();
-  return plans_.compile(session, holder_name(session),
+  return plans_.compile(session, names_.holder(session),
                         std::make_shared<const Program>(std::move(program)), slices,
                         std::move(request));
 }
@@ -596,7 +592,7 @@ void Controller::tell(SessionId id, const Message& message) {
 void Controller::warn(SessionId id, const std::string& line) {
   const auto found = programs_.find(id);
   if (found != programs_.end()) return found->second.warn(line);
-  options_.log.warn(line, {{"client", holder_name(id)}, {"program", ""}});
+  options_.log.warn(line, {{"client", names_.holder(id)}, {"program", ""}});
   say(id, line);
 }
 
@@ -609,7 +605,7 @@ void Controller::say(SessionId id, std::string_view text) {
 
 std::optional<SessionId> Controller::find_log(const std::string& owner, const std::string& name,
                                               uint64_t only) const {
-  const std::optional<SessionId> live = find_program(owner, name);
+  const std::optional<SessionId> live = names_.find(owner, name);
   if (live && (only == 0 || live->value == only)) return live;
   return ended_logs_.find(owner, name, only);
 }
@@ -626,16 +622,6 @@ void Controller::log_host_lost(const HostRecord& host, const Error& why) {
     const auto is_there = [&](const DeviceRef& device) { return device.host == host.id; };
     if (std::ranges::any_of(devices, is_there)) say(session, why.message());
   }
-}
-
-std::string Controller::holder_name(SessionId id) const {
-  const auto found = programs_.find(id);
-  return found == programs_.end() ? cat("client ", id) : found->second.holder;
-}
-
-std::string Controller::owner_of(SessionId id) const {
-  const auto found = programs_.find(id);
-  return found == programs_.end() ? std::string() : found->second.owner;
 }
 
 std::optional<OverQuota> Controller::over_quota(SessionId id, const SliceShape& shape) const {

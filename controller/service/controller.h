@@ -165,7 +165,9 @@ class Controller {
   void detach(SessionId session);
   void attach(SessionId session, ClientPeer& peer);
   bool is_detached(SessionId session) const { return !programs_.at(session).client.is_there(); }
-  std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const;
+  std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const {
+    return names_.find(owner, name);
+  }
   void on_message(SessionId session, Message message);
 
   // Does a call of a client that may be repeated: see call_table.h. Suspends. `asker`, here and
@@ -309,11 +311,8 @@ class Controller {
   // Sends the line to the client, and writes it to the program's log and the controller's.
   void warn(SessionId session, const std::string& line);
   void log_host_lost(const HostRecord& host, const Error& why);
-  std::string holder_name(SessionId session) const;
-  std::string owner_of(SessionId session) const;  // Empty if the session is closed.
   StatesRead read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
                                  const StopToken& stop);
-  std::string place_of_checkpoints(SessionId session) const;
   // How the slice would exceed the quota of the session's owner. None: it fits.
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;
   std::string over_memory(const std::string& holder, int64_t bytes) const;
@@ -322,6 +321,7 @@ class Controller {
   ControllerOptions options_;
   Metrics metrics_;
   OwnerUse owner_use_;
+  ProgramNames names_;
   EndedLogs ended_logs_;
   HostTable hosts_;
   SliceTable slices_;

@@ -1,7 +1,5 @@
-// The part of Controller that finds programs by name, detaches and attaches clients, and repeats,
+// The part of Controller that gives programs their names, detaches and attaches clients, and repeats,
 // suspends and resumes programs.
-#include <algorithm>
-
 #include "controller/service/controller.h"
 #include "runtime/base/units.h"
 #include "runtime/fibers/kj_error.h"
@@ -13,17 +11,9 @@ const std::string& Controller::program_name(SessionId session) const {
   return programs_.at(session).name;
 }
 
-std::optional<SessionId> Controller::find_program(const std::string& owner,
-                                                  const std::string& name) const {
-  const auto found = std::find_if(programs_.begin(), programs_.end(), [&](const auto& item) {
-    return item.second.owner == owner && item.second.name == name;
-  });
-  return found == programs_.end() ? std::nullopt : std::optional(found->first);
-}
-
 std::string Controller::free_name(const std::string& owner, std::string name,
                                   TakenName taken) const {
-  const std::optional<SessionId> holder = find_program(owner, name);
+  const std::optional<SessionId> holder = names_.find(owner, name);
   if (!holder) return name;
   if (taken == TakenName::kRefused) {
     const int64_t for_ns = reactor_.clock().now_ns() - programs_.at(*holder).since_ns;
@@ -36,7 +26,7 @@ std::string Controller::free_name(const std::string& owner, std::string name,
   }
   for (int number = 2;; ++number) {
     std::string numbered = cat(name, "-", number);
-    if (!find_program(owner, numbered)) return numbered;
+    if (!names_.find(owner, numbered)) return numbered;
   }
 }
 

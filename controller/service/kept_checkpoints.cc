@@ -18,13 +18,6 @@ StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints:
   return read_now;
 }
 
-std::string Controller::place_of_checkpoints(SessionId id) const {
-  const auto found = programs_.find(id);
-  if (found == programs_.end()) return {};
-  return cat(Checkpoints::escaped(found->second.owner), "/",
-             Checkpoints::escaped(found->second.name));
-}
-
 void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                                   const StopToken& asker) {
   recovery_.wait_until_back(session, asker);
@@ -38,11 +31,6 @@ void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOpti
 
 Recovery::Callbacks Controller::recovery_callbacks() {
   return {
-      .holder_name = [this](SessionId session) { return holder_name(session); },
-      .memory_of =
-          [this](SessionId session) {
-            return owner_use_.hold(owner_of(session), OwnerResource::kMemory);
-          },
       .is_suspended =
           [this](SessionId session) {
             const auto found = programs_.find(session);

@@ -29,8 +29,8 @@ Error being_resumed(const std::string& program) {
 }  // namespace
 
 bool SharedStateTable::may_read(SessionId reader, const SliceRecord& slice) const {
-  const std::string owner = clients_.owner_of(reader);
-  return owner == clients_.owner_of(slice.owner) || slice.readers.contains(owner) ||
+  const std::string owner = names_.owner(reader);
+  return owner == names_.owner(slice.owner) || slice.readers.contains(owner) ||
          slice.readers.contains(kEveryone);
 }
 
@@ -72,8 +72,8 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
   const std::string text = cut(program, kTextBytesMax);
   const size_t slash = text.find('/');
   const bool is_own = slash == std::string::npos;
-  const auto session = clients_.find(is_own ? clients_.owner_of(reader) : text.substr(0, slash),
-                                     is_own ? text : text.substr(slash + 1));
+  const auto session = names_.find(is_own ? names_.owner(reader) : text.substr(0, slash),
+                                   is_own ? text : text.substr(slash + 1));
   const SliceRecord* const slice = session ? shared_slice(reader, *session, text) : nullptr;
   GW_REQUIRE(slice != nullptr, "there is no program \"", text,
              "\" whose states this client may read: expected \"owner/name\" of one that has some");

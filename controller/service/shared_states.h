@@ -29,7 +29,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -53,13 +52,8 @@ class SharedStateTable {
   static constexpr size_t kReadsMax = 64;
   static constexpr size_t kReadersMax = ProgramRecord::kReadersMax;  // Owners that a program names.
 
-  struct Clients {
-    // The oldest session of that owner and program name.
-    std::function<std::optional<SessionId>(const std::string& owner, const std::string& name)> find;
-    std::function<std::string(SessionId)> owner_of;
-  };
-  SharedStateTable(SliceTable& slices, RunTable& runs, CopyTable& copies, Clients clients)
-      : slices_(slices), runs_(runs), copies_(copies), clients_(std::move(clients)) {}
+  SharedStateTable(SliceTable& slices, RunTable& runs, CopyTable& copies, const ProgramNames& names)
+      : slices_(slices), runs_(runs), copies_(copies), names_(names) {}
 
   // Lets `owner` read the states that are named in this slice, as long as the slice lives; "*":
   // everyone. A client can let others read only one of its slices.
@@ -140,7 +134,7 @@ class SharedStateTable {
   SliceTable& slices_;
   RunTable& runs_;
   CopyTable& copies_;
-  const Clients clients_;
+  const ProgramNames& names_;
   std::list<ReadPtr> reads_;  // In the order in which they were asked for.
   // The run before which the latest version was read last.
   std::map<SliceId, RunId> served_before_;
