@@ -9,7 +9,6 @@
 // Cost: O(log programs) a look-up by session; O(programs) by name.
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -49,7 +48,7 @@ class ProgramNames {
   std::string owner(SessionId session) const;
   // "client 3 of ada"; "client 3" if it has ended.
   std::string holder(SessionId session) const;
-  size_t size() const { return names_.size(); }
+  const std::map<SessionId, Name>& all() const { return names_; }
 
  private:
   std::map<SessionId, Name> names_;

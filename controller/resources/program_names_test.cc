@@ -20,7 +20,7 @@ TEST(ProgramNamesTest, NamesAreThereAsLongAsTheirProgram) {
   EXPECT_EQ(names.holder(SessionId(3)), "client 3");
   EXPECT_EQ(names.find(SessionId(3)), nullptr);
   EXPECT_EQ(names.find("ada", "trainer"), std::nullopt);
-  EXPECT_EQ(names.size(), 0u);
+  EXPECT_TRUE(names.all().empty());
 }
 
 TEST(ProgramNamesTest, TheOldestProgramOfAnOwnerAndNameIsFound) {

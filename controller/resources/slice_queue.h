@@ -22,7 +22,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -30,7 +29,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/resources/quotas.h"
+#include "controller/resources/owner_quotas.h"
 #include "controller/resources/slices.h"
 #include "runtime/fibers/clock.h"
 #include "runtime/fibers/stop.h"
@@ -42,10 +41,10 @@ class SliceQueue {
   static constexpr size_t kWaitsMax = 16;  // Waits of one client.
   static constexpr int64_t kMemoryPauseNs = 10'000'000;
 
-  // How a client's slice would exceed its owner's quota. None: it would not.
-  using QuotaCheck = std::function<std::optional<OverQuota>(SessionId, const SliceShape&)>;
-  SliceQueue(const Clock& clock, HostTable& hosts, SliceTable& slices, QuotaCheck over_quota = {})
-      : clock_(clock), hosts_(hosts), slices_(slices), over_quota_(std::move(over_quota)) {}
+  // Without quotas, owners may have all.
+  SliceQueue(const Clock& clock, HostTable& hosts, SliceTable& slices,
+             const OwnerQuotas* quotas = nullptr)
+      : clock_(clock), hosts_(hosts), slices_(slices), quotas_(quotas) {}
 
   SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
   // SliceTable::leave_hosts(), which takes no devices that are kept for a client that waits.
@@ -71,7 +70,7 @@ class SliceQueue {
   void serve();
   void watch_memory();
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const {
-    return over_quota_ ? over_quota_(session, shape) : std::nullopt;
+    return quotas_ != nullptr ? quotas_->over(session, shape) : std::nullopt;
   }
   Error refusal(SessionId session, const SliceShape& shape) const;
   std::string in_the_way(const Wait& wait) const;
@@ -79,7 +78,7 @@ class SliceQueue {
   const Clock& clock_;
   HostTable& hosts_;
   SliceTable& slices_;
-  const QuotaCheck over_quota_;
+  const OwnerQuotas* const quotas_;
   std::list<Wait> waits_;
   std::set<DeviceRef> kept_;  // Devices that are kept for `first_`.
   const Wait* first_ = nullptr;

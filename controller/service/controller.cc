@@ -8,7 +8,6 @@
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/quote.h"
-#include "runtime/base/units.h"
 #include "runtime/os/user.h"
 
 namespace gangway {
@@ -37,10 +36,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       options_(std::move(options)),
       owner_use_(options_.owner_bounds),
       slices_(hosts_, &names_),
-      slice_queue_(reactor_.clock(), hosts_, slices_,
-                   [this](SessionId session, const SliceShape& shape) {
-                     return over_quota(session, shape);
-                   }),
+      quotas_(hosts_, slices_, owner_use_, names_),
+      slice_queue_(reactor_.clock(), hosts_, slices_, &quotas_),
       objects_(hosts_, ObjectTable::kArraysMax, options_.planted),
       background_(reactor, "compiler", kCompilesAtOnce),
       plans_(reactor, background_, hosts_, slices_,
@@ -72,7 +69,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            },
            [this](SliceId slice) { shared_states_.withdraw(slice); },
            [this](SessionId session) {
-             const auto& most = options_.quotas.of(names_.owner(session)).checkpoint_bytes;
+             const auto& most = quotas_.of(names_.owner(session)).checkpoint_bytes;
              return most ? static_cast<uint64_t>(*most) : UINT64_MAX;
            },
            [this](SessionId session, const std::string& line) { warn(session, line); },
@@ -105,28 +102,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     const auto program = record == nullptr ? programs_.end() : programs_.find(record->owner);
     if (program != programs_.end()) program->second.record_keeper.checkpoint_written();
   });
-  set_quotas(options_.quotas);
-}
-
-// Without a bound on memory no check is set, so that runs do not pay for one.
-void Controller::set_quotas(Quotas quotas) {
-  options_.quotas = std::move(quotas);
-  if (options_.quotas.bound_memory()) {
-    hosts_.limit_memory(
-        [this](const std::string& holder, int64_t bytes) { return over_memory(holder, bytes); });
-  } else {
-    hosts_.limit_memory(nullptr);
-  }
-  std::map<std::string, uint64_t> of_owners;
-  for (const auto& [owner, quota] : options_.quotas.owners) {
-    if (quota.controller_bytes)
-      of_owners.emplace(owner, static_cast<uint64_t>(*quota.controller_bytes));
-  }
-  std::optional<uint64_t> of_others;
-  if (options_.quotas.others.controller_bytes)
-    of_others = static_cast<uint64_t>(*options_.quotas.others.controller_bytes);
-  owner_use_.set_memory_max(std::move(of_owners), of_others);
-  hosts_.freed().raise();
+  quotas_.set(options_.quotas);
 }
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
@@ -622,52 +598,6 @@ void Controller::log_host_lost(const HostRecord& host, const Error& why) {
     const auto is_there = [&](const DeviceRef& device) { return device.host == host.id; };
     if (std::ranges::any_of(devices, is_there)) say(session, why.message());
   }
-}
-
-std::optional<OverQuota> Controller::over_quota(SessionId id, const SliceShape& shape) const {
-  const std::string& owner = programs_.at(id).owner;
-  const Quota& quota = options_.quotas.of(owner);
-  const int64_t wanted = shape.physical();
-  int64_t devices = 0, programs = 0;
-  std::string holders;
-  for (const auto& [other, session] : programs_) {
-    const int64_t here = session.owner == owner ? slices_.devices_of(other) : 0;
-    if (here == 0) continue;
-    devices += here;
-    programs += other == id ? 0 : 1;
-    holders += cat(holders.empty() ? "" : ", ", session.holder, " holds ", here,
-                   here == 1 ? " device" : " devices");
-  }
-  if (holders.empty()) holders = "nothing";
-  if (quota.devices && devices + wanted > *quota.devices)
-    return OverQuota{owner, cat(*quota.devices, " devices"), holders, cat(wanted, " more"),
-                     wanted > *quota.devices};
-  if (quota.programs && programs + 1 > *quota.programs)
-    return OverQuota{owner, cat(*quota.programs, " programs with slices"), holders, "one more",
-                     *quota.programs == 0};
-  return std::nullopt;
-}
-
-std::string Controller::over_memory(const std::string& holder, int64_t bytes) const {
-  const auto of = std::find_if(programs_.begin(), programs_.end(),
-                               [&](const auto& item) { return item.second.holder == holder; });
-  if (of == programs_.end()) return {};
-  const std::string& owner = of->second.owner;
-  const Quota& quota = options_.quotas.of(owner);
-  if (!quota.memory_bytes) return {};
-  const auto text = [](int64_t size) { return format_bytes(static_cast<uint64_t>(size)); };
-  int64_t held = 0;
-  std::string holders;
-  for (const auto& [id, session] : programs_) {
-    const int64_t here = session.owner == owner ? hosts_.held_bytes(session.holder) : 0;
-    if (here == 0) continue;
-    held += here;
-    holders += cat(holders.empty() ? "" : ", ", session.holder, " holds ", text(here));
-  }
-  if (held + bytes <= *quota.memory_bytes) return {};
-  return OverQuota{owner, text(*quota.memory_bytes), holders.empty() ? "nothing" : holders,
-                   cat(text(bytes), " more")}
-      .text();
 }
 
 }  // namespace gangway

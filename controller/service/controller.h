@@ -268,7 +268,7 @@ class Controller {
   void forget_host(const std::string& host);
   HostTable& hosts() { return hosts_; }
   // Replaces the quotas. Holders keep what they hold, and clients that wait are looked at again.
-  void set_quotas(Quotas quotas);
+  void set_quotas(Quotas quotas) { quotas_.set(std::move(quotas)); }
   ControllerCounts counts() const;
   // Number of entries of each table, by name. Entries that outlived their use would pile up over
   // weeks.
@@ -313,9 +313,6 @@ class Controller {
   void log_host_lost(const HostRecord& host, const Error& why);
   StatesRead read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
                                  const StopToken& stop);
-  // How the slice would exceed the quota of the session's owner. None: it fits.
-  std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;
-  std::string over_memory(const std::string& holder, int64_t bytes) const;
 
   Reactor& reactor_;
   ControllerOptions options_;
@@ -325,6 +322,7 @@ class Controller {
   EndedLogs ended_logs_;
   HostTable hosts_;
   SliceTable slices_;
+  OwnerQuotas quotas_;
   SliceQueue slice_queue_;
   ObjectTable objects_;
   Background background_;
