@@ -84,7 +84,7 @@ class Repeats {
   Repeats(const Repeats&) = delete;
 
   // Begins a repetition. Returns the last of the names that its steps will have. `held`: the
-  // controller's memory for its inputs, which is given back when the plan is repeated again or gone.
+  // controller's memory for its inputs, given back when the plan is repeated again or gone.
   uint64_t begin(const PlanRecord& plan, RepeatRequest request, OwnerUse::Hold held = {});
   // Why no other run of the plan may go between its steps; none while the plan is not repeated.
   std::optional<Error> refusal(PlanId plan) const;

@@ -1,5 +1,5 @@
-// The part of Controller that gives programs their names, detaches and attaches clients, and repeats,
-// suspends and resumes programs.
+// The part of Controller that gives programs their names, detaches and attaches clients, and
+// repeats, suspends and resumes programs.
 #include "controller/service/controller.h"
 #include "runtime/base/units.h"
 #include "runtime/fibers/kj_error.h"
