@@ -48,15 +48,15 @@ TEST(EarlierScheduleTest, SchedulesBeyondTheBoundsAreRefused) {
     }
     return false;
   };
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
   const auto of_size = [](size_t size) { return EarlierSchedule(EarlierSchedule::List(size)); };
   EXPECT_TRUE(is_refused(of_size(0)));
   EXPECT_TRUE(is_refused(of_size(kScheduleValuesMax + 1)));
   EXPECT_FALSE(is_refused(of_size(kScheduleValuesMax)));
   EXPECT_FALSE(is_refused(EarlierSchedule(WarmupCosine{.steps = 5})));
-  EXPECT_TRUE(is_refused(EarlierSchedule(WarmupCosine{.begin = kMax})));
+  EXPECT_TRUE(is_refused(EarlierSchedule(WarmupCosine{.begin = kLargest})));
   EXPECT_TRUE(is_refused(EarlierSchedule(WarmupCosine{.warmup = -1})));
-  EXPECT_TRUE(is_refused(EarlierSchedule(WarmupCosine{.steps = kMax})));
+  EXPECT_TRUE(is_refused(EarlierSchedule(WarmupCosine{.steps = kLargest})));
 }
 
 }  // namespace
