@@ -1,6 +1,7 @@
 #include "controller/scheduler/repeats.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ir/types/literal.h"
 #include "protocol/messages.h"
@@ -79,7 +80,8 @@ struct Repeats::Repetition {
   std::optional<StateVersion> first_version;
   int64_t submitted = 0, in_flight = 0, done = 0;
   bool stopping = false;
-  bool gone = false;  // Its plan or its program has gone.
+  bool gone = false;     // Its plan or its program has gone.
+  bool is_told = false;  // Its end has been told.
   std::optional<Error> error;
   int64_t error_step = 0;
   int64_t last_step = -1;  // The last step that has committed, and its outputs:
@@ -116,10 +118,16 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request, OwnerUse:
   one->plan = plan.plan;
   one->version = plan.version;
   one->submitted = one->done = one->request.begin;
-  if (found != by_plan_.end()) found->second->held = {};  // Its fiber may keep it a while longer.
+  if (found != by_plan_.end()) {
+    // Its fiber may not have run since it ended, and may outlive this object.
+    tell_end(*found->second);
+    found->second->held = {};
+  }
   by_plan_[plan.id] = one;
   tell_(cat(who, " begins: ", one->request.steps, " steps"));
-  fibers_.spawn("repeat", [this, one] { drive(one); });
+  fibers_.spawn("repeat", [this, one] {
+    if (!one->gone) drive(one);
+  });
   return one->run_of(one->request.steps).value - 1;
 }
 
@@ -136,10 +144,11 @@ void Repeats::drive(const RepetitionPtr& one) {
     in_flight_.emplace(one->run_of(step), one);
     submit_(step_of(*one, step));
   }
-  if (!one->gone) tell_end(*one);
+  if (!one->gone && !one->is_told) tell_end(*one);
 }
 
-void Repeats::tell_end(const Repetition& one) const {
+void Repeats::tell_end(Repetition& one) const {
+  if (std::exchange(one.is_told, true)) return;
   const std::string how = one.error      ? cat(": ", one.error->message())
                           : one.stopping ? ": it was cancelled"
                                          : "";

@@ -204,6 +204,17 @@ TEST_F(RepeatsTest, CallsThatWaitForARepetitionEndWithItsProgram) {
   EXPECT_THAT(why->message(), HasSubstr("the program has gone"));
 }
 
+TEST_F(RepeatsTest, ARepetitionThatWasReplacedBeforeItsFiberRanDoesNotOutliveItsProgram) {
+  const PlanId plan = compile(session_, 2);
+  controller_.repeat(session_, request(plan, 10));
+  controller_.cancel_repetition(session_, plan);    // No step is under way, so it has ended.
+  controller_.repeat(session_, request(plan, 10));  // No fiber has run yet.
+  controller_.session_closed(session_);
+  pass();
+  EXPECT_EQ(controller_.counts().total(), 0u);
+  EXPECT_EQ(prepared(), 0u);
+}
+
 TEST_F(RepeatsTest, APlanOfAnotherClientIsRefusedAsUnknown) {
   const PlanId plan = compile(session_, 2);
   FakeClient other;

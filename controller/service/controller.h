@@ -332,15 +332,16 @@ class Controller {
   CopyTable copies_;
   SharedStateTable shared_states_;
   Suspension::Shared suspensions_;
+  std::function<void(const ProgramEvent&)> on_program_;
+  std::function<void(SessionId)> on_record_;
+  // Behind all that a program's end uses, and before those whose fibers look programs up.
+  std::map<SessionId, LiveProgram> programs_;
   Checkpoints checkpoints_;
   Recovery recovery_;
   StuckBoard stuck_;
   HostWatch watch_;
   KeptRecords records_;
-  std::map<SessionId, LiveProgram> programs_;
   WaitQueue deadline_moved_;
-  std::function<void(const ProgramEvent&)> on_program_;
-  std::function<void(SessionId)> on_record_;
   uint64_t last_session_ = 0;
 };
 
