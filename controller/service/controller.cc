@@ -105,6 +105,9 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
   quotas_.set(options_.quotas);
 }
 
+// A repetition's fiber may be ready to run and submits steps unless its program has ended.
+Controller::~Controller() { programs_.clear(); }
+
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
              info.name, "\": expected 1 to 4096 devices, got ", info.devices);

@@ -146,6 +146,7 @@ enum class TakenName : uint8_t { kRefused, kNumbered };  // Numbered: "train-2".
 class Controller {
  public:
   explicit Controller(Reactor& reactor, ControllerOptions options = {});
+  ~Controller();
 
   // A host of the same owner and name whose process has ended, or is the one that registers again,
   // is lost at once, so that the new host gets its name.
@@ -334,7 +335,7 @@ class Controller {
   Suspension::Shared suspensions_;
   std::function<void(const ProgramEvent&)> on_program_;
   std::function<void(SessionId)> on_record_;
-  // Behind all that a program's end uses, and before those whose fibers look programs up.
+  // The destructor empties it first; fibers of the members below still look programs up then.
   std::map<SessionId, LiveProgram> programs_;
   Checkpoints checkpoints_;
   Recovery recovery_;
