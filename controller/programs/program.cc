@@ -14,7 +14,8 @@ size_t bytes_of_inputs(const RepeatRequest& request) {
     if (const auto* constant = std::get_if<std::vector<std::byte>>(&input.value))
       bytes += constant->size();
   }
-  for (const EarlierInput& input : request.earlier) bytes += sizeof(input) + input.values->bytes();
+  for (const EarlierInput& input : request.earlier)
+    bytes += sizeof(input) + input.schedule->bytes();
   return bytes;
 }
 
@@ -83,7 +84,8 @@ void LiveProgram::repeat(const PlanRecord& plan, RepeatRequest request) {
   const uint64_t number = request.number;
   const int64_t begin = request.begin;
   const bool is_asked_again = repeats.progress(plan.id).number == number;
-  OwnerUse::Hold held = take_memory(bytes_of_inputs(request), "repeat");
+  OwnerUse::Hold held;
+  if (!is_asked_again) held = take_memory(bytes_of_inputs(request), "repeat");
   const uint64_t last = repeats.begin(plan, std::move(request), std::move(held));
   if (!is_asked_again) record_keeper.repetition_begins(plan, begin);
   client.note_name(last);

@@ -63,11 +63,9 @@ void RecordKeeper::step_ended() {
 
 void RecordKeeper::run_begins(PlanId plan) {
   if (!repeated_) return;
-  const std::vector<PlanRecord*> plans = tables_.plans.all_of(program_.id);
-  const bool commits = std::any_of(plans.begin(), plans.end(), [&](const PlanRecord* one) {
-    return one->id == plan && one->has_commit && one->scope == repeated_->scope;
-  });
-  if (commits) not_by_repetition_alone("its client runs a program that writes them");
+  const PlanRecord* const run = tables_.plans.find(plan, program_.id);
+  if (run != nullptr && run->has_commit && run->scope == repeated_->scope)
+    not_by_repetition_alone("its client runs a program that writes them");
 }
 
 void RecordKeeper::writes_states(uint64_t scope) {

@@ -59,7 +59,6 @@ int64_t Suspension::suspend(const StopToken& asker) {
   if (when_it_stands_still(asker) != nullptr) return host_bytes();
   if (is_closed_) throw closed(program_, "suspend");
   state_ = std::make_unique<State>();
-  ++shared_.suspended_;
   tables_.runs.hold(program_);
   while (state_ && !is_quiet()) shared_.changed_.wait("for the runs of a program to end");
   require_there("suspend");
@@ -122,7 +121,6 @@ void Suspension::resume(const StopToken& asker) {
 // The program is not suspended any more.
 void Suspension::end() {
   state_.reset();
-  --shared_.suspended_;
   shared_.changed_.wake_all();
 }
 

@@ -54,9 +54,7 @@ class Suspension : public std::enable_shared_from_this<Suspension> {
     explicit Shared(const Tables& tables) : tables_(tables) {}
     Shared(const Shared&) = delete;
     // A run, a host transfer or a host has gone, so that suspend() may go on.
-    void look_again() {
-      if (suspended_ > 0) changed_.wake_all();
-    }
+    void look_again() { changed_.wake_all(); }
 
    private:
     friend class Suspension;
@@ -64,7 +62,6 @@ class Suspension : public std::enable_shared_from_this<Suspension> {
     void count(HostId host, int64_t bytes);
 
     const Tables tables_;
-    size_t suspended_ = 0;  // Number of programs that are suspended.
     std::map<HostId, int64_t> on_hosts_;
     WaitQueue changed_;
   };

@@ -72,8 +72,8 @@ void require_repetition(const ProgramRecord::Repetition& repetition, size_t exec
       constants += bytes->size();
   }
   for (const EarlierInput& input : repetition.earlier) {
-    require_schedule("an input", schedule_of(input));
-    values += schedule_of(input).list_size();
+    require_schedule("an input", *input.schedule);
+    values += input.schedule->list_size();
   }
   require_count("values of lists", values, 0, kScheduleValuesMax);
   require_count("bytes of constants", constants, 0, kInlineBytesMax);

@@ -211,7 +211,7 @@ RecordJson json_of(const ScheduledInput& input) {
 }
 
 RecordJson json_of(const EarlierInput& input) {
-  RecordJson to = json_of(schedule_of(input));
+  RecordJson to = json_of(*input.schedule);
   to["input"] = input.input;
   return to;
 }

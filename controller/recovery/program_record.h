@@ -30,7 +30,7 @@
 #include <string_view>
 #include <vector>
 
-#include "controller/recovery/earlier_schedule.h"
+#include "controller/scheduler/earlier_schedule.h"
 #include "ir/plan/dispatch.h"
 #include "protocol/install.h"
 #include "protocol/recovery_options.h"
@@ -75,10 +75,10 @@ struct ProgramRecord {
     uint32_t executable = 0;
     int64_t steps = 0;  // All steps, also those that are done.
     std::vector<ScheduledInput> inputs;
-    std::vector<EarlierInput> earlier = {};  // Each of an EarlierSchedule.
-    uint64_t position = 0;                   // Position of the sources in step 0.
-    uint64_t first_version = 0;              // Version of the states before step 0.
-    uint64_t restorable_from = 0;            // Checkpoints of earlier versions hold other states.
+    std::vector<EarlierInput> earlier = {};
+    uint64_t position = 0;         // Position of the sources in step 0.
+    uint64_t first_version = 0;    // Version of the states before step 0.
+    uint64_t restorable_from = 0;  // Checkpoints of earlier versions hold other states.
   };
 
   std::string name, owner;

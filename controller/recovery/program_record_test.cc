@@ -101,9 +101,9 @@ TEST(ProgramRecordTest, ARecordReadsBackAsItWasWritten) {
   for (size_t i = 0; i < read.repetition.earlier.size(); ++i) {
     const EarlierInput &found = read.repetition.earlier[i], &given = program.repetition.earlier[i];
     EXPECT_EQ(found.input, given.input);
-    EXPECT_EQ(schedule_of(found).form, schedule_of(given).form);
+    EXPECT_EQ(found.schedule->form, given.schedule->form);
   }
-  EXPECT_TRUE(std::signbit(read.repetition.earlier[1].values->value_at(0)));
+  EXPECT_TRUE(std::signbit(read.repetition.earlier[1].schedule->value_at(0)));
 }
 
 // A record that the first release with records wrote, and that stays readable.
@@ -140,10 +140,10 @@ TEST(ProgramRecordTest, ARecordOfTheFirstReleaseIsRead) {
   EXPECT_EQ(program.repetition.inputs[1].input, 3u);
   ASSERT_EQ(program.repetition.earlier.size(), 2u);
   EXPECT_EQ(program.repetition.earlier[0].input, 1u);
-  EXPECT_EQ(program.repetition.earlier[0].values->value_at(1), 0.1);
-  EXPECT_NEAR(program.repetition.earlier[0].values->value_at(10), 0, 1e-12);
+  EXPECT_EQ(program.repetition.earlier[0].schedule->value_at(1), 0.1);
+  EXPECT_NEAR(program.repetition.earlier[0].schedule->value_at(10), 0, 1e-12);
   EXPECT_EQ(program.repetition.earlier[1].input, 2u);
-  EXPECT_EQ(program.repetition.earlier[1].values->value_at(7), 1.5);
+  EXPECT_EQ(program.repetition.earlier[1].schedule->value_at(7), 1.5);
   EXPECT_EQ(print_record(parse_record(print_record(program), "FILE")), print_record(program));
 }
 

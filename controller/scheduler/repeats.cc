@@ -170,7 +170,7 @@ RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
     give(input.input, bytes_at(input, input_type(*one.plan, input.input), step));
   for (const EarlierInput& input : request.earlier)
     give(input.input,
-         nearest_bytes(input_type(*one.plan, input.input), input.values->value_at(step)));
+         nearest_bytes(input_type(*one.plan, input.input), input.schedule->value_at(step)));
   for (uint64_t i = 1; i < one.names_of_step(); ++i)
     frame.outputs.emplace_back(frame.run.value + i);
   frame.source_positions.assign(one.plan->sources.size(),
@@ -325,7 +325,7 @@ Reported Repeats::reported() const {
     if (schedule != nullptr && is_step(input.input)) step = value_at(*schedule, last->last_step);
   }
   for (const EarlierInput& input : last->request.earlier) {
-    if (is_step(input.input)) step = input.values->value_at(last->last_step);
+    if (is_step(input.input)) step = input.schedule->value_at(last->last_step);
   }
   std::erase_if(progress.outputs, [](const ReportedNumber& one) { return one.name == "step"; });
   progress.outputs.insert(progress.outputs.begin(), {"step", step});

@@ -1,6 +1,6 @@
 // Repeats: the repetitions of one program, whose steps the controller enqueues by itself, so that
 // they go on without a client. A repetition has a plan, a number of steps, and for each input its
-// value in each step (protocol/schedule.h; records of earlier releases have other forms too).
+// value in each step (protocol/schedule.h; a record of an earlier release has those of earlier_schedule.h too).
 //
 // A step is a run like a client's, with names that the client gave: it waits in line with the
 // client's other runs, shares devices with others' and commits only behind the step before it. A
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "controller/lowering/plans.h"
+#include "controller/scheduler/earlier_schedule.h"
 #include "protocol/reported.h"
 #include "protocol/schedule.h"
 #include "runtime/fibers/fiber_group.h"
@@ -34,20 +35,6 @@
 namespace gangway {
 
 inline constexpr int64_t kRepeatStepsMax = int64_t{1} << 30;
-
-// The values that a scalar input has in the steps, in a form that no client gives: one of a record
-// that an earlier release wrote (controller/recovery/earlier_schedule.h).
-class StepValues {
- public:
-  virtual ~StepValues() = default;
-  virtual double value_at(int64_t step) const = 0;
-  virtual size_t bytes() const = 0;  // Memory that it takes.
-};
-
-struct EarlierInput {
-  uint32_t input = 0;  // Index into the plan's inputs.
-  std::shared_ptr<const StepValues> values;
-};
 
 struct RepeatRequest {
   uint64_t number = 0;  // The client's, ascending; begun once, however often it is asked.

@@ -40,12 +40,12 @@ class RepeatsTest : public ControllerTest {
   uint64_t number_ = 0;
 };
 
-// Values of a form that a record may have, and no schedule.
-class Squares final : public StepValues {
- public:
-  double value_at(int64_t step) const override { return static_cast<double>(step * step); }
-  size_t bytes() const override { return 5000; }
-};
+// The square of each step's number, in a form that a record may have.
+EarlierInput squares(uint32_t input) {
+  EarlierSchedule::List values;
+  for (int step = 0; step < 9; ++step) values.push_back(step * step);
+  return {input, std::make_shared<const EarlierSchedule>(values)};
+}
 
 TEST_F(RepeatsTest, ARepetitionKeepsAsManyStepsInFlightAsThePlanAllows) {
   const PlanId plan = compile(session_, 2);
@@ -86,7 +86,7 @@ TEST_F(RepeatsTest, ValuesOfAFormThatOnlyRecordsHaveAreGivenByTheNumberOfTheStep
   RepeatRequest asked = request(plan, 9);
   asked.begin = 7;
   asked.inputs.clear();
-  asked.earlier = {{0, std::make_shared<const Squares>()}};
+  asked.earlier = {squares(0)};
   controller_.repeat(session_, asked);
   pass();
   const std::vector<PrepareFrame> steps = executor_[0].all<PrepareFrame>();
@@ -246,7 +246,7 @@ TEST_F(RepeatsTest, RepetitionsBeyondTheBoundsAreRefused) {
               HasSubstr("got 5 bytes"));
   EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].value = std::vector<std::byte>(); }),
               HasSubstr("got 0 bytes"));
-  EXPECT_THAT(refuse([](auto& asked) { asked.earlier = {{0, std::make_shared<const Squares>()}}; }),
+  EXPECT_THAT(refuse([](auto& asked) { asked.earlier = {squares(0)}; }),
               HasSubstr("is given twice"));
   EXPECT_THAT(refuse([](auto& asked) {
                 asked.steps = kRepeatStepsMax;

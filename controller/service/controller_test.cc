@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "controller/recovery/earlier_schedule.h"
+#include "controller/scheduler/earlier_schedule.h"
 #include "ir/plan/plan_text.h"
 #include "ir/wire/wire.h"
 #include "protocol/messages.h"
@@ -490,14 +490,13 @@ TEST_F(ControllerTest, InputsOfARepetitionCountAsMemoryOfItsOwner) {
   const auto used = [&] { return controller_.owner_use().used("ada", OwnerResource::kMemory); };
   const uint64_t before = used();
   const auto list = std::make_shared<const EarlierSchedule>(EarlierSchedule::List(1000, 1.0));
-  reactor_->run([&] {
-    controller_.repeat(session_, {.number = 1,
-                                  .plan = plan,
-                                  .steps = 1000,
-                                  .inputs = {},
-                                  .earlier = {{.input = 0, .values = list}},
-                                  .first = RunId((session_.value << 40) + 1)});
-  });
+  const RepeatRequest asked{.number = 1,
+                            .plan = plan,
+                            .steps = 1000,
+                            .inputs = {},
+                            .earlier = {{.input = 0, .schedule = list}},
+                            .first = RunId((session_.value << 40) + 1)};
+  reactor_->run([&] { controller_.repeat(session_, asked); });
   EXPECT_GE(used(), before + 8000);
   controller_.session_closed(session_);
   EXPECT_EQ(used(), 0u);
@@ -520,6 +519,23 @@ class OwnersMemoryTest : public ::testing::Test {
   Controller controller_{*reactor_, {.owner_bounds = {64 << 10, 100, 100, 1 << 20}}};
   HostId host_ = controller_.add_host({.name = "host-0", .devices = 4}, executor_);
 };
+
+TEST_F(OwnersMemoryTest, ARepetitionThatIsAskedAgainTakesItsMemoryOnce) {
+  executor_.devices = 4;
+  const SessionId ann = controller_.add_session("a", "ann", client_);
+  const PlanId plan = compile(ann, controller_.allocate(ann, {4}).id);
+  // Two of these lists are more than the owner may have.
+  const auto list = std::make_shared<const EarlierSchedule>(EarlierSchedule::List(5000, 1.0));
+  const RepeatRequest asked{.number = 1,
+                            .plan = plan,
+                            .steps = 1000,
+                            .inputs = {},
+                            .earlier = {{.input = 0, .schedule = list}},
+                            .first = RunId((ann.value << 40) + 1)};
+  reactor_->run([&] { controller_.repeat(ann, asked); });
+  reactor_->run([&] { controller_.repeat(ann, asked); });
+  EXPECT_EQ(controller_.repetition(ann, plan).number, 1u);
+}
 
 TEST_F(OwnersMemoryTest, ProgramsBeyondAnOwnersMemoryAreRefusedAndReleasedOnesMakeRoom) {
   executor_.devices = 4;

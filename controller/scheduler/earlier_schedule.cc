@@ -1,4 +1,4 @@
-#include "controller/recovery/earlier_schedule.h"
+#include "controller/scheduler/earlier_schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,12 +49,6 @@ void require_schedule(const std::string& who, const EarlierSchedule& schedule) {
                ": warm-up and cosine: expected 0 to ", kStepsMax, " steps, got ", cosine->warmup,
                " of warm-up, ", cosine->steps, " in all, from step ", cosine->begin);
   }
-}
-
-const EarlierSchedule& schedule_of(const EarlierInput& input) {
-  const auto* const schedule = dynamic_cast<const EarlierSchedule*>(input.values.get());
-  GW_ASSERT(schedule != nullptr, "the values of input ", input.input, " come from no record");
-  return *schedule;
 }
 
 }  // namespace gangway

@@ -10,12 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "controller/scheduler/repeats.h"
 
 namespace gangway {
 
@@ -30,13 +29,13 @@ struct WarmupCosine {
   bool operator==(const WarmupCosine&) const = default;
 };
 
-struct EarlierSchedule final : StepValues {
+struct EarlierSchedule {
   using List = std::vector<double>;  // One for each step; the last one stays.
 
   explicit EarlierSchedule(const WarmupCosine& cosine) : form(cosine) {}
   explicit EarlierSchedule(List values) : form(std::move(values)) {}
-  double value_at(int64_t step) const override;
-  size_t bytes() const override;
+  double value_at(int64_t step) const;
+  size_t bytes() const;      // Memory that it takes.
   size_t list_size() const;  // 0 for a warm-up and cosine.
 
   const std::variant<WarmupCosine, List> form;
@@ -44,8 +43,11 @@ struct EarlierSchedule final : StepValues {
 
 inline constexpr size_t kScheduleValuesMax = size_t{1} << 16;  // Limit on the values of a list.
 
+struct EarlierInput {
+  uint32_t input = 0;  // Index into the plan's inputs.
+  std::shared_ptr<const EarlierSchedule> schedule;
+};
+
 void require_schedule(const std::string& who, const EarlierSchedule& schedule);
-// The schedule of an input whose values come from a record.
-const EarlierSchedule& schedule_of(const EarlierInput& input);
 
 }  // namespace gangway

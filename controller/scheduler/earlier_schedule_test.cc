@@ -1,4 +1,4 @@
-#include "controller/recovery/earlier_schedule.h"
+#include "controller/scheduler/earlier_schedule.h"
 
 #include <gtest/gtest.h>
 
