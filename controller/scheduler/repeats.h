@@ -1,6 +1,7 @@
 // Repeats: the repetitions of one program, whose steps the controller enqueues by itself, so that
 // they go on without a client. A repetition has a plan, a number of steps, and for each input its
-// value in each step (protocol/schedule.h; a record of an earlier release has those of earlier_schedule.h too).
+// value in each step (protocol/schedule.h; a record of an earlier release has those of
+// earlier_schedule.h too).
 //
 // A step is a run like a client's, with names that the client gave: it waits in line with the
 // client's other runs, shares devices with others' and commits only behind the step before it. A

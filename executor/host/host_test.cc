@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "executor/devices/device_threads_test.h"
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
 #include "tests/support/test_hosts.h"
@@ -90,32 +91,43 @@ std::shared_ptr<const Plan> addition_in_a_body() {
   return plan.share();
 }
 
-int ended_at_once_of_hundred(const std::shared_ptr<const Plan>& plan) {
+struct HundredRuns {
+  int ended_at_once = 0;
+  int64_t sleeps = 0;  // Runs after which another thread has gone to sleep: the device's.
+};
+
+HundredRuns hundred_runs(const std::shared_ptr<const Plan>& plan) {
   const auto reactor = Reactor::make_real();
   TestHosts t(*reactor, 1, 1);
   t.install(kPlan, plan);
-  int ended_at_once = 0;
+  HundredRuns runs;
   for (uint64_t run = 1; run <= 100; ++run) {
     RunFrame request = timed_request();
     request.run = RunId(run);
     request.outputs = {ArrayId(1000 + run)};
+    tests::wait_until_others_sleep();  // Otherwise the device's thread may still be at it.
+    const int64_t before = tests::sleeps_of_others();
     t.start(request);
     reactor->run_ready();
-    ended_at_once += t.logs[0]->done.contains(RunId(run)) ? 1 : 0;
+    runs.ended_at_once += t.logs[0]->done.contains(RunId(run)) ? 1 : 0;
     EXPECT_FALSE(t.wait(RunId(run)).error);
     EXPECT_EQ(t.item<float>(RunId(run), 0), 3.0f);
+    tests::wait_until_others_sleep();
+    runs.sleeps += tests::sleeps_of_others() > before ? 1 : 0;
     t.hosts[0]->free(request.outputs);
   }
-  return ended_at_once;
+  return runs;
 }
 
 TEST(HostBriefRuns, EndWithoutTheDevicesThread) {
-  EXPECT_GT(ended_at_once_of_hundred(additions(3)), 0);
+  const HundredRuns runs = hundred_runs(additions(3));
+  EXPECT_EQ(runs.ended_at_once, 100);
+  EXPECT_LT(runs.sleeps, 100);
 }
 
 // Otherwise the host could not report that it is stuck in the kernel.
 TEST(HostBriefRuns, AreNoneWhereABodyMayHoldAUsersKernel) {
-  EXPECT_LT(ended_at_once_of_hundred(addition_in_a_body()), 100);
+  EXPECT_EQ(hundred_runs(addition_in_a_body()).sleeps, 100);
 }
 
 TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {
