@@ -44,7 +44,7 @@ struct ControllerOptions {
   std::function<bool(const ProcessIdentity&)> has_ended = gangway::has_ended;
   // Absolute path of the folder for checkpoints of programs that ask for them. Empty: none.
   std::string checkpoint_folder;
-  std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
+  std::string policy = "fair";  // Where programs share devices: one of policy_names().
   // Programs share the memory of their temporaries, so that a device needs room for the largest,
   // and a program's turn is a whole run. Programs that are dispatched sequentially are excepted.
   bool overlay_memory = false;

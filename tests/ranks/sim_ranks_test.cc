@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/policies/policy.h"
 #include "gangway.h"
 #include "sim/sim_cluster.h"
 #include "tests/support/error_of.h"
@@ -105,7 +106,7 @@ Outcome run_all(const std::vector<Sums>& clients, const std::string& policy = "f
   return outcome;
 }
 
-class SimRanksTest : public ::testing::TestWithParam<const char*> {};
+class SimRanksTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SimRanksTest, ProgramsOfDifferentlyManyRanksShareHeldDevicesInTheOrderOfTickets) {
   const Outcome all = run_all({{.ranks = 1, .kernels = 3, .runs = 60},
@@ -118,7 +119,7 @@ TEST_P(SimRanksTest, ProgramsOfDifferentlyManyRanksShareHeldDevicesInTheOrderOfT
   EXPECT_EQ(all.broken, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, SimRanksTest, ::testing::Values("fifo", "fair", "priority"));
+INSTANTIATE_TEST_SUITE_P(Policies, SimRanksTest, ::testing::ValuesIn(policy_names()));
 
 TEST(SimRanksTimeTest, RanksOfADeviceTakeTurnsOnItAndShareItsPartOfACollective) {
   const auto busy_ns = [](int64_t ranks, int kernels) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "controller/scheduler/policies/policy.h"
 #include "runtime/fibers/fiber_group.h"
 #include "tests/sim/chaos_client.h"
 #include "tests/sim/sim_time.h"
@@ -127,8 +128,8 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
             ChaosReport& report) {
   Rng rng(seed, 0xC4A05);
   SimClusterOptions drawn = draw_cluster(rng);
-  constexpr const char* kPolicies[] = {"fair", "fifo", "priority"};
-  drawn.policy = kPolicies[seed % 3];
+  const std::vector<std::string> policies = policy_names();
+  drawn.policy = policies[seed % policies.size()];
   // Less than any stream carries in all, so acknowledgements must come.
   drawn.frames = {.queued_bytes_max = 16 << 10, .planted = planted.frames};
   drawn.order_collectives = !planted.orders_collectives_by_lane;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/policies/policy.h"
 #include "sim/sim_cluster.h"
 #include "tests/sim/sim_time.h"
 #include "tests/support/crossing.h"
@@ -46,7 +47,7 @@ Seen cross_all(const Scene& scene) {
   return all;
 }
 
-class DeadlockTest : public ::testing::TestWithParam<const char*> {};
+class DeadlockTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(DeadlockTest, TenThousandCrossingGangLaunchesAllEndInTheOrderOfTickets) {
   constexpr int kRuns = crossing_runs(10'000);
@@ -82,7 +83,7 @@ TEST(OrderTest, WhereDevicesBreakTheOrderTheTestFails) {
       "ticket 1 came after run 0 node 0 ticket 2");
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, DeadlockTest, ::testing::Values("fifo", "fair", "priority"),
+INSTANTIATE_TEST_SUITE_P(Policies, DeadlockTest, ::testing::ValuesIn(policy_names()),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/policies/policy.h"
 #include "gangway.h"
 #include "sim/sim_cluster.h"
 #include "tests/sim/sim_time.h"
@@ -140,7 +141,7 @@ TEST(OverlayTest, ProgramsThatOverlapInPartEndWithTheLossesThatTheyHaveAlone) {
   const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + 40; ++seed) {
     std::vector<What> programs(kPrograms.begin(), kPrograms.begin() + 2 + seed % 2);
-    const char* const policy = seed % 3 == 0 ? "fifo" : seed % 3 == 1 ? "fair" : "priority";
+    const std::string policy = policy_names()[seed % policy_names().size()];
     const Seen seen = train_together(seed, programs, {.policy = policy, .overlay_memory = true});
     EXPECT_EQ(seen.broken, "") << "seed " << seed;
     for (size_t i = 0; i < programs.size(); ++i) {

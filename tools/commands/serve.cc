@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "controller/scheduler/policies/policy.h"
 #include "controller/service/config_file.h"
 #include "controller/service/service.h"
 #include "executor/service/lasting_executor.h"
@@ -254,7 +255,7 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   command
       ->add_option("--policy", options->controller.policy,
                    "who goes next where programs share devices")
-      ->check(CLI::IsMember({"fifo", "fair", "priority"}))
+      ->check(CLI::IsMember(policy_names()))
       ->capture_default_str();
   command->add_flag("--overlay-memory", options->controller.overlay_memory,
                     "lay the temporaries of programs over one another, which take turns of whole "

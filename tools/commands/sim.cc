@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "controller/scheduler/policies/policy.h"
 #include "ir/text/text.h"
 #include "runtime/base/printable.h"
 #include "runtime/base/units.h"
@@ -248,7 +249,7 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->check(whole_number(0, INT64_MAX))
       ->capture_default_str();
   command->add_option("--policy", options->policy, "who goes next where programs share devices")
-      ->check(CLI::IsMember({"fifo", "fair", "priority"}))
+      ->check(CLI::IsMember(policy_names()))
       ->capture_default_str();
   command->add_option("--dispatch", options->dispatch, "of the programs' nodes to their hosts")
       ->check(CLI::IsMember({"parallel", "sequential"}))

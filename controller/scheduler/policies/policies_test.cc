@@ -64,7 +64,7 @@ class Contest {
 };
 
 TEST(Policies, AreChosenByName) {
-  for (const char* name : {"fifo", "fair", "priority"}) EXPECT_NE(make_policy(name), nullptr);
+  for (const std::string& name : policy_names()) EXPECT_NE(make_policy(name), nullptr);
   try {
     make_policy("lottery");
     FAIL();
@@ -83,7 +83,7 @@ TEST(Policies, AWeightOrPriorityBeyondItsBoundsIsRefused) {
 }
 
 TEST(Policies, AGangThatMayNotGoIsPassedOverAndKeepsItsTurn) {
-  for (const char* name : {"fifo", "fair", "priority"}) {
+  for (const std::string& name : policy_names()) {
     const auto policy = make_policy(name);
     Contest contest(*policy);
     contest.join(1, {});

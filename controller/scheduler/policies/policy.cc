@@ -6,13 +6,39 @@
 #include "runtime/base/error.h"
 
 namespace gangway {
+namespace {
+
+struct Row {
+  const char* name;
+  std::unique_ptr<Policy> (*make)();
+};
+
+template <typename T>
+std::unique_ptr<Policy> make() {
+  return std::make_unique<T>();
+}
+
+constexpr Row kRows[] = {
+    {"fair", make<FairShare>},
+    {"fifo", make<FirstCome>},
+    {"priority", make<StrictPriority>},
+};
+
+}  // namespace
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
+}
 
 std::unique_ptr<Policy> make_policy(const std::string& name) {
-  if (name == "fifo") return std::make_unique<FirstCome>();
-  if (name == "fair") return std::make_unique<FairShare>();
-  if (name == "priority") return std::make_unique<StrictPriority>();
-  throw Error(ErrorKind::kInvalid,
-              cat("policy \"", name, "\": expected \"fifo\", \"fair\" or \"priority\""));
+  for (const Row& row : kRows) {
+    if (name == row.name) return row.make();
+  }
+  std::string all;
+  for (const Row& row : kRows) all += cat(all.empty() ? "" : ", ", '"', row.name, '"');
+  throw Error(ErrorKind::kInvalid, cat("policy \"", name, "\": expected one of ", all));
 }
 
 }  // namespace gangway

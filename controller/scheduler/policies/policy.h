@@ -9,6 +9,9 @@
 // charges device time: an estimate with the grant, and later the difference to the measured time.
 // Whatever a policy answers, nothing can deadlock.
 //
+// A policy that decides by more than a GangTurn tells adds it there: GangScheduler::submit() gets
+// it from the run table (../runs.cc), and gang_turns.cc hands it on.
+//
 // Threads: the reactor's thread; nothing suspends.
 // Cost: O(log waiting gangs) for each group of the gang, and for each gang that next() passes over.
 #pragma once
@@ -66,7 +69,10 @@ class Policy {
   virtual void erase(GroupId group) = 0;  // The group has no devices any more.
 };
 
-// "fifo", "fair" or "priority"; kInvalid for any other name.
+// "fair", "fifo" and "priority". A new one is a row of the table in policy.cc: command lines,
+// errors and the tests of all policies take its name from there.
+std::vector<std::string> policy_names();
+// Throws kInvalid for a name that none has.
 std::unique_ptr<Policy> make_policy(const std::string& name);
 
 }  // namespace gangway

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/scheduler/policies/policy.h"
 #include "tests/cuda/hosts/crossing_cards.h"
 
 namespace gangway {
@@ -14,7 +15,7 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-class CudaDeadlock : public ::testing::TestWithParam<const char*> {};
+class CudaDeadlock : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CudaDeadlock, CrossingGangLaunchesAllEndInTheOrderOfTickets) {
   constexpr int kRuns = crossing_runs(GW_CROSSINGS);
@@ -37,7 +38,7 @@ TEST_P(CudaDeadlock, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndTh
                      AnyOf(HasSubstr("crossing.cc:"), HasSubstr("what it launched on host-")))));
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, CudaDeadlock, ::testing::Values("fifo", "fair", "priority"),
+INSTANTIATE_TEST_SUITE_P(Policies, CudaDeadlock, ::testing::ValuesIn(policy_names()),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
