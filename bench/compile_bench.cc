@@ -14,7 +14,7 @@
 #include <functional>
 
 #include "bench/deep_program.h"
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "ir/transforms/memory/plan_memory.h"
 #include "ir/wire/wire.h"
 

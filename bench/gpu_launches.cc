@@ -16,7 +16,7 @@
 #include "bench/gpt2_step.h"
 #include "bench/listing_driver.h"
 #include "bench/model_products.h"
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "executor/devices/cuda/cuda_device.h"
 #include "runtime/base/error.h"
 

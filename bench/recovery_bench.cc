@@ -2,7 +2,7 @@
 // killed.
 //
 // Why it matters: a program goes on by itself after a host is lost
-// (controller/recovery/recovery.h), and devices that it waits for meanwhile do nothing. How to read
+// (controller/programs/recovery.h), and devices that it waits for meanwhile do nothing. How to read
 // it: the quickstart's model on 4 devices, 2 of each executor, in processes, with a checkpoint
 // every 20 steps and 4 runs ahead. One iteration is a kill, at a random moment of 20 steps. Spare:
 // a third executor takes the dead one's place, so the mesh stays, and the dead one comes back as

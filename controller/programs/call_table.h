@@ -26,8 +26,8 @@
 #include <variant>
 #include <vector>
 
-#include "controller/copies/states_read.h"
-#include "controller/resources/slices.h"
+#include "controller/scheduler/states_read.h"
+#include "controller/slices/slices.h"
 #include "runtime/base/error.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/recovery/program_record.h"
+#include "controller/programs/program_record.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/cut.h"

@@ -2,7 +2,7 @@
 // names.
 //
 // Two of them never have one name. All of them together take no more bytes than a record of the
-// program may have (recovery/program_record.h).
+// program may have (program_record.h).
 //
 // Threads: the reactor's thread; nothing suspends.
 // Ownership: the program's (program.h). The plan table outlives it.
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/lowering/plans.h"
-#include "controller/resources/owner_use.h"
+#include "controller/owners/owner_use.h"
+#include "controller/plans/plans.h"
 #include "protocol/messages.h"
 
 namespace gangway {

@@ -20,7 +20,9 @@
 #include <optional>
 #include <string>
 
-#include "controller/lowering/plans.h"
+#include "controller/owners/owner_use.h"
+#include "controller/owners/program_names.h"
+#include "controller/plans/plans.h"
 #include "controller/programs/call_table.h"
 #include "controller/programs/log_buffer.h"
 #include "controller/programs/named_executables.h"
@@ -28,8 +30,6 @@
 #include "controller/programs/record_keeper.h"
 #include "controller/programs/run_memory.h"
 #include "controller/programs/suspension.h"
-#include "controller/resources/owner_use.h"
-#include "controller/resources/program_names.h"
 #include "controller/scheduler/repeats.h"
 #include "protocol/messages.h"
 #include "protocol/reported.h"

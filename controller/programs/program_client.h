@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "controller/resources/peers.h"
+#include "controller/hosts/peers.h"
 #include "protocol/frames.h"
 #include "protocol/messages.h"
 

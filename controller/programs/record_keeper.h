@@ -1,5 +1,5 @@
 // RecordKeeper: decides whether a program can go on after a restart of the controller, and makes
-// the record from which it does (recovery/program_record.h).
+// the record from which it does (program_record.h).
 //
 // It can where its user gave it a name, one slice keeps checkpoints and has all of its states, and
 // only a repetition changes them: then a checkpoint's version says how many of its steps have
@@ -17,10 +17,10 @@
 #include <optional>
 #include <string>
 
-#include "controller/recovery/checkpoints.h"
-#include "controller/recovery/program_record.h"
-#include "controller/resources/slices.h"
+#include "controller/programs/checkpoints.h"
+#include "controller/programs/program_record.h"
 #include "controller/scheduler/runs.h"
+#include "controller/slices/slices.h"
 
 namespace gangway {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/recovery/run_log.h"
+#include "controller/programs/run_log.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/units.h"
 

@@ -15,7 +15,7 @@
 #include <set>
 #include <string>
 
-#include "controller/resources/owner_use.h"
+#include "controller/owners/owner_use.h"
 #include "protocol/messages.h"
 #include "runtime/base/error.h"
 

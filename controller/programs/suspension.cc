@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/resources/quotas.h"
+#include "controller/owners/quotas.h"
 
 namespace gangway {
 namespace {

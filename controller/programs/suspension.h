@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/copies/copies.h"
+#include "controller/scheduler/copies.h"
 #include "controller/scheduler/runs.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/resources/objects.h"
+#include "controller/hosts/objects.h"
 #include "controller/scheduler/run.h"
 #include "runtime/base/result.h"
 

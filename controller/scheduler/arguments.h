@@ -6,7 +6,7 @@
 // Cost: O(arguments + outputs).
 #pragma once
 
-#include "controller/resources/objects.h"
+#include "controller/hosts/objects.h"
 #include "controller/scheduler/run.h"
 
 namespace gangway {

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "controller/lowering/plans.h"
+#include "controller/plans/plans.h"
 
 namespace gangway {
 

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/lowering/plans.h"
+#include "controller/plans/plans.h"
 #include "controller/scheduler/earlier_schedule.h"
 #include "protocol/reported.h"
 #include "protocol/schedule.h"

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "controller/lowering/plans.h"
+#include "controller/plans/plans.h"
 
 namespace gangway {
 

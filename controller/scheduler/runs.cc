@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/lowering/reports.h"
+#include "controller/plans/reports.h"
 #include "controller/scheduler/arguments.h"
 #include "runtime/observe/trace.h"
 

@@ -22,7 +22,7 @@
 #include <optional>
 #include <string>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 #include "controller/service/peers_rpc.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/os/process_identity.h"

@@ -7,7 +7,7 @@
 // `checkpoint_bytes` bounds the files of checkpoints that the cluster keeps for an owner's
 // programs, also those that have ended; a checkpoint that is being written counts in addition to
 // those that it replaces. `controller_bytes` bounds the controller's own memory for an owner's
-// programs and runs (controller/resources/owner_use.h), and is 1 GiB if it is not given. Any other
+// programs and runs (controller/owners/owner_use.h), and is 1 GiB if it is not given. Any other
 // key that is not given sets no bound.
 //
 // Threads: pure.
@@ -18,7 +18,7 @@
 
 #include <string>
 
-#include "controller/resources/quotas.h"
+#include "controller/owners/quotas.h"
 
 namespace gangway {
 

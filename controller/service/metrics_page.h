@@ -2,14 +2,14 @@
 // with the numbers that `gangway ps` and `gangway top` show.
 //
 // A program has series until it ends. The counters of a host are shown until its name is forgotten
-// (controller/resources/host_names.h), its gauges only while it is there.
+// (controller/hosts/host_names.h), its gauges only while it is there.
 //
 // Threads: the reactor's thread. Cost: O(hosts + programs) and a page of text.
 #pragma once
 
 #include <string>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 
 namespace gangway {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/resources/peers.h"
+#include "controller/hosts/peers.h"
 #include "protocol/rpc_values.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/frames.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/recovery/elastic.h"
+#include "controller/programs/elastic.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/fibers/kj_error.h"

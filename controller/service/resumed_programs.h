@@ -1,5 +1,5 @@
 // ResumedPrograms: programs of an earlier controller that go on under this one
-// (controller/recovery/program_record.h).
+// (controller/programs/program_record.h).
 //
 //   named, detached -> slices, when there are devices -> compiled -> its newest checkpoint, or its
 //   initial states -> the steps that are left of its repetition
@@ -8,7 +8,7 @@
 // attach to it before its steps go on. Inputs, sources and versions of states are what they would
 // have been without the restart, and so are all values after the restored version. If a host is
 // lost meanwhile, or others hold memory that the program needs, it begins again; once its steps go
-// on, recovery (controller/recovery/recovery.h) brings it back from lost hosts. A program whose
+// on, recovery (controller/programs/recovery.h) brings it back from lost hosts. A program whose
 // mesh may shrink waits kWholeWaitMs for all its devices, then takes fewer. A program that can't go
 // on is ended, and the log says why.
 //

@@ -19,7 +19,7 @@
 #include <memory>
 #include <string>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 #include "controller/service/state_dir.h"
 #include "controller/service/tokens.h"
 #include "runtime/net/frame_options.h"

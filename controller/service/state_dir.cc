@@ -15,8 +15,8 @@
 #include <set>
 #include <utility>
 
-#include "controller/recovery/checkpoints.h"
-#include "controller/resources/host_names.h"
+#include "controller/hosts/host_names.h"
+#include "controller/programs/checkpoints.h"
 #include "protocol/owner.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"

@@ -3,7 +3,7 @@
 //   hosts.jsonl     the names that hosts have had, and their owners: replaced as a whole
 //   programs/       a file for each program that is to go on behind a restart, OWNER.NAME with
 //                   all but letters, digits, '-' and '_' as %XX, replaced as a whole; nobody but
-//                   its user can read it (controller/recovery/program_record.h)
+//                   its user can read it (controller/programs/program_record.h)
 //   programs.jsonl  a line for each program that began or ended: appended to; beyond 8 MiB it
 //                   becomes programs.1.jsonl, and a new one begins
 //   set_aside/      files that could not be read when a controller started, to be mended by hand
@@ -32,7 +32,7 @@
 #include <string_view>
 #include <vector>
 
-#include "controller/recovery/program_record.h"
+#include "controller/programs/program_record.h"
 
 namespace gangway {
 

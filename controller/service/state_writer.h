@@ -19,7 +19,7 @@
 #include <set>
 #include <string>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 #include "controller/service/state_dir.h"
 #include "runtime/fibers/background.h"
 

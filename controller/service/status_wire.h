@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 #include "protocol/control.capnp.h"
 
 namespace gangway {

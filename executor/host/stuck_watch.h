@@ -11,7 +11,7 @@
 // this host and the controller only report the stuck devices.
 //
 // "Stuck" is about work; a host that sends nothing is suspect and then lost, which the controller
-// finds (controller/recovery/host_watch.h).
+// finds (controller/scheduler/host_watch.h).
 //
 // Two looks, kLookMs apart, compare how far each run has come, so that the cost on device threads
 // is two plain stores an entry. A time is known to within two looks, and is rounded up. Time in

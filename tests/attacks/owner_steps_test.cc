@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "checkpoint/checkpoint_dir.h"
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "protocol/rpc_values.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"

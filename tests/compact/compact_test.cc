@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bench/deep_program.h"
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "ir/graph/bodies.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/transforms/memory/plan_memory.h"

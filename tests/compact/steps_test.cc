@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "bench/deep_program.h"
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "ir/plan/plan_check.h"
 #include "ir/plan/plan_text.h"
 #include "ir/plan/plan_wire.h"

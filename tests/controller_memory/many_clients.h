@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 
 namespace gangway {
 

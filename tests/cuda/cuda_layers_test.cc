@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"

@@ -1,6 +1,6 @@
 #include "tests/inspect/sample_programs.h"
 
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 #include "programs/train/language_model.h"

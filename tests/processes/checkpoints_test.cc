@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "gangway.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 #include "tests/ratchet/counting.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/resources/planted_bugs.h"
+#include "controller/hosts/planted_bugs.h"
 #include "executor/transfers/planted_bugs.h"
 #include "runtime/net/frame_options.h"
 

@@ -10,7 +10,7 @@
 
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/tensor_files.h"
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "gangway.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/checkpoint_dir.h"
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "gangway.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"

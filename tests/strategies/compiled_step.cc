@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 
 namespace gangway::programs {
 

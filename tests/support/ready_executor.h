@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/resources/peers.h"
+#include "controller/hosts/peers.h"
 
 namespace gangway {
 

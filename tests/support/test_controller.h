@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 #include "tests/support/messages.h"
 
 namespace gangway {

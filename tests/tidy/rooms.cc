@@ -119,19 +119,19 @@ std::vector<Room> executor_rooms() {
 
 std::vector<Room> controller_rooms() {
   const Names below = graphs() + Names{"runtime", "ir/plan", "protocol"};
-  const Names plans = below + Names{"controller/resources", "controller/lowering"};
+  const Names devices = below + Names{"controller/owners", "controller/hosts"};
+  const Names plans = devices + Names{"controller/slices", "controller/plans"};
   return {
-      {"controller/resources", below},
-      {"controller/lowering", below + Names{"ir/wire", "ir/transforms", "controller/resources"}},
+      {"controller/owners", below},
+      {"controller/hosts", below},
+      {"controller/slices", devices},
+      {"controller/plans", devices + Names{"controller/slices", "ir/wire", "ir/transforms"}},
       {"controller/scheduler", plans},
-      {"controller/copies", plans},
-      {"controller/recovery",
-       plans + Names{"ir/transforms", "controller/scheduler", "controller/copies", "checkpoint"}},
-      {"controller/programs",
-       plans + Names{"controller/scheduler", "controller/copies", "controller/recovery"}},
+      {"controller/programs", plans + Names{"ir/transforms", "controller/scheduler", "checkpoint"}},
+      {"controller",
+       plans + Names{"ir/wire", "ir/explain", "controller/scheduler", "controller/programs"}},
       {"controller/service",
-       plans + Names{"ir/wire", "ir/explain", "controller/scheduler", "controller/copies",
-                     "controller/recovery", "controller/programs"}},
+       plans + Names{"ir/wire", "controller/scheduler", "controller/programs", "controller"}},
   };
 }
 
@@ -143,7 +143,8 @@ std::vector<Room> public_rooms() {
   return {
       {"client", graphs() + Names{"runtime", "ir/wire", "ir/plan", "protocol", "checkpoint"}},
       {"client/local",  // Starts clusters in this process or as children.
-       {"runtime/base", "runtime", "protocol", "client", "controller/service", "executor/service"}},
+       {"runtime/base", "runtime", "protocol", "client", "controller", "controller/service",
+        "executor/service"}},
       {"sim",  // The whole cluster on virtual time: for the tool and for tests.
        graphs() + Names{"runtime", "protocol", "client", "executor/store", "executor/links",
                         "executor/devices/sim", "executor/service", "controller/service"}},

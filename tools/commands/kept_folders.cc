@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/tensor_files.h"
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "protocol/checkpoint_files.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"

@@ -1,4 +1,4 @@
-// Checkpoints that clusters have kept (controller/recovery/checkpoints.h): each owner has a folder,
+// Checkpoints that clusters have kept (controller/programs/checkpoints.h): each owner has a folder,
 // and in it a folder for each program.
 //
 //   FOLDER/ann/train/step-00000500      of ann's program "train"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/program_graph.h"
-#include "controller/lowering/lower.h"
+#include "controller/plans/lower.h"
 #include "ir/explain/why.h"
 #include "ir/graph/program.h"
 #include "ir/plan/plan.h"

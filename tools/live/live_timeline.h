@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "controller/service/controller.h"
+#include "controller/controller.h"
 
 namespace gangway::tool {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "controller/lowering/plans.h"
+#include "controller/plans/plans.h"
 
 namespace gangway {
 

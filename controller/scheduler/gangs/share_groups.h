@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/resources/slices.h"
 #include "controller/scheduler/policies/policy.h"
+#include "controller/slices/slices.h"
 
 namespace gangway {
 

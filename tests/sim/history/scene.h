@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/resources/planted_bugs.h"
+#include "controller/hosts/planted_bugs.h"
 #include "tests/sim/history/draw.h"
 
 namespace gangway::history {

@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/tensor_files.h"
 #include "client/shared_states.h"
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "runtime/os/user.h"
 #include "tests/sim/recovery/trainer.h"
 #include "tests/sim/sim_time.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/recovery/checkpoints.h"
+#include "controller/programs/checkpoints.h"
 #include "gangway.h"
 #include "runtime/os/user.h"
 #include "tests/sim/restarts/restarts.h"

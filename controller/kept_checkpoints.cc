@@ -1,0 +1,62 @@
+// The part of Controller that serves checkpoints and recovery (controller/recovery/).
+#include "controller/controller.h"
+
+namespace gangway {
+
+StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints::Read& read,
+                                           const StopToken& stop) {
+  SharedStateTable::Request request{.slice = read.slice,
+                                    .version = read.version,
+                                    .or_later = true,
+                                    .segment = read.segment,
+                                    .parts = {},
+                                    .is_counted = false};
+  for (const Checkpoints::Part& part : read.parts)
+    request.parts.push_back({part.name, part.offset, part.bytes});
+  StatesRead read_now = shared_states_.read(session, std::move(request), stop);
+  if (read_now.error) throw Error(*read_now.error);
+  return read_now;
+}
+
+void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
+                                  const StopToken& asker) {
+  recovery_.wait_until_back(session, asker);
+  require_open(session);
+  checkpoints_.require_room_for_folder(session);
+  checkpoints_.try_memory(session, slice);
+  require_open(session);
+  checkpoints_.keep(session, slice, std::move(options));
+  if (programs_.contains(session)) recovery_.keep(session, slice);
+}
+
+Recovery::Callbacks Controller::recovery_callbacks() {
+  return {
+      .is_suspended =
+          [this](SessionId session) {
+            const auto found = programs_.find(session);
+            return found != programs_.end() && found->second.suspension->is_suspended();
+          },
+      .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
+      .submit =
+          [this](SessionId session, RunFrame&& run, const std::optional<Error>& refused) {
+            const auto before = runs_.next_deadline_ns();
+            runs_.submit(session, std::move(run), reactor_.clock().now_ns(), refused);
+            if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
+          },
+      .ended = [this](SessionId session,
+                      RunDoneFrame&& done) { tell_run_ended(session, std::move(done)); },
+      .act =
+          [this](SessionId id, Message&& message) {
+            const auto program = programs_.find(id);
+            if (program == programs_.end()) return;
+            if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
+              return program->second.calls->release_later(released->calls);
+            }
+            act(program->second, std::move(message));
+          },
+      .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
+      .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },
+  };
+}
+
+}  // namespace gangway

@@ -1,0 +1,37 @@
+// The part of Controller that serves programs of an earlier controller (resumed_programs.h), and
+// the records from which they go on.
+#include "controller/controller.h"
+
+namespace gangway {
+
+void Controller::note_asked(SessionId session, SliceId slice, const SliceShape& asked) {
+  slices_.at(slice, session).asked = asked;
+}
+
+void Controller::note_resuming(SessionId session, SliceId slice) {
+  slices_.at(slice, session).is_resuming = true;
+}
+
+void Controller::note_restored(SessionId session, SliceId slice, StateVersion version) {
+  slices_.at(slice, session).is_resuming = false;
+  if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
+}
+
+void Controller::note_lost_states(SessionId session, SliceId slice,
+                                  const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  slices_.at(slice, session).lost_states.insert(names.begin(), names.end());
+  warn(session, goes_on_without(names, "its controller was started again"));
+}
+
+SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
+                                              const std::set<HostId>& hosts) {
+  return slice_queue_.leave_hosts(slices_.at(slice, session).id, hosts);
+}
+
+std::optional<ProgramRecord> Controller::record_of(SessionId id) {
+  const auto found = programs_.find(id);
+  return found == programs_.end() ? std::nullopt : found->second.record_keeper.record();
+}
+
+}  // namespace gangway

@@ -1,0 +1,203 @@
+#include "controller/scheduler/copies.h"
+
+#include <algorithm>
+
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+
+namespace gangway {
+namespace {
+
+std::vector<HostId> hosts_of(const std::vector<DeviceRef>& devices) {
+  std::vector<HostId> hosts;
+  for (const DeviceRef& device : devices) {
+    if (!hosts.empty() && hosts.back() == device.host) continue;
+    if (std::find(hosts.begin(), hosts.end(), device.host) == hosts.end()) {
+      hosts.push_back(device.host);
+    }
+  }
+  return hosts;
+}
+
+// Reservations for an array that takes this many bytes on each device.
+Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
+  std::vector<Reservation> wanted;
+  wanted.reserve(layout.ranges.size());
+  for (const DeviceRange& range : layout.ranges) wanted.push_back({range, bytes});
+  return shared_reservations(std::move(wanted));
+}
+
+// If no program of the slice has the state, the hosts report that.
+std::vector<HostId> state_holders(const SliceRecord& scope, const std::string& name) {
+  const auto found = scope.placed_states.find(name);
+  return found == scope.placed_states.end() ? hosts_of(scope.devices)
+                                            : found->second.layout->holders;
+}
+
+bool is_replicated(const Sharding& sharding) {
+  return std::all_of(sharding.begin(), sharding.end(), [](const Placement& placement) {
+    return placement.kind == PlacementKind::kReplicate;
+  });
+}
+
+}  // namespace
+
+// Adds a new array, sharded like an input of a plan, with its memory reserved on all its devices.
+std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& request) {
+  PlanRecord& plan = plans_.at(request.plan, session);
+  GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
+             " does not exist");
+  const PlanValue& value = plan.plan->values[plan.plan->inputs[request.input]];
+  GW_REQUIRE(request.at.bytes == value.type.bytes(), "put: input \"", value.name, "\": expected ",
+             to_string(value.type), ", ", value.type.bytes(), " bytes, got ", request.at.bytes);
+  ArrayRecord record{.owner = session,
+                     .layout = plan.layouts[value.slice],
+                     .type = value.type,
+                     .mesh = plan.plan->slices[value.slice].mesh,
+                     .sharding = value.sharding};
+  const DeviceLayout& layout = *record.layout;
+  Reservations& wanted = plan.input_bytes[request.input];
+  if (wanted == nullptr) wanted = reservations(layout, layout.bytes_on_device(value.local_type));
+  const std::string owner = names_.holder(session);
+  if (const auto short_of = hosts_.reserve(owner, *wanted)) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("put: no memory for input \"", value.name, "\": ", hosts_.shortage(*short_of),
+                    "; ", hosts_.holders(short_of->at)),
+                {}, "let arrays go that nobody needs any more");
+  }
+  record.holdings = {std::make_shared<Holding>(hosts_, owner, wanted)};
+  objects_.add(request.array, std::move(record));
+  return layout.holders;
+}
+
+std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& request) {
+  switch (request.kind) {
+    case CopyKind::kPut: return make_array(session, request);
+    case CopyKind::kGet: {
+      const ArrayRecord& array = objects_.find(request.array, session);
+      if (array.failed != nullptr) throw *array.failed;
+      GW_REQUIRE(request.at.bytes == array.type.bytes(), "get: expected ", array.type.bytes(),
+                 " bytes for ", to_string(array.type), ", got ", request.at.bytes);
+      std::vector<HostId> hosts = array.layout->holders;
+      if (is_replicated(array.sharding)) hosts.resize(1);  // One copy is all of it.
+      return hosts;
+    }
+    case CopyKind::kPutState:
+    case CopyKind::kGetState: {
+      GW_REQUIRE(request.name.size() <= kTextBytesMax, "state \"",
+                 cut(request.name, kQuotedBytesMax), "\": its name is too long: expected at most ",
+                 kTextBytesMax, " bytes");
+      const SliceRecord& scope = slices_.at(SliceId(request.scope.id), session);
+      if (scope.given_up) throw Error(*scope.given_up);
+      return state_holders(scope, request.name);
+    }
+  }
+  return {};
+}
+
+void CopyTable::start(SessionId session, CopyFrame request) {
+  std::vector<HostId> hosts;
+  try {
+    hosts = hosts_for(session, request);
+    for (HostId host : hosts) hosts_.require_alive(host);
+  } catch (const Error& error) {
+    ended_(session, request.kind, {.request = request.request, .error = error, .is_settled = true});
+    return;
+  }
+  Copy copy{.session = session,
+            .kind = request.kind,
+            .client_request = request.request,
+            .pending = {hosts.begin(), hosts.end()}};
+  if (request.kind == CopyKind::kPut || request.kind == CopyKind::kGet) {
+    copy.kept = request.array;
+    objects_.keep(request.array);
+    objects_.began(request.array);
+  } else {
+    copy.states = SliceId(request.scope.id);
+  }
+  send(std::move(copy), std::move(request));
+}
+
+void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame request,
+                         uint64_t tenant, Done done) {
+  const std::vector<HostId> hosts = state_holders(scope, request.name);
+  try {
+    if (scope.given_up) throw Error(*scope.given_up);
+    for (HostId host : hosts) hosts_.require_alive(host);
+  } catch (const Error& error) {
+    return done({.error = error, .is_settled = true});
+  }
+  Copy copy{.session = session,
+            .kind = request.kind,
+            .tenant = tenant,
+            .pending = {hosts.begin(), hosts.end()},
+            .states = scope.id,
+            .done = std::move(done)};
+  send(std::move(copy), std::move(request));
+}
+
+bool CopyTable::any_of_states(SliceId slice) const {
+  return std::ranges::any_of(copies_,
+                             [&](const auto& item) { return item.second.states == slice; });
+}
+
+void CopyTable::send(Copy copy, CopyFrame request) {
+  const uint64_t id = ++last_;
+  request.request = id;
+  if (copy.states) request.scope = slices_.find(*copy.states)->host_scope;
+  if (landings_ != nullptr) {
+    landings_->begins(id, copy.tenant == 0 ? id : copy.tenant,
+                      {request.at.segment, request.at.offset, request.at.bytes});
+  }
+  const Frame frame = encode(request);
+  for (HostId host : copy.pending) hosts_.at(host).peer->send(frame);
+  copies_.emplace(id, std::move(copy));
+}
+
+void CopyTable::host_done(HostId host, const CopyDoneFrame& done) {
+  const auto at = copies_.find(done.request);
+  if (at == copies_.end() || !at->second.pending.contains(host)) return;
+  if (done.error && !at->second.error) {
+    at->second.error = *done.error;
+    at->second.error->add_where({.host = hosts_.at(host).info.name});
+  }
+  host_finished(done.request, host);
+}
+
+void CopyTable::host_finished(uint64_t id, HostId host) {
+  const auto at = copies_.find(id);
+  at->second.pending.erase(host);
+  if (!at->second.pending.empty()) return;
+  const Copy ended = std::move(at->second);
+  copies_.erase(at);
+  if (ended.kept) {
+    objects_.ended(*ended.kept);
+    objects_.drop(*ended.kept);
+  }
+  const CopyDoneFrame done{
+      .request = ended.client_request, .error = ended.error, .is_settled = ended.is_settled};
+  if (ended.done) return ended.done(done);
+  ended_(ended.session, ended.kind, done);
+}
+
+void CopyTable::host_lost(HostId host, const Error& why) {
+  std::vector<uint64_t> hit;
+  for (const auto& [id, copy] : copies_) {
+    if (copy.pending.contains(host)) hit.push_back(id);
+  }
+  for (uint64_t id : hit) {
+    Copy& copy = copies_.at(id);
+    copy.error = why;
+    copy.is_settled = planted_.settles_lost_copies;
+    host_finished(id, host);
+  }
+}
+
+void CopyTable::session_closed(SessionId session) {
+  // Hosts may still write into the client's segment, which they hold mapped: let them finish.
+  for (auto& [id, copy] : copies_) {
+    if (copy.session == session) copy.error = Error(ErrorKind::kCancelled, "client is gone");
+  }
+}
+
+}  // namespace gangway
