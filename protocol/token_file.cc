@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/paths.h"
 
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 }
 
 fs::path home() {
-  if (const char* said = std::getenv("HOME"); said != nullptr && *said != '\0') return said;
+  if (const auto said = environment_value("HOME")) return *said;
   std::vector<char> text(size_t{16} << 10);
   passwd entry{};
   passwd* found = nullptr;
@@ -94,12 +95,8 @@ bool create_if_missing(const fs::path& file, const AccessToken& token) {
 
 fs::path token_file(const std::string& said) {
   if (!said.empty()) return said;
-  const auto variable = [](const char* name) -> fs::path {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  if (const fs::path file = variable("GANGWAY_TOKEN_FILE"); !file.empty()) return file;
-  const fs::path state = variable("XDG_STATE_HOME");
+  if (const auto file = environment_value("GANGWAY_TOKEN_FILE")) return *file;
+  const fs::path state = environment_value("XDG_STATE_HOME").value_or("");
   return (state.is_absolute() ? state : home() / ".local/state") / "gangway" / "token";
 }
 

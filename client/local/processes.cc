@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "client/cluster.h"
 #include "protocol/rpc_values.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/paths.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
@@ -31,7 +31,7 @@ namespace {
 // Finds the `gangway` tool: the one that GANGWAY_TOOL names, else one beside this program, in the
 // tree that it was built in, of the installed package that it was built with, or on the path.
 std::string find_tool() {
-  if (const char* said = std::getenv("GANGWAY_TOOL")) return said;
+  if (const auto said = environment_value("GANGWAY_TOOL")) return *said;
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   for (const auto& candidate :

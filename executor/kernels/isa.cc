@@ -1,8 +1,10 @@
 #include "executor/kernels/isa.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
+#include <optional>
+#include <string>
+
+#include "runtime/base/environment.h"
 
 namespace gangway {
 
@@ -23,11 +25,9 @@ KernelIsa machine_isa() {
 
 KernelIsa detect_isa() {
   static const KernelIsa chosen = [] {
-    const char* wish = std::getenv("GANGWAY_ISA");
+    const std::optional<std::string> wish = environment_value("GANGWAY_ISA");
     for (KernelIsa isa : {KernelIsa::kBase, KernelIsa::kAvx2}) {
-      if (wish != nullptr && std::string_view(wish) == to_string(isa)) {
-        return std::min(isa, machine_isa());
-      }
+      if (wish == to_string(isa)) return std::min(isa, machine_isa());
     }
     return machine_isa();
   }();

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "runtime/base/environment.h"
 
 namespace gangway::programs {
 namespace {
@@ -41,9 +44,9 @@ std::string drawn(const std::vector<double>& means,
 
 bool is_utf8_terminal() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    std::string locale = value;
+    std::optional<std::string> value = environment_value(name);
+    if (!value) continue;
+    std::string& locale = *value;
     std::ranges::transform(locale, locale.begin(),
                            [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
     return locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos;

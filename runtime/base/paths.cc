@@ -3,10 +3,11 @@
 #include <stdio.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -24,9 +25,8 @@ fs::path absolute_path(const fs::path& path) {
 }
 
 fs::path temp_folder() {
-  const char* said = std::getenv("TMPDIR");
-  const bool is_said = said != nullptr && *said != 0;
-  const fs::path folder = absolute_path(is_said ? said : P_tmpdir);
+  const std::optional<std::string> said = environment_value("TMPDIR");
+  const fs::path folder = absolute_path(said.value_or(P_tmpdir));
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (fs::is_directory(status)) return folder;
@@ -34,8 +34,8 @@ fs::path temp_folder() {
                       : error                                   ? std::strerror(error.value())
                                                                 : "it is no folder";
   throw Error(ErrorKind::kInvalid,
-              cat("temporary folder ", folder.string(), is_said ? " (TMPDIR)" : "", ": ", wrong),
-              {}, "set TMPDIR to a folder with room that you may write to");
+              cat("temporary folder ", folder.string(), said ? " (TMPDIR)" : "", ": ", wrong), {},
+              "set TMPDIR to a folder with room that you may write to");
 }
 
 }  // namespace gangway

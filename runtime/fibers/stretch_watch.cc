@@ -7,7 +7,11 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "runtime/base/environment.h"
 
 namespace gangway::internal {
 namespace {
@@ -15,8 +19,8 @@ namespace {
 constexpr int64_t kNsPerMs = 1'000'000;
 
 int64_t limit_from_environment() {
-  const char* const text = std::getenv("GANGWAY_REACTOR_LIMIT_MS");
-  return text == nullptr ? 0 : std::max(0L, std::strtol(text, nullptr, 10)) * kNsPerMs;
+  const std::optional<std::string> text = environment_value("GANGWAY_REACTOR_LIMIT_MS");
+  return text ? std::max(0L, std::strtol(text->c_str(), nullptr, 10)) * kNsPerMs : 0;
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/printable.h"
 
@@ -61,10 +61,7 @@ void Logger::write(LogLevel level, std::string_view message, Fields fields) cons
 
 Logs::Logs(LogOptions options) : format_(options.format) {
   std::string levels = options.levels;
-  if (levels.empty()) {
-    const char* from_environment = std::getenv("GANGWAY_LOG");
-    levels = from_environment != nullptr && *from_environment != 0 ? from_environment : "warn";
-  }
+  if (levels.empty()) levels = environment_value("GANGWAY_LOG").value_or("warn");
   rules_.push_back({"", LogLevel::kWarn});
   for (size_t at = 0; at <= levels.size();) {
     const size_t end = std::min(levels.find(',', at), levels.size());

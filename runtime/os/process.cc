@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "runtime/base/durable_file.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/limit_hint.h"
 #include "runtime/net/fd_watch.h"
 
@@ -225,8 +227,8 @@ Future<void> parent_gone(Reactor& reactor) {
   reactor
       .spawn("watch parent",
              [&reactor, p = std::move(promise)]() mutable {
-               const char* text = std::getenv(kLifelineVariable);
-               const int fd = text != nullptr ? std::atoi(text) : -1;
+               const std::optional<std::string> text = environment_value(kLifelineVariable);
+               const int fd = text ? std::atoi(text->c_str()) : -1;
                if (fd < 0 || fcntl(fd, F_GETFD) < 0) {
                  WaitQueue never;
                  never.wait("for a parent that is none");

@@ -1,9 +1,14 @@
 // A cluster of real processes: it starts, trains, and leaves nothing behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <optional>
+#include <string>
+
 #include "gangway.h"
+#include "runtime/base/environment.h"
 #include "tests/processes/process_tree.h"
 
 namespace gangway {
@@ -30,6 +35,13 @@ TEST(LocalClusterTest, ProcessesTrainAsOneProcessDoes) {
     EXPECT_EQ(step.run({{"x", ones()}})["sum"].item<float>(), 128.0f * static_cast<float>(i));
   }
   EXPECT_THAT(slice.read_state("w").as<float>(), testing::Each(160.0f));
+}
+
+TEST(LocalClusterTest, AnEmptyNameOfTheToolCountsAsNone) {
+  const std::optional<std::string> before = environment_value("GANGWAY_TOOL");
+  setenv("GANGWAY_TOOL", "", 1);
+  EXPECT_EQ(connect("local:1x1", {.memory_bytes = 64 << 20}).status().hosts.size(), 1u);
+  before ? setenv("GANGWAY_TOOL", before->c_str(), 1) : unsetenv("GANGWAY_TOOL");
 }
 
 TEST(LocalClusterTest, NoProcessIsLeftWhenTheClientIsClosed) {

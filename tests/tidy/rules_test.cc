@@ -154,6 +154,13 @@ TEST(TidyCalls, TimeThreadsAndChanceComeFromRuntime) {
   EXPECT_THAT(found("ir/graph/a.cc", "// sleep_for is banned\nf(\"sleep_for\");\n"), IsEmpty());
 }
 
+TEST(TidyCalls, OneFunctionReadsTheEnvironmentOfTheProduct) {
+  const std::string text = "const char* a = std::getenv(name);\n";
+  EXPECT_THAT(found("runtime/os/a.cc", text), ElementsAre("banned-call:1"));
+  EXPECT_THAT(found("runtime/base/environment.cc", text), IsEmpty());
+  EXPECT_THAT(found("tests/support/a.cc", text), IsEmpty());
+}
+
 TEST(TidyCalls, OnlyBackendsCompileConditionally) {
   EXPECT_THAT(found("ir/graph/a.cc", "#ifdef X\n#endif\n"), ElementsAre("ifdef:1"));
   EXPECT_THAT(found("executor/devices/cuda/a.cc", "#ifdef X\n#endif\n"), IsEmpty());

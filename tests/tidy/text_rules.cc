@@ -157,8 +157,14 @@ void check_calls(const Tree& tree, Findings& findings) {
       {" rand(", "randomness comes from a seeded Rng"},
       {" srand(", "randomness comes from a seeded Rng"},
   };
+  static constexpr Ban kInProduct[] = {
+      {"getenv(", "environment_value() reads it, and takes an empty value for none"},
+  };
   for (const SourceFile& file : tree) {
     const bool in_runtime = file.path.starts_with("runtime/");
+    const bool in_product = !file.path.starts_with("tests/") &&
+                            file.path.find("_test.") == file.path.npos &&
+                            file.path != "runtime/base/environment.cc";
     const bool in_backend = file.path.find("/devices/") != file.path.npos ||
                             file.path.find("/collectives/") != file.path.npos;
     for (size_t i = 0; i < file.code.size(); ++i) {
@@ -171,6 +177,9 @@ void check_calls(const Tree& tree, Findings& findings) {
       for (const Ban& ban : kEverywhere) check(ban);
       if (!in_runtime) {
         for (const Ban& ban : kOutsideRuntime) check(ban);
+      }
+      if (in_product) {
+        for (const Ban& ban : kInProduct) check(ban);
       }
       if (!in_backend && (line.starts_with("#if") || line.starts_with("#elif")))
         findings.push_back({"ifdef", file.path, i + 1,

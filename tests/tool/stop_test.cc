@@ -152,6 +152,9 @@ TEST(ResumeCommandTest, NamesTheScriptThatStartedTheTool) {
             "gangway train --out out/quickstart-2 --resume");
   setenv("GANGWAY_STARTED_AS", "./quickstart", 1);
   EXPECT_EQ(tool::resume_command(words, {.resume = false}), "./quickstart --text 'my $text'");
+  setenv("GANGWAY_STARTED_AS", "", 1);
+  EXPECT_EQ(tool::resume_command({"gangway", "train", "quickstart"}, {}),
+            "gangway train quickstart --resume");
   unsetenv("GANGWAY_STARTED_AS");
 }
 

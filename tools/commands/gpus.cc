@@ -1,9 +1,11 @@
 #include "tools/commands/gpus.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <optional>
+#include <string>
 
 #include "executor/devices/cuda/driver/loader.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 
 namespace gangway::tool {
@@ -11,14 +13,9 @@ namespace {
 
 // Folder in which compiled sources are kept; empty: none.
 std::string kernel_folder() {
-  const auto folder = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string cache = folder("XDG_CACHE_HOME"); !cache.empty())
-    return cache + "/gangway/kernels";
-  const std::string home = folder("HOME");
-  return home.empty() ? home : home + "/.cache/gangway/kernels";
+  if (const auto cache = environment_value("XDG_CACHE_HOME")) return *cache + "/gangway/kernels";
+  const std::optional<std::string> home = environment_value("HOME");
+  return home ? *home + "/.cache/gangway/kernels" : "";
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // JSON; what its devices exchange, hold and would do, and why; differences between two programs.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "ir/plan/plan_text.h"
 #include "ir/text/text.h"
 #include "ir/transforms/passes.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/printable.h"
 #include "sim/study.h"
@@ -38,7 +38,7 @@ struct GraphCommand {
 
 // Dims comments, if standard output is a terminal.
 std::string in_colour(const std::string& text) {
-  if (isatty(STDOUT_FILENO) != 1 || std::getenv("NO_COLOR") != nullptr) return text;
+  if (isatty(STDOUT_FILENO) != 1 || environment_value("NO_COLOR")) return text;
   std::string coloured;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;

@@ -1,6 +1,8 @@
 #include "tools/commands/resume_command.h"
 
-#include <cstdlib>
+#include <optional>
+
+#include "runtime/base/environment.h"
 
 namespace gangway::tool {
 namespace {
@@ -26,10 +28,10 @@ std::string quoted(const std::string& word) {
 std::string resume_command(const std::vector<std::string>& command_line,
                            const ResumeOptions& options) {
   std::vector<std::string> words = command_line;
-  const char* const script = std::getenv("GANGWAY_STARTED_AS");
-  if (script != nullptr && words.size() >= 3) {
+  const std::optional<std::string> script = environment_value("GANGWAY_STARTED_AS");
+  if (script && words.size() >= 3) {
     words.erase(words.begin(), words.begin() + 2);
-    words[0] = script;
+    words[0] = *script;
   }
   if (!options.out.empty()) words.insert(words.end(), {"--out", options.out});
   if (options.resume) {

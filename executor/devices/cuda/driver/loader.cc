@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string module_path() {
-  if (const char* given = std::getenv("GANGWAY_CUDA_MODULE"); given != nullptr) return given;
+  if (const auto given = environment_value("GANGWAY_CUDA_MODULE")) return *given;
   std::error_code ignored;
   fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   for (int up = 0; up <= 3; ++up, folder = folder.parent_path()) {

@@ -19,6 +19,7 @@ GpuInfo info_of(const cudaDeviceProp& found) {
 // kernels where they are loaded at once; and drivers rely on nobody else setting a device on their
 // threads.
 FoundGpus find() {
+  // To CUDA an empty list of visible devices is not the same as none: it names no card at all.
   if (loads_all_kernels_at_once(cards_of("/dev"), std::getenv("CUDA_VISIBLE_DEVICES")))
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   int count = 0;
