@@ -1,6 +1,5 @@
 #include "checkpoint/file_hashes.h"
 
-#include "checkpoint/small_file.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
@@ -50,7 +49,7 @@ FileHashes read_file_hashes(const fs::path& folder) {
   const fs::path path = folder / kHashesFile;
   std::error_code error;
   if (!fs::exists(path, error)) return {};
-  return parse_file_hashes(read_small_file(path, kFileBytesMax), path.string());
+  return parse_file_hashes(read_whole(path, kFileBytesMax), path.string());
 }
 
 }  // namespace gangway

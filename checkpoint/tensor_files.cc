@@ -5,7 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "checkpoint/small_file.h"
 #include "checkpoint/tensor_index.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
@@ -92,7 +91,7 @@ void TensorFiles::add_all(const fs::path& path) {
 
 void TensorFiles::add_indexed(const fs::path& path) {
   std::string subject = path.string();
-  TensorIndex index = parse_tensor_index(read_small_file(path, kIndexBytesMax), subject);
+  TensorIndex index = parse_tensor_index(read_whole(path, kIndexBytesMax), subject);
   std::map<std::string, const SafetensorsFile*> opened;
   uint64_t bytes = 0;
   for (const auto& [name, file_name] : index.file_of) {

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <vector>
 
+#include "runtime/base/durable_file.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/paths.h"
@@ -75,20 +75,10 @@ void create_folder(const fs::path& file) {
     fail(file, cat("its folder can't be created: ", std::strerror(errno)));
 }
 
-// Returns false if the file exists. The file appears under its name only once it is whole.
+// Returns false if the file exists.
 bool create_if_missing(const fs::path& file, const AccessToken& token) {
   create_folder(file);
-  std::string name = file.string() + ".XXXXXX";
-  const Opened out(mkostemp(name.data(), O_CLOEXEC));  // Mode 0600.
-  if (out.fd < 0) fail(file, cat("it can't be created: ", std::strerror(errno)));
-  const std::string line = to_text(token) + "\n";
-  const bool written = ::write(out.fd, line.data(), line.size()) == ssize_t(line.size());
-  const bool linked = written && ::link(name.c_str(), file.c_str()) == 0;
-  const int error = errno;
-  unlink(name.c_str());
-  if (!linked && (!written || error != EEXIST))
-    fail(file, cat("it can't be written: ", std::strerror(error)));
-  return linked;
+  return create_whole(file, to_text(token) + "\n", FileAccess::kOwnerOnly);
 }
 
 }  // namespace

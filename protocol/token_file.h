@@ -13,7 +13,7 @@
 // as for any service without TLS. Addresses are therefore loopback ones, or the ends of tunnels.
 // Threads: any.
 // Errors: kInvalid for a file that others may read or write, or that has no token, and for a named
-// file that does not exist.
+// file that does not exist; as runtime/base/durable_file.h where it can't be created.
 #pragma once
 
 #include <filesystem>

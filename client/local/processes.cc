@@ -6,20 +6,22 @@
 // that goes with the cluster unless the client is killed.
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <vector>
 
 #include "client/cluster.h"
 #include "protocol/rpc_values.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/paths.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
+#include "runtime/os/random_bytes.h"
 
 namespace gangway::internal {
 
@@ -48,9 +50,9 @@ std::string find_tool() {
 }
 
 std::string unique_name() {
-  std::string uuid;
-  std::getline(std::ifstream("/proc/sys/kernel/random/uuid") >> std::ws, uuid);
-  return "gangway-" + uuid;
+  std::array<uint64_t, 2> random{};
+  fill_random(std::as_writable_bytes(std::span(random)));
+  return "gangway-" + to_string(Hash128{random[0], random[1]});
 }
 
 // A folder that others create; it is removed with all in it when this goes.

@@ -1,19 +1,19 @@
 #include "controller/service/config_file.h"
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "protocol/owner.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/line_counter.h"
 
 namespace gangway {
 namespace {
 
 constexpr size_t kQuotedMax = 64;
+constexpr size_t kConfigBytesMax = size_t{16} << 20;
 
 // Takes the file's keys and numbers as they are read. Depth 1 holds sections, depth 2 owners or, in
 // quota_of_others, sizes, and depth 3 the sizes of an owner.
@@ -141,10 +141,7 @@ ControllerConfig parse_config(const std::string& text, const std::string& file) 
 }
 
 ControllerConfig read_config(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  GW_REQUIRE(in.good(), "config: can't read ", path);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return parse_config(text, path);
+  return parse_config(read_whole(path, kConfigBytesMax), path);
 }
 
 }  // namespace gangway

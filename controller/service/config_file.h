@@ -13,7 +13,8 @@
 // Threads: pure.
 // Errors: read_config() throws kInvalid, naming file, line and key: for a key that is not known or
 // is there twice, a value of the wrong type, and sizes that contradict each other (no program, but
-// devices or memory for one; memory, but no device).
+// devices or memory for one; memory, but no device); as durable_file.h for a file that can't be
+// read.
 #pragma once
 
 #include <string>

@@ -88,7 +88,9 @@ TEST(ConfigFileTest, SizesThatContradictEachOtherAreRefused) {
 
 TEST(ConfigFileTest, AFileThatCanNotBeReadIsNamed) {
   EXPECT_THAT(error_of([] { read_config("/nowhere/gangway.json"); }).what(),
-              HasSubstr("can't read /nowhere/gangway.json"));
+              HasSubstr("cannot read /nowhere/gangway.json: No such file or directory"));
+  EXPECT_THAT(error_of([] { read_config("/"); }).what(),
+              HasSubstr("cannot read /: Is a directory"));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ constexpr const char* kSetAside = "set_aside";
 constexpr size_t kLineBytesMax = 16 << 10;
 constexpr size_t kShownMax = 64;  // Bytes of a line that messages quote.
 constexpr size_t kFileBytesMax = 64 << 20;
-constexpr size_t kRecordNameBytesMax = 240;  // File systems take 255, and some is added.
+constexpr size_t kRecordNameBytesMax = 240;  // File systems take 255; replace_whole() adds 13.
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -96,20 +96,6 @@ std::string header(const char* kind) {
   return cat(R"({"gangway":")", kind, R"(","version":)", StateDir::kVersion);
 }
 
-std::string read_whole(const fs::path& path, size_t bytes_max) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  if (error) fail_file("look at", path, error.value());
-  if (size > bytes_max)
-    corrupt(path.string(), 1, cat("expected at most ", bytes_max, " bytes, got ", size));
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail_file("read", path, errno);
-  std::string text(size, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(size));
-  if (in.gcount() != static_cast<std::streamsize>(size)) fail_file("read", path, EIO);
-  return text;
-}
-
 std::string record_name(const std::string& owner, const std::string& name) {
   std::string whole = cat(Checkpoints::escaped(owner), ".", Checkpoints::escaped(name));
   if (whole.size() <= kRecordNameBytesMax) return whole;
@@ -117,8 +103,8 @@ std::string record_name(const std::string& owner, const std::string& name) {
   return cat(whole.substr(0, kRecordNameBytesMax - hash.size() - 1), "~", hash);
 }
 
-// Whether a controller ended while it wrote this file. The name of a record has one dot, between
-// owner and name.
+// Whether a controller ended while it wrote this file (replace_whole()). The name of a record has
+// one dot, between owner and name.
 bool is_half_written(const std::string& name) {
   return name.ends_with(kBeingWritten) && std::ranges::count(name, '.') > 1;
 }
@@ -242,8 +228,10 @@ void StateDir::read_log_header() {
   const fs::path file = folder_ / kPrograms;
   if (!is_there(file)) return;
   const auto why = why_unreadable([&] {
+    errno = 0;
+    std::ifstream in(file);
     std::string first;
-    std::getline(std::ifstream(file), first);
+    if (!std::getline(in, first) && !in.eof()) fail_file("read", file, errno != 0 ? errno : EIO);
     header_of(file.string(), first, "programs");
   });
   if (why) set_aside_.push_back({file, {}, why->message()});
@@ -268,7 +256,11 @@ void StateDir::read_programs() {
   if (error) fail_file("read the folder", folder, error.value());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    if (is_half_written(file.filename()) || file.filename() == ".trial") continue;
+    if (is_half_written(file.filename())) {
+      ::unlink(file.c_str());
+      continue;
+    }
+    if (file.filename() == ".trial") continue;
     const auto why = why_unreadable([&] { programs_.push_back(read_program(file)); });
     if (why) set_aside_.push_back({file, {}, why->message()});
   }
@@ -302,7 +294,7 @@ void StateDir::require_writable(const fs::path& folder) const {
 }
 
 void StateDir::write_hosts(std::span<const KeptHost> hosts) {
-  replace_durably(folder_ / kHosts, print_hosts(hosts));
+  replace_whole(folder_ / kHosts, print_hosts(hosts));
 }
 
 void StateDir::write_program(const std::string& owner, const std::string& name,
@@ -314,17 +306,7 @@ void StateDir::write_program(const std::string& owner, const std::string& name,
     fail_file("create", folder, errno);
   }
   const fs::path path = folder / record_name(owner, name);
-  const fs::path written = path.string() + kBeingWritten;
-  ::unlink(written.c_str());
-  {
-    const int file = ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0) fail_file("open", written, errno);
-    const Closes closes{file};
-    write_whole(file, text, written);
-    if (fdatasync(file) != 0) fail_file("sync", written, errno);
-  }
-  if (rename(written.c_str(), path.c_str()) != 0) fail_file("replace", path, errno);
-  sync_folder(folder);
+  replace_whole(path, text, FileAccess::kOwnerOnly);
 }
 
 void StateDir::remove_program(const std::string& owner, const std::string& name) {

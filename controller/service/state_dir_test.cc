@@ -182,6 +182,15 @@ ProgramRecord a_program(const std::string& name) {
   return program;
 }
 
+TEST_F(StateDirTest, ALogThatCannotBeReadIsSetAsideWithTheReason) {
+  const std::filesystem::path log = state_ / "programs.jsonl";
+  std::filesystem::create_directories(log);
+  const StateDir state(state_);
+  ASSERT_EQ(state.set_aside().size(), 1u);
+  EXPECT_THAT(state.set_aside()[0].why,
+              HasSubstr("cannot read " + log.string() + ": Is a directory"));
+}
+
 TEST_F(StateDirTest, WrittenProgramsAreFoundAndOtherUsersCannotReadThem) {
   const ProgramRecord one = a_program("a/b.c"), other = a_program("other");
   {
@@ -195,6 +204,7 @@ TEST_F(StateDirTest, WrittenProgramsAreFoundAndOtherUsersCannotReadThem) {
   }
   FolderTest::write("state/programs/ann.other.new", "half of it");
   const StateDir state(state_);
+  EXPECT_FALSE(std::filesystem::exists(state_ / "programs/ann.other.new"));
   ASSERT_EQ(state.programs().size(), 2u);
   EXPECT_EQ(print_record(state.programs()[0]), print_record(one));
   EXPECT_EQ(print_record(state.programs()[1]), print_record(other));

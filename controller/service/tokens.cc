@@ -7,17 +7,19 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "protocol/owner.h"
 #include "protocol/token_file.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kOwnersBytesMax = size_t{1} << 20;  // kOwnerTokensMax lines, and more.
 
 fs::path owners_file(const fs::path& token_file) { return token_file.string() + ".owners"; }
 
@@ -31,10 +33,9 @@ std::string version_of(const fs::path& file) {
 
 std::vector<OwnerToken> read_owners(const fs::path& file) {
   std::vector<OwnerToken> tokens;
-  std::error_code none;
-  if (!fs::exists(file, none)) return tokens;
-  std::ifstream in(file);
-  GW_REQUIRE(in.good(), "tokens: ", file.string(), " can't be read");
+  std::error_code error;
+  if (fs::status(file, error).type() == fs::file_type::not_found) return tokens;
+  std::istringstream in(read_whole(file, kOwnersBytesMax));
   std::string line;
   for (size_t number = 1; std::getline(in, line); ++number) {
     const size_t space = line.find(' ');
@@ -50,22 +51,11 @@ std::vector<OwnerToken> read_owners(const fs::path& file) {
   return tokens;
 }
 
-// Replaces the file as a whole. Only its user can read it.
+// Only the file's user can read it.
 void write_owners(const fs::path& file, const std::vector<OwnerToken>& tokens) {
-  std::ostringstream text;
-  for (const OwnerToken& token : tokens)
-    text << token.owner << ' ' << to_string(token.hash) << '\n';
-  std::string name = file.string() + ".XXXXXX";
-  const int fd = mkostemp(name.data(), O_CLOEXEC);  // Mode 0600.
-  const std::string bytes = text.str();
-  const bool written =
-      fd >= 0 && ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  if (fd >= 0) ::close(fd);
-  if (written && rename(name.c_str(), file.c_str()) == 0) return;
-  const int error = errno;
-  if (fd >= 0) unlink(name.c_str());
-  throw Error(ErrorKind::kInvalid,
-              cat("tokens: ", file.string(), " can't be written: ", std::strerror(error)));
+  std::string text;
+  for (const OwnerToken& token : tokens) text += cat(token.owner, " ", to_string(token.hash), "\n");
+  replace_whole(file, text, FileAccess::kOwnerOnly);
 }
 
 // While it lives, no other process changes the file of owners.

@@ -6,7 +6,8 @@
 // owner whose token was removed keeps the connections that are open.
 //
 // Threads: one; the functions any.
-// Errors: kInvalid for files that can't be read or written, naming them.
+// Errors: as durable_file.h for files that can't be read or written; kInvalid for a line that is
+// not an owner's.
 #pragma once
 
 #include <filesystem>

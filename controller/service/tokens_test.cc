@@ -65,6 +65,15 @@ TEST_F(TokensTest, AnOwnerHasAPlainName) {
   EXPECT_THAT(error_text_of([&] { add("a\nroot 0"); }), HasSubstr("letters, digits"));
 }
 
+TEST_F(TokensTest, AFileOfOwnersThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  add("bob");
+  const std::filesystem::path owners = file_.string() + ".owners";
+  std::filesystem::remove(owners);
+  std::filesystem::create_directory(owners);
+  EXPECT_THAT(error_text_of([&] { owner_tokens(file_); }),
+              HasSubstr("cannot read " + owners.string() + ": Is a directory"));
+}
+
 TEST_F(TokensTest, AFileThatIsBrokenHasNoTokensAndNamesTheLine) {
   TokenTable table(file_, "ada");
   const AccessToken bob = add("bob");

@@ -1,24 +1,24 @@
 #include "ir/build/custom_call.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "ir/build/builder.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/paths.h"
 
 namespace gangway {
 
+namespace {
+
+constexpr uint64_t kLibraryBytesMax = uint64_t{1} << 30;
+
+}  // namespace
+
 std::string read_library(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  GW_REQUIRE(in.good() && !bytes.empty(), "kernel library ", path,
-             ": it can't be read: ", errno != 0 ? std::strerror(errno) : "it is empty");
+  std::string bytes = read_whole(path, kLibraryBytesMax);
+  GW_REQUIRE(!bytes.empty(), "kernel library ", path, ": it is empty");
   return bytes;
 }
 

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "ir/text/text.h"
 #include "ir/types/limits.h"
 #include "ir/verify/verify.h"
 #include "ir/wire/wire.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/quote.h"
 
 namespace gangway {
@@ -91,25 +91,10 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  int close() {
-    int fd = fd_;
-    fd_ = -1;
-    return ::close(fd);
-  }
 
  private:
   int fd_;
 };
-
-bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return true;
-}
 
 std::vector<std::byte> read_all(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -165,17 +150,8 @@ Program program_from_file_bytes(std::span<const std::byte> bytes, const std::str
 
 void Program::save(const std::string& path) const {
   require_valid(*this);
-  std::vector<std::byte> bytes = to_file_bytes(*this);
-  std::string temporary = cat(path, ".", ::getpid(), ".tmp");
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) fail_io(temporary, "create it");
-  bool written = write_all(file.get(), bytes) && ::fsync(file.get()) == 0 && file.close() == 0 &&
-                 std::rename(temporary.c_str(), path.c_str()) == 0;
-  if (written) return;
-  int reason = errno;
-  ::unlink(temporary.c_str());
-  errno = reason;
-  fail_io(path, "write it");
+  const std::vector<std::byte> bytes = to_file_bytes(*this);
+  replace_whole(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 Program Program::load(const std::string& path) {

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -217,15 +215,15 @@ class Training {
     const std::string book = default_text();
     std::error_code error;
     if (std::filesystem::exists(path, error)) {
-      std::ifstream in(path, std::ios::binary);
-      const std::string found{std::istreambuf_iterator<char>(in), {}};
-      if (found == book) return;
+      if (std::filesystem::file_size(path, error) == book.size() &&
+          read_whole(path, book.size()) == book)
+        return;
       throw Error(ErrorKind::kInvalid,
                   cat("train: ", path.string(), " is another text than the book, which is written ",
                       "there"),
                   {}, cat("train on it with --text ", path.string(), ", or choose another --out"));
     }
-    replace_durably(path, book);
+    replace_whole(path, book);
   }
 
   void prepare_text() {
@@ -259,9 +257,9 @@ class Training {
   // Writes the graph, also as a program that `gangway graph` and `gangway run` read, and the
   // model's sizes, as `gangway train --config` reads them.
   void write_graph(const Program& program) {
-    replace_durably(report_.graph, to_dot(program));
+    replace_whole(report_.graph, to_dot(program));
     program.save((options_.out / "train_step.gwp").string());
-    replace_durably(options_.out / "model.json", sizes_file_text(options_.config.model));
+    replace_whole(options_.out / "model.json", sizes_file_text(options_.config.model));
   }
 
   int64_t planned_bytes() const {

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -62,8 +64,32 @@ void sync_folder(const std::filesystem::path& folder) {
   if (error != 0) fail_file("sync", folder, error);
 }
 
-DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+std::string read_whole(const std::filesystem::path& path, uint64_t bytes_max) {
+  constexpr size_t kChunk = size_t{64} << 10;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_file("read", path, errno);
+  std::string bytes;
+  size_t size = 0;
+  int error = 0;
+  while (size <= bytes_max) {
+    bytes.resize(size + kChunk);
+    const ssize_t count = read(descriptor, bytes.data() + size, kChunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) error = errno;
+    if (count <= 0) break;
+    size += static_cast<size_t>(count);
+  }
+  close(descriptor);
+  if (error != 0) fail_file("read", path, error);
+  GW_REQUIRE(size <= bytes_max, "cannot read ", path.string(),
+             ": it is too long: expected at most ", bytes_max, " bytes");
+  bytes.resize(size);
+  return bytes;
+}
+
+DurableFile::DurableFile(std::filesystem::path path, FileAccess access) : path_(std::move(path)) {
+  const mode_t mode = access == FileAccess::kOwnerOnly ? 0600 : 0666;
+  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (descriptor_ < 0) fail_file("create", path_, errno);
 }
 
@@ -108,22 +134,52 @@ void DurableFile::finish() {
   }
 }
 
-void write_durably(const std::filesystem::path& path, std::string_view text) {
+void write_durably(const std::filesystem::path& path, std::string_view bytes) {
   DurableFile file(path);
-  file.write_at(0, std::as_bytes(std::span(text)));
+  file.write_at(0, std::as_bytes(std::span(bytes)));
   file.finish();
 }
 
-void replace_durably(const std::filesystem::path& path, std::string_view text) {
-  const std::filesystem::path written = path.string() + ".new";
-  unlink(written.c_str());  // Left by a process that ended while it wrote.
-  write_durably(written, text);
-  if (rename(written.c_str(), path.c_str()) != 0) {
-    const int number = errno;
-    unlink(written.c_str());
-    fail_file("replace", path, number);
-  }
-  sync_folder(absolute_path(path).parent_path());
+namespace {
+
+// A name beside `path` that no other writer of it uses, on this machine or another one.
+std::filesystem::path unused_name(const std::filesystem::path& path) {
+  std::array<unsigned char, 4> random{};
+  if (getrandom(random.data(), random.size(), 0) < 0) fail_file("choose a name for", path, errno);
+  std::array<char, 2 * random.size() + 1> digits{};
+  snprintf(digits.data(), digits.size(), "%02x%02x%02x%02x", random[0], random[1], random[2],
+           random[3]);
+  return path.string() + "." + digits.data() + ".new";
+}
+
+// Writes the bytes beside `path`, calls appear() to give them that name, and returns its result: 0,
+// or the number of an error.
+template <class Appear>
+int write_beside(const std::filesystem::path& path, std::string_view bytes, FileAccess access,
+                 const Appear& appear) {
+  DurableFile file(unused_name(path), access);
+  const std::filesystem::path written = file.path();
+  file.write_at(0, std::as_bytes(std::span(bytes)));
+  file.finish();
+  const int error = appear(written.c_str()) == 0 ? 0 : errno;
+  unlink(written.c_str());  // No longer there after a rename.
+  if (error == 0) sync_folder(absolute_path(path).parent_path());
+  return error;
+}
+
+}  // namespace
+
+bool create_whole(const std::filesystem::path& path, std::string_view bytes, FileAccess access) {
+  const int error = write_beside(path, bytes, access,
+                                 [&](const char* written) { return link(written, path.c_str()); });
+  if (error != 0 && error != EEXIST) fail_file("create", path, error);
+  return error == 0;
+}
+
+void replace_whole(const std::filesystem::path& path, std::string_view bytes, FileAccess access) {
+  const int error = write_beside(
+      path, bytes, access, [&](const char* written) { return rename(written, path.c_str()); });
+  if (error != 0) fail_file("replace", path, error);
 }
 
 }  // namespace gangway

@@ -1,4 +1,5 @@
-// Files whose bytes are on the disk when the call returns, and errors for failed file operations.
+// Files that are read or written whole. The bytes of a write are on the disk when it returns, and
+// an operation that fails throws an error that names the file and the system's reason.
 //
 // Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere.
 // Errors: file operations, here and in other rooms, throw kInvalid for a path that is wrong or
@@ -26,11 +27,17 @@ void get_errors_for_files_beyond_the_limit();
 // Waits until the entries of a folder (files created, renamed or removed in it) are on the disk.
 void sync_folder(const std::filesystem::path& folder);
 
+// Reads a file whole, from wherever the system lets it be read. kInvalid for more bytes than this.
+std::string read_whole(const std::filesystem::path& path, uint64_t bytes_max);
+
+// The readers of a new file: all whom the umask leaves, or its user alone.
+enum class FileAccess : uint8_t { kByUmask, kOwnerOnly };
+
 // A new file. The destructor removes it unless finish() was reached.
 class DurableFile {
  public:
   // Creates the file; it must not exist.
-  explicit DurableFile(std::filesystem::path path);
+  explicit DurableFile(std::filesystem::path path, FileAccess access = FileAccess::kByUmask);
   ~DurableFile();
   DurableFile(DurableFile&& other) noexcept;
   DurableFile& operator=(DurableFile&&) = delete;
@@ -48,10 +55,19 @@ class DurableFile {
   int descriptor_ = -1;
 };
 
-// Writes a small file in one step; the file must not exist.
-void write_durably(const std::filesystem::path& path, std::string_view text);
-// Like write_durably(), but replaces a file that exists. After a crash at any point, the path names
-// either the whole old file or the whole new one. Uses path + ".new".
-void replace_durably(const std::filesystem::path& path, std::string_view text);
+// Writes a small file in one step; the file must not exist. Others may see a part of it meanwhile,
+// and the name is durable only after sync_folder(): for folders that appear as a whole.
+void write_durably(const std::filesystem::path& path, std::string_view bytes);
+
+// Others, and a process that starts after a crash at any point, find under the path what was there
+// before or all of these bytes. Several threads and processes may write one path at once: one of
+// them wins. A crash may leave a file `path`.XXXXXXXX.new (eight hexadecimal digits) behind.
+//
+// create_whole() returns false, and changes nothing, if the path is taken; replace_whole() replaces
+// the file that has it.
+[[nodiscard]] bool create_whole(const std::filesystem::path& path, std::string_view bytes,
+                                FileAccess access = FileAccess::kByUmask);
+void replace_whole(const std::filesystem::path& path, std::string_view bytes,
+                   FileAccess access = FileAccess::kByUmask);
 
 }  // namespace gangway

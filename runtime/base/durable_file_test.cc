@@ -1,10 +1,20 @@
 #include "runtime/base/durable_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <iterator>
+
+#include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
+
 namespace gangway {
 namespace {
+
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
 
 class FilesBeyondTheLimitTest : public testing::Test {
  protected:
@@ -38,6 +48,55 @@ TEST_F(FilesBeyondTheLimitTest, AUsersChoiceOfTheSignalsHandlerStays) {
   set(SIG_IGN);
   get_errors_for_files_beyond_the_limit();
   EXPECT_EQ(handler(), SIG_IGN);
+}
+
+class WholeFilesTest : public FolderTest {
+ protected:
+  static fs::perms mode_of(const fs::path& path) {
+    std::error_code error;
+    return fs::status(path, error).permissions();
+  }
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  }
+};
+
+TEST_F(WholeFilesTest, AFileIsReadWholeUpToALimit) {
+  const std::string text(size_t{200} << 10, 'x');
+  const fs::path path = write("text", text);
+  EXPECT_EQ(read_whole(path, text.size()), text);
+  EXPECT_EQ(read_whole(write("empty", ""), 0), "");
+  EXPECT_THAT(error_of([&] { read_whole(path, text.size() - 1); }).message(),
+              HasSubstr(path.string() + ": it is too long: expected at most 204799 bytes"));
+}
+
+TEST_F(WholeFilesTest, AFileThatCannotBeReadIsNamedWithTheReason) {
+  const fs::path missing = folder_ / "missing";
+  EXPECT_EQ(error_of([&] { read_whole(missing, 10); }).message(),
+            "cannot read " + missing.string() + ": No such file or directory");
+  EXPECT_EQ(error_of([&] { read_whole(folder_, 10); }).message(),
+            "cannot read " + folder_.string() + ": Is a directory");
+}
+
+TEST_F(WholeFilesTest, AFileIsReplacedWholeAndNothingElseStaysBehind) {
+  const fs::path path = folder_ / "file";
+  replace_whole(path, "one");
+  replace_whole(path, "two", FileAccess::kOwnerOnly);
+  EXPECT_EQ(read(path), "two");
+  EXPECT_EQ(mode_of(path), fs::perms::owner_read | fs::perms::owner_write);
+  const fs::path taken = write("folder/inside", "x").parent_path();
+  EXPECT_THAT(error_of([&] { replace_whole(taken, "three"); }).message(),
+              HasSubstr("cannot replace " + taken.string() + ": "));
+  EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(WholeFilesTest, AFileIsCreatedWholeUnlessItsNameIsTaken) {
+  const fs::path path = folder_ / "file";
+  EXPECT_TRUE(create_whole(path, "one", FileAccess::kOwnerOnly));
+  EXPECT_FALSE(create_whole(path, "two"));
+  EXPECT_EQ(read(path), "one");
+  EXPECT_EQ(mode_of(path), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(files(), 1u);
 }
 
 }  // namespace

@@ -1,25 +1,14 @@
 #include "runtime/os/trusted_files.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 
 namespace gangway {
 namespace fs = std::filesystem;
-namespace {
-
-std::optional<std::string> bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.good()) return std::nullopt;
-  return bytes;
-}
-
-}  // namespace
 
 TrustedFiles::TrustedFiles(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {
@@ -40,13 +29,13 @@ void TrustedFiles::add_libraries(const fs::path& folder) {
     std::error_code unreadable;
     if (path.extension() != ".so" || !files->is_regular_file(unreadable)) continue;
     const auto who = [&] { return cat("trusted folder ", folder.string(), ": "); };
-    const uintmax_t size = files->file_size(unreadable);
-    GW_REQUIRE(!unreadable, who(), path.string(), ": ", unreadable.message());
-    GW_REQUIRE(size <= kLibraryBytesMax, who(), path.string(), " has ", size,
-               " bytes: expected at most ", kLibraryBytesMax);
-    const std::optional<std::string> bytes = bytes_of(path);
-    GW_REQUIRE(bytes.has_value(), who(), path.string(), " can't be read");
-    libraries_.emplace(content_hash(*bytes), path);
+    std::string bytes;
+    try {
+      bytes = read_whole(path, kLibraryBytesMax);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kInvalid, cat(who(), error.message()), error.where(), error.hint());
+    }
+    libraries_.emplace(content_hash(bytes), path);
     GW_REQUIRE(libraries_.size() <= kLibrariesMax, who(), "expected at most ", kLibrariesMax,
                " libraries in all of them");
   }
@@ -56,9 +45,12 @@ void TrustedFiles::add_libraries(const fs::path& folder) {
 std::optional<std::string> TrustedFiles::library(const std::string& hash) const {
   const auto found = libraries_.find(hash);
   if (found == libraries_.end()) return std::nullopt;
-  std::optional<std::string> bytes = bytes_of(found->second);
-  if (!bytes || content_hash(*bytes) != hash) return std::nullopt;
-  return bytes;
+  try {
+    std::string bytes = read_whole(found->second, kLibraryBytesMax);
+    if (content_hash(bytes) == hash) return bytes;
+  } catch (const Error&) {  // It was there when this process began, and is gone.
+  }
+  return std::nullopt;
 }
 
 bool TrustedFiles::holds(const fs::path& path) const {

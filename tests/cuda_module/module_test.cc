@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "executor/devices/cuda/driver/loader.h"
@@ -100,6 +102,21 @@ TEST(Nvrtc, KeepsBinariesInAFolder) {
   EXPECT_EQ(second.value(), first.value());
   ASSERT_TRUE(compile_cubin(source, 90, folder.path().string()).ok());
   EXPECT_EQ(files(), 2);
+}
+
+TEST(Nvrtc, AKeptBinaryThatCannotBeReadIsCompiledAgain) {
+  TempDir folder;
+  const ModuleSource source{"kept.cu", "__global__ void kept() {}"};
+  const auto first = compile_cubin(source, 80, folder.path().string());
+  ASSERT_TRUE(first.ok());
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder.path())->path();
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);  // Even the superuser can't read it as a file.
+  EXPECT_EQ(compile_cubin(source, 80, folder.path().string()).value(), first.value());
+  std::filesystem::remove(file);
+  std::ofstream(file).close();
+  EXPECT_EQ(compile_cubin(source, 80, folder.path().string()).value(), first.value());
+  EXPECT_GT(std::filesystem::file_size(file), 0u);
 }
 
 TEST(Nvrtc, TwoThreadsMayKeepTheSameBinaryAtOnce) {

@@ -1,8 +1,6 @@
 // `gangway sim`: runs programs on a simulated cluster of any size, in virtual time, from a seed.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "controller/scheduler/policies/policy.h"
@@ -63,12 +61,6 @@ std::vector<Share> shares_of(const SimCommand& command) {
   return shares;
 }
 
-Program load(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  return bytes.starts_with("program ") ? parse_program(bytes, file) : Program::load(file);
-}
-
 StudyOptions options_of(const SimCommand& command) {
   StudyOptions options{
       .cluster = {.hosts = command.hosts,
@@ -89,7 +81,7 @@ StudyOptions options_of(const SimCommand& command) {
       .traced = !command.html.empty()};
   const std::vector<MeshAxis> mesh = parse_mesh(command.mesh);
   for (const std::string& file : command.files)
-    options.programs.push_back(with_mesh(load(file), mesh));
+    options.programs.push_back(with_mesh(Program::load(file), mesh));
   if (!command.faults.empty()) options.faults_seed = parse_faults(command.faults);
   return options;
 }

@@ -22,7 +22,7 @@ void write_training_page(const std::filesystem::path& page, const TrainingPictur
   if (!file) fail_file("read", pictures.trace, errno);
   fields.emplace_back("timeline", timeline_document(trace, lowered.plan,
                                                     {.until_us = pictures.last_step_at_s * 1e6}));
-  replace_durably(page, page_html(document_of(fields)));
+  replace_whole(page, page_html(document_of(fields)));
 }
 
 }  // namespace gangway::tool

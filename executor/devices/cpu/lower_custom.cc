@@ -1,13 +1,13 @@
 // A user's kernel: its shared library is loaded when the function is compiled.
 #include <dlfcn.h>
 
-#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "executor/devices/cpu/kernel.h"
 #include "ir/build/custom_call.h"
 #include "ir/build/user_kernel.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/os/temp_dir.h"
@@ -33,7 +33,7 @@ static_assert(kGangwayBool == static_cast<int>(DType::kBool) &&
 std::shared_ptr<void> load(const LowerCall& call, const std::string& bytes) {
   const TempDir folder;
   const std::string copy = folder.path() / "library.so";
-  std::ofstream(copy, std::ios::binary) << bytes;
+  write_durably(copy, bytes);
   void* handle = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) fail(call, cat("it can't be loaded: ", dlerror()));
   return {handle, [](void* library) { dlclose(library); }};

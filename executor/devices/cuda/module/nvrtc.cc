@@ -1,15 +1,14 @@
 #include "executor/devices/cuda/module/nvrtc.h"
 
 #include <nvrtc.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include "executor/devices/cuda/module/kernel_headers.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 
@@ -17,6 +16,8 @@ namespace gangway::cuda {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uint64_t kBinaryBytesMax = uint64_t{1} << 30;
 
 std::string key_of(const ModuleSource& source, const std::string& architecture) {
   Hasher hasher;
@@ -30,27 +31,25 @@ std::string key_of(const ModuleSource& source, const std::string& architecture) 
   return to_string(hasher.finish());
 }
 
-std::vector<char> read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+// None: it is not there, or can't be read, as on a disk that fails; then it is compiled again.
+std::optional<std::vector<char>> kept_at(const fs::path& path) {
+  try {
+    const std::string binary = read_whole(path, kBinaryBytesMax);
+    if (!binary.empty()) return std::vector<char>(binary.begin(), binary.end());
+  } catch (const Error&) {
+  }
+  return std::nullopt;
 }
 
-// Writes the binary whole or not at all, since another thread or process may write the same one.
-// Nothing is kept where the folder can't be written.
+// Other threads, processes and machines may write the same binary. Nothing is kept where the folder
+// can't be written.
 void keep(const fs::path& path, const std::vector<char>& binary) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
-  // Machines that share the folder may number their threads alike.
-  std::string made = path.string() + ".XXXXXX";
-  const int fd = mkstemp(made.data());
-  if (fd < 0) return;
-  ::close(fd);
-  std::ofstream out(made, std::ios::binary);
-  out.write(binary.data(), static_cast<std::streamsize>(binary.size()));
-  out.close();
-  fs::permissions(made, fs::perms(0644), ignored);  // Other users may share the folder, too.
-  if (out) fs::rename(made, path, ignored);
-  fs::remove(made, ignored);
+  try {
+    replace_whole(path, {binary.data(), binary.size()});
+  } catch (const Error&) {
+  }
 }
 
 struct Program {
@@ -100,8 +99,7 @@ Result<std::vector<char>> compile_cubin(const ModuleSource& source, uint32_t arc
   const std::string name = architecture_name(architecture);
   if (folder.empty()) return compile(source, name);
   const fs::path path = fs::path(folder) / (key_of(source, name) + ".cubin");
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) return read(path);
+  if (auto kept = kept_at(path)) return *std::move(kept);
   Result<std::vector<char>> made = compile(source, name);
   if (made.ok()) keep(path, made.value());
   return made;

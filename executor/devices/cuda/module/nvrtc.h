@@ -4,7 +4,7 @@
 // Threads: any.
 // Errors: kInvalid with the compiler's words.
 // Cost: 50 ms and more; with a folder, binaries are kept there under a hash of everything that was
-// compiled.
+// compiled. A kept one that can't be read is compiled again, and replaced.
 #pragma once
 
 #include <string>
