@@ -344,7 +344,8 @@ class Client {
   void undrain(const std::string& host) const;
   void forget(const std::string& host) const;
   // States of another client's program, "owner/name", or "name" of the same owner. kInvalid where
-  // there is none that this client may read.
+  // there is none that this client may read; kOverloaded while the program is brought back behind a
+  // restart of its controller, which may wait for devices: try again later.
   SharedStates open_states(const std::string& program) const;
   // The program goes on without this client, under its owner and name, until it is attached to
   // again or ended: runs that were enqueued, repetitions, and what handles of slices and

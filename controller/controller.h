@@ -250,10 +250,11 @@ class Controller {
   // See checkpoints.h and recovery.h. Suspends.
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
-  // For a program of an earlier controller: its client asked for this shape; nobody may read its
-  // states yet; they are restored from this version's checkpoint; these states are lost.
+  // For a program of an earlier controller: these owners may read its states, but not yet; its
+  // client asked for this shape; the states are restored from this version's checkpoint; these are
+  // lost.
+  void note_resuming(SessionId session, std::set<std::string> readers);
   void note_asked(SessionId session, SliceId slice, const SliceShape& asked);
-  void note_resuming(SessionId session, SliceId slice);
   void note_restored(SessionId session, SliceId slice, StateVersion version);
   void note_lost_states(SessionId session, SliceId slice, const std::vector<std::string>& names);
   // For such a program before it is compiled: see SliceTable.

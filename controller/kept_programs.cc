@@ -8,12 +8,12 @@ void Controller::note_asked(SessionId session, SliceId slice, const SliceShape& 
   slices_.at(slice, session).asked = asked;
 }
 
-void Controller::note_resuming(SessionId session, SliceId slice) {
-  slices_.at(slice, session).is_resuming = true;
+void Controller::note_resuming(SessionId session, std::set<std::string> readers) {
+  shared_states_.is_resuming(session, std::move(readers));
 }
 
 void Controller::note_restored(SessionId session, SliceId slice, StateVersion version) {
-  slices_.at(slice, session).is_resuming = false;
+  shared_states_.resumed(session);
   if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
 }
 

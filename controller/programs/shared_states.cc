@@ -23,15 +23,19 @@ Error being_resumed(const std::string& program) {
   return {ErrorKind::kOverloaded,
           cat("states: the ", program, " is brought back behind a restart of its controller"),
           {},
-          "try again later"};
+          "try again later; \"gangway ps\" shows what it waits for"};
 }
 
 }  // namespace
 
-bool SharedStateTable::may_read(SessionId reader, const SliceRecord& slice) const {
+bool SharedStateTable::may_read(SessionId reader, SessionId program,
+                                const std::set<std::string>& readers) const {
   const std::string owner = names_.owner(reader);
-  return owner == names_.owner(slice.owner) || slice.readers.contains(owner) ||
-         slice.readers.contains(kEveryone);
+  return owner == names_.owner(program) || readers.contains(owner) || readers.contains(kEveryone);
+}
+
+void SharedStateTable::is_resuming(SessionId program, std::set<std::string> readers) {
+  resuming_[program] = std::move(readers);
 }
 
 void SharedStateTable::allow_read(SessionId session, SliceId slice, const std::string& owner) {
@@ -55,7 +59,7 @@ SliceRecord* SharedStateTable::shared_slice(SessionId reader, SessionId program,
   std::vector<SliceRecord*> candidates;
   SliceRecord* given_up = nullptr;
   for (SliceRecord* slice : slices_.all_of(program)) {
-    if (!may_read(reader, *slice)) continue;
+    if (!may_read(reader, program, slice->readers)) continue;
     if (slice->given_up) {
       given_up = slice;
       continue;
@@ -74,10 +78,12 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
   const bool is_own = slash == std::string::npos;
   const auto session = names_.find(is_own ? names_.owner(reader) : text.substr(0, slash),
                                    is_own ? text : text.substr(slash + 1));
+  const auto resuming = session ? resuming_.find(*session) : resuming_.end();
+  if (resuming != resuming_.end() && may_read(reader, *session, resuming->second))
+    throw being_resumed(cat("program \"", text, "\""));
   const SliceRecord* const slice = session ? shared_slice(reader, *session, text) : nullptr;
   GW_REQUIRE(slice != nullptr, "there is no program \"", text,
              "\" whose states this client may read: expected \"owner/name\" of one that has some");
-  if (slice->is_resuming) throw being_resumed(cat("program \"", text, "\""));
   if (slice->given_up) throw Error(*slice->given_up);
   Opened opened{.slice = slice->id};
   for (const auto& [name, state] : slice->placed_states) opened.states.emplace(name, state.type);
@@ -87,7 +93,7 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
 // A slice that the reader may not read gives the same error as one that is not there.
 const SliceRecord& SharedStateTable::readable(SessionId reader, SliceId slice) const {
   const SliceRecord* const record = slices_.find(slice);
-  if (record == nullptr || !may_read(reader, *record)) throw program_ended();
+  if (record == nullptr || !may_read(reader, record->owner, record->readers)) throw program_ended();
   return *record;
 }
 
@@ -107,7 +113,8 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
 const SliceRecord& SharedStateTable::require_may_ask(SessionId reader,
                                                      const Request& request) const {
   const SliceRecord& slice = readable(reader, request.slice);
-  if (slice.is_resuming && request.is_counted) throw being_resumed("program that is read");
+  if (resuming_.contains(slice.owner) && request.is_counted)
+    throw being_resumed("program that is read");
   if (slice.given_up) throw Error(*slice.given_up);
   require_fits(slice, request);
   const auto asked = std::count_if(reads_.begin(), reads_.end(), [&](const ReadPtr& other) {
@@ -283,6 +290,7 @@ void SharedStateTable::slice_is_back(SliceId slice) {
 }
 
 void SharedStateTable::session_closed(SessionId reader) {
+  resuming_.erase(reader);
   for (const ReadPtr& read : reads_) {
     if (read->reader == reader)
       fail(*read, Error(ErrorKind::kUnavailable, "states: the client's session is closed", {},

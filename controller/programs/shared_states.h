@@ -24,8 +24,9 @@
 // Ownership: the constructor's arguments outlive it, and a call of read() ends before it does.
 // Errors: read() returns kInvalid for states that the program does not have; kUnavailable once the
 // program has ended, a host of it is lost that is not brought back, or recovery has given the
-// program up; kOverloaded if the reader waits for too many versions already. The result says with
-// the error whether hosts may still write to the reader's memory.
+// program up; kOverloaded if the reader waits for too many versions already, or the program is
+// brought back behind a restart of its controller. The result says with the error whether hosts may
+// still write to the reader's memory.
 #pragma once
 
 #include <cstdint>
@@ -59,12 +60,18 @@ class SharedStateTable {
   // everyone. A client can let others read only one of its slices.
   void allow_read(SessionId session, SliceId slice, const std::string& owner);
 
+  // The program is brought back behind a restart of its controller: it may have no devices yet, and
+  // its states are not there. Until resumed(), or its end, clients that may read it get
+  // kOverloaded.
+  void is_resuming(SessionId program, std::set<std::string> readers);
+  void resumed(SessionId program) { resuming_.erase(program); }
+
   struct Opened {
     SliceId slice;
     std::map<std::string, Type> states;
   };
   // `program`: "owner/name", or the name of a program of the reader's owner. kInvalid if it has no
-  // states that the reader may read.
+  // states that the reader may read; kOverloaded if it will have them once it is brought back.
   Opened open(SessionId reader, const std::string& program);
 
   struct Part {
@@ -120,7 +127,7 @@ class SharedStateTable {
   };
   using ReadPtr = std::shared_ptr<Read>;
 
-  bool may_read(SessionId reader, const SliceRecord& slice) const;
+  bool may_read(SessionId reader, SessionId program, const std::set<std::string>& readers) const;
   SliceRecord* shared_slice(SessionId reader, SessionId program, const std::string& text);
   const SliceRecord& readable(SessionId reader, SliceId slice) const;
   const SliceRecord& require_may_ask(SessionId reader, const Request& request) const;
@@ -135,6 +142,7 @@ class SharedStateTable {
   RunTable& runs_;
   CopyTable& copies_;
   const ProgramNames& names_;
+  std::map<SessionId, std::set<std::string>> resuming_;  // Owners that may read each program.
   std::list<ReadPtr> reads_;  // In the order in which they were asked for.
   // The run before which the latest version was read last.
   std::map<SliceId, RunId> served_before_;

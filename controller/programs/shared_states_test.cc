@@ -286,6 +286,24 @@ TEST_F(SharedStatesTest, AReaderWithoutPermissionGetsTheErrorOfAnUnknownProgram)
   controller_.session_closed(eve);
 }
 
+TEST_F(SharedStatesTest, AProgramThatIsBroughtBackIsThereForThoseAloneWhoMayReadIt) {
+  FakeClient evil, waits;
+  const SessionId eve = controller_.add_session("evil", "eve", evil);
+  const SessionId later = controller_.add_session("later", "ada", waits);
+  controller_.note_resuming(later, {"bob"});
+  for (const SessionId reader : {bob_, session_}) {
+    const Error early = error_of([&] { states().open(reader, "ada/later"); });
+    EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(early.what(), HasSubstr("\"ada/later\" is brought back behind a restart"));
+  }
+  EXPECT_THAT(error_text_of([&] { states().open(eve, "ada/later"); }),
+              HasSubstr("there is no program \"ada/later\""));
+  controller_.session_closed(later);
+  EXPECT_THAT(error_text_of([&] { states().open(bob_, "ada/later"); }),
+              HasSubstr("there is no program \"ada/later\""));
+  controller_.session_closed(eve);
+}
+
 TEST_F(SharedStatesTest, AnOwnerReadsItsOwnProgramsByTheirNamesAlone) {
   FakeClient other;
   const SessionId again = controller_.add_session("again", "ada", other);

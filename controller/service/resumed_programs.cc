@@ -93,6 +93,10 @@ ResumedPrograms::SessionPtr ResumedPrograms::open(const ProgramRecord& program) 
                                         TakenName::kRefused);
   writer_.hold(session->id, program.owner, program.name);
   controller_.detach(session->id);
+  std::set<std::string> readers;
+  for (const ProgramRecord::Slice& slice : program.slices)
+    readers.insert(slice.readers.begin(), slice.readers.end());
+  controller_.note_resuming(session->id, std::move(readers));
   session->owner = program.owner;
   session->key = options_.new_key();
   session->not_yet = "is brought back behind a restart of its controller";
@@ -189,8 +193,6 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
         std::get<SliceId>(controller_.once(id, {.number = ++calls}, [&](const StopToken& stop) {
           return allocate(program, slice, id, graphs, refusals, stop);
         })));
-    // Before others may read it, and before the program waits for devices of its other slices.
-    if (slice == program.kept_slice) controller_.note_resuming(id, slices.back());
     for (const std::string& reader : program.slices[slice].readers)
       controller_.shared_states(id).allow_read(id, slices.back(), reader);
   }

@@ -75,9 +75,6 @@ struct SliceRecord {
   std::shared_ptr<ScopeRuns> runs = std::make_shared<ScopeRuns>();
   // Set if its program is to go on when a host is lost: checkpoints of these states are kept.
   std::optional<RecoveryOptions> recovery;
-  // Its program is brought back after a restart of its controller: its states are not yet those
-  // that the program goes on with, and nobody may see them.
-  bool is_resuming = false;
   bool is_moving = false;  // It was lost and is being brought back (programs/recovery.h).
   // Versions up to this one were there before it was lost, and come once more.
   StateVersion comes_again;
