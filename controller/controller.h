@@ -178,6 +178,10 @@ class Controller {
   // Suspends if the shape lets the client wait, at most until `stop` is requested.
   const SliceRecord& allocate(SessionId session, const SliceShape& shape,
                               const StopToken& stop = {});
+  // Whether allocate() refuses the shape now because devices are lacking: see slice_queue.h.
+  bool lacks_devices(SessionId session, const SliceShape& shape) const {
+    return slice_queue_.lacks_devices(session, shape);
+  }
   void release_slice(SliceId slice);
   // Decodes and verifies a wire form. Suspends. kOverloaded if its owner may have no more memory.
   ReadProgram read_program(SessionId session, std::vector<std::byte> bytes);

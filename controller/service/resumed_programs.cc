@@ -21,8 +21,9 @@ class NoClient final : public ClientPeer {
   void send(const Frame&) override {}
 };
 
-// Whether hosts have too few devices now, or others hold them.
-bool lacks_devices(const Error& why) {
+// Whether the controller refused a slice, as it also does where the quota of the owner is used up:
+// then a smaller slice may do.
+bool is_refusal(const Error& why) {
   return why.kind() == ErrorKind::kOverloaded || why.kind() == ErrorKind::kInvalid;
 }
 
@@ -241,11 +242,13 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
     on[i] = {graphs[i].program, static_cast<uint32_t>(at - slices.begin())};
     all.push_back(on[i]);
   }
-  bool is_held = false;
+  bool is_held = false, is_for_devices = true;  // Causes of refusals; the latter of the last one.
   const auto try_shape = [&](SliceShape shape, int64_t wait_ms) {
     shape.wait_ms = wait_ms;
+    const auto tried = result_of([&] { return controller_.allocate(id, shape, stop).id; });
+    is_for_devices = tried.ok() || controller_.lacks_devices(id, shape);
     return result_of([&] {
-      const SliceId lies = controller_.allocate(id, shape, stop).id;
+      const SliceId lies = tried.value();
       const auto elsewhere = controller_.leave_hosts(id, lies, refusals.hosts);
       if (elsewhere == SliceTable::Elsewhere::kLies) return lies;
       is_held = is_held || elsewhere == SliceTable::Elsewhere::kIsHeld;
@@ -261,7 +264,7 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
     if (got.ok()) return got.value();
     const Error whole = got.error();
     Shrinking shrinking(all, asked, elastic);
-    while (!got.ok() && lacks_devices(got.error()) && shrinking.next())
+    while (!got.ok() && is_refusal(got.error()) && shrinking.next())
       got = try_shape(shrinking.shape(), 0);
     if (got.ok()) {
       controller_.note_asked(id, got.value(), asked);
@@ -272,8 +275,8 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
                          {"devices", shrinking.shape().devices}});
       return got.value();
     }
-    if (!lacks_devices(got.error())) throw Error(got.error());
-    if (!refusals.hosts.empty()) throw_refused(refusals, is_held);
+    if (!is_refusal(got.error())) throw Error(got.error());
+    if (is_for_devices && !refusals.hosts.empty()) throw_refused(refusals, is_held);
     // The allocation was refused before its wait was over, so waiting longer does not help.
     const int64_t now_ns = reactor_.clock().now_ns();
     if (now_ns < whole_until_ns || now_ns >= until_ns) throw Error(whole);

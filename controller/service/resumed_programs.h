@@ -15,7 +15,8 @@
 // If a host lacks a text the program begins again too, since the text may come. A host that lacks
 // something else that an op needs, such as the library of a user's kernel, is passed over. If no
 // other hosts could take the program, it ends with that host's refusal, kWholeWaitMs after the
-// first refusal.
+// first refusal. A slice that is refused for another reason than a lack of devices, such as a quota
+// that is too small for it by now, ends the program with that reason.
 //
 // Threads: the reactor's. A fiber for each program, until its steps go on.
 // Ownership: the constructor's arguments outlive it.

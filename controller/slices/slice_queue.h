@@ -47,6 +47,11 @@ class SliceQueue {
       : clock_(clock), hosts_(hosts), slices_(slices), quotas_(quotas) {}
 
   SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
+  // Whether the hosts have no place for the slice now, its owner's quota apart. False for a slice
+  // that was refused for another reason.
+  bool lacks_devices(SessionId session, const SliceShape& shape) const {
+    return !over_quota(session, shape) && slices_.find_place(shape, kept_).empty();
+  }
   // SliceTable::leave_hosts(), which takes no devices that are kept for a client that waits.
   SliceTable::Elsewhere leave_hosts(SliceId slice, const std::set<HostId>& hosts) {
     serve();

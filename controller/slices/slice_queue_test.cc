@@ -111,6 +111,15 @@ TEST_F(SliceQueueTest, ARequestThatMayNotWaitIsRefusedNamingWhoHoldsDevices) {
   EXPECT_EQ(refused(2, alone(5, 0)).kind(), ErrorKind::kInvalid) << "nobody could ever have it";
 }
 
+TEST_F(SliceQueueTest, DevicesAreLackingWhereOthersHoldThemOrHostsHaveTooFew) {
+  host(4);
+  EXPECT_FALSE(queue_.lacks_devices(SessionId(1), alone(4, 0)));
+  EXPECT_TRUE(queue_.lacks_devices(SessionId(1), alone(5, 0)));
+  take(2, alone(2, 0));
+  EXPECT_FALSE(queue_.lacks_devices(SessionId(1), alone(2, 0)));
+  EXPECT_TRUE(queue_.lacks_devices(SessionId(1), alone(4, 0)));
+}
+
 TEST_F(SliceQueueTest, AWaitingClientGetsDevicesThatAreReleased) {
   host(2);
   const SliceId first = take(1, alone(2, 0));

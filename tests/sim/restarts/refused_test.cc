@@ -106,6 +106,27 @@ TEST_F(RefusedTest, AProgramThatHoldsAllOtherHostsItselfEndsAndSaysSo) {
   EXPECT_THAT(log(), HasSubstr("no other host can take it\""));
 }
 
+// The operator lowers the quota while the program waits for a host that has its library.
+TEST_F(RefusedTest, AProgramThatItsOwnersQuotaStopsSaysSoAndNamesNoHost) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    begin_and_lose_library(cluster);
+    cluster.start_controller(state(), options());
+    const auto is_refused = [&] {
+      return log().find("custom_call: library ") != std::string::npos;
+    };
+    for (int i = 0; i < 3000 && !is_refused(); ++i) cluster.pass(10ms);
+    ASSERT_TRUE(is_refused());
+    cluster.controller().set_quotas({.others = {.devices = 1}});
+    cluster.pass(120s);
+    EXPECT_TRUE(cluster.controller().programs().empty());
+  });
+  EXPECT_THAT(log(), HasSubstr("it could not go on behind a restart of its controller: allocate: "
+                               "the quota of owner "));
+  EXPECT_THAT(log(), Not(HasSubstr("no other host can take it\"")));
+}
+
 // All hosts see one folder, so both find the library there again. The host that refused the program
 // is passed over none the less.
 TEST_F(RefusedTest, AProgramGoesOnWhereAnotherHostHasItsLibrary) {
