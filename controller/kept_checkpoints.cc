@@ -1,4 +1,4 @@
-// The part of Controller that serves checkpoints and recovery (controller/recovery/).
+// The part of Controller that serves checkpoints and recovery.
 #include "controller/controller.h"
 
 namespace gangway {
