@@ -1,6 +1,7 @@
 #include "controller/controller.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "controller/plans/held_bytes.h"
 #include "ir/wire/wire.h"
@@ -99,8 +100,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
   checkpoints_.on_written([this](SliceId slice, StateVersion version) {
     recovery_.checkpoint_written(slice, version);
     const SliceRecord* const record = slices_.find(slice);
-    const auto program = record == nullptr ? programs_.end() : programs_.find(record->owner);
-    if (program != programs_.end()) program->second.record_keeper.checkpoint_written();
+    LiveProgram* const program = record == nullptr ? nullptr : live(record->owner);
+    if (program != nullptr) program->record_keeper.checkpoint_written();
   });
   quotas_.set(options_.quotas);
 }
@@ -253,17 +254,17 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
 }
 
 void Controller::set_share(SessionId session, const Share& share) {
-  require_open(session);
+  LiveProgram& program = open_program(session);
   require_share(names_.holder(session), share);
-  programs_.at(session).share = share;
+  program.share = share;
   runs_.set_share(session, share);
   record_changed(session);
 }
 
 void Controller::report(SessionId session, Reported numbers) {
-  require_open(session);
+  LiveProgram& program = open_program(session);
   require_reported(names_.holder(session), numbers);
-  programs_.at(session).reported = std::move(numbers);
+  program.reported = std::move(numbers);
 }
 
 void Controller::session_closed(SessionId id, const std::string& why) {
@@ -298,9 +299,9 @@ void Controller::session_closed(SessionId id, const std::string& why) {
 }
 
 void Controller::on_message(SessionId id, Message message) {
-  const auto found = programs_.find(id);
-  if (found == programs_.end()) return;
-  LiveProgram& program = found->second;
+  LiveProgram* const found = live(id);
+  if (found == nullptr) return;
+  LiveProgram& program = *found;
   if (auto* run = std::get_if<RunFrame>(&message)) {
     GW_REQUIRE(program.client.runs() < options_.run_credits, names_.holder(id),
                ": sent more runs than its ", options_.run_credits, " credits");
@@ -359,7 +360,7 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
   if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
     return copies_.start(id, std::move(frame));
   const StateScope scope = frame.scope;
-  if (frame.kind == CopyKind::kPutState) programs_.at(id).record_keeper.writes_states(scope.id);
+  if (frame.kind == CopyKind::kPutState) open_program(id).record_keeper.writes_states(scope.id);
   runs_.in_order(id, scope, [this, id, state = std::move(frame)](Ticket ticket) mutable {
     state.ticket = ticket;
     copies_.start(id, std::move(state));
@@ -368,8 +369,7 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
 
 CallTable::Made Controller::once(SessionId session, const CallTable::Call& call,
                                  const CallTable::Make& make, const StopToken& asker) {
-  require_open(session);
-  const std::shared_ptr<CallTable> calls = programs_.at(session).calls;
+  const std::shared_ptr<CallTable> calls = open_program(session).calls;
   return calls->once(call, make, asker);
 }
 
@@ -377,9 +377,9 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (const auto* slice = std::get_if<SliceId>(&made)) return release_slice(*slice);
   if (std::holds_alternative<StatesRead>(made)) return;  // The client has it.
   const PlanId plan = std::get<PlanId>(made);
-  if (const auto found = programs_.find(session); found != programs_.end()) {
-    found->second.repeats.plan_gone(plan);
-    found->second.executables.drop(plan);
+  if (LiveProgram* const program = live(session)) {
+    program->repeats.plan_gone(plan);
+    program->executables.drop(plan);
   }
   release_plan(plan);
   record_changed(session);
@@ -387,9 +387,8 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
 
 const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape,
                                         const StopToken& stop) {
-  require_open(session);
+  LiveProgram& asking = open_program(session);
   require_room(slices_.all_of(session).size(), options_.slices_max, "allocate", "slices");
-  LiveProgram& asking = programs_.at(session);
   asking.log->keep();
   if (!std::exchange(asking.has_asked_for_devices, true) && on_program_)
     on_program_({.id = session, .name = asking.name, .owner = asking.owner});
@@ -416,19 +415,17 @@ ReadProgram Controller::read_program(SessionId session, std::vector<std::byte> b
 }
 
 OwnerUse::Hold Controller::take_memory(SessionId session, size_t bytes, const char* what) {
-  require_open(session);
-  return programs_.at(session).take_memory(bytes, what);
+  return open_program(session).take_memory(bytes, what);
 }
 
 const PlanRecord& Controller::compile(SessionId session, Program program,
                                       const std::vector<SliceId>& slices, CompileRequest request) {
-  require_open(session);
+  static_cast<void>(open_program(session));
   recovery_.wait_until_back(session);
-  require_open(session);
   // Shared, since the program may end meanwhile.
-  const std::shared_ptr<Suspension> suspension = programs_.at(session).suspension;
+  const std::shared_ptr<Suspension> suspension = open_program(session).suspension;
   const std::shared_ptr<void> may_compile = suspension->wait_to_compile();
-  require_open(session);
+  static_cast<void>(open_program(session));
   require_room(plans_.all_of(session).size(), options_.plans_max, "compile", "executables");
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
@@ -535,11 +532,24 @@ std::vector<ProgramCounts> Controller::programs() const {
   return programs;
 }
 
-void Controller::require_open(SessionId session) const {
-  if (!programs_.contains(session)) {
-    throw Error(ErrorKind::kUnavailable, cat("client ", session, ": its session is closed"), {},
-                "connect again");
-  }
+LiveProgram* Controller::live(SessionId session) {
+  const auto found = programs_.find(session);
+  return found == programs_.end() ? nullptr : &found->second;
+}
+
+const LiveProgram* Controller::live(SessionId session) const {
+  const auto found = programs_.find(session);
+  return found == programs_.end() ? nullptr : &found->second;
+}
+
+LiveProgram& Controller::open_program(SessionId session) {
+  return const_cast<LiveProgram&>(std::as_const(*this).open_program(session));
+}
+
+const LiveProgram& Controller::open_program(SessionId session) const {
+  if (const LiveProgram* const program = live(session)) return *program;
+  throw Error(ErrorKind::kUnavailable, cat("client ", session, ": its session is closed"), {},
+              "connect again");
 }
 
 void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
@@ -548,37 +558,33 @@ void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
 }
 
 void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
-  const auto found = programs_.find(id);
-  if (found != programs_.end()) found->second.end_run(std::move(done));
+  if (LiveProgram* const program = live(id)) program->end_run(std::move(done));
 }
 
 void Controller::copy_ended(SessionId id, CopyKind kind, CopyDoneFrame done) {
-  const auto found = programs_.find(id);
-  if (found == programs_.end()) return;
+  LiveProgram* const program = live(id);
+  if (program == nullptr) return;
   // It can't keep its place among the runs: a host that was lost may still write to the memory that
   // it names. The client asks again; since it waits for the get, that may come after later runs.
   done.comes_again = (kind == CopyKind::kGet || kind == CopyKind::kGetState) && done.error &&
                      done.error->kind() == ErrorKind::kUnavailable && recovery_.is_moving(id);
-  if (!found->second.client.end_copy(done.request)) return;
+  if (!program->client.end_copy(done.request)) return;
   tell(id, done);
 }
 
 void Controller::tell(SessionId id, const Message& message) {
-  const auto found = programs_.find(id);
-  if (found != programs_.end()) found->second.client.send(message);
+  if (LiveProgram* const program = live(id)) program->client.send(message);
 }
 
 void Controller::warn(SessionId id, const std::string& line) {
-  const auto found = programs_.find(id);
-  if (found != programs_.end()) return found->second.warn(line);
+  if (LiveProgram* const program = live(id)) return program->warn(line);
   options_.log.warn(line, {{"client", names_.holder(id)}, {"program", ""}});
   say(id, line);
 }
 
 void Controller::say(SessionId id, std::string_view text) {
-  const auto found = programs_.find(id);
-  const std::shared_ptr<LogBuffer> log =
-      found == programs_.end() ? ended_logs_.log_of(id) : found->second.log;
+  const LiveProgram* const program = live(id);
+  const std::shared_ptr<LogBuffer> log = program == nullptr ? ended_logs_.log_of(id) : program->log;
   if (log != nullptr) log->say(text);
 }
 
@@ -590,8 +596,7 @@ std::optional<SessionId> Controller::find_log(const std::string& owner, const st
 }
 
 std::shared_ptr<LogBuffer> Controller::log_of(SessionId id) const {
-  const auto found = programs_.find(id);
-  if (found != programs_.end()) return found->second.log;
+  if (const LiveProgram* const program = live(id)) return program->log;
   if (auto ended = ended_logs_.log_of(id)) return ended;
   throw Error(ErrorKind::kUnavailable, cat("logs: those of client ", id, " are kept no longer"));
 }

@@ -165,7 +165,7 @@ class Controller {
   // The program goes on without its client: calls under way end, and arrays are freed.
   void detach(SessionId session);
   void attach(SessionId session, ClientPeer& peer);
-  bool is_detached(SessionId session) const { return !programs_.at(session).client.is_there(); }
+  bool is_detached(SessionId session) const { return !open_program(session).client.is_there(); }
   std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const {
     return names_.find(owner, name);
   }
@@ -222,7 +222,7 @@ class Controller {
 
   // States that clients read of one another's programs. kUnavailable for a closed session.
   SharedStateTable& shared_states(SessionId session) {
-    require_open(session);
+    static_cast<void>(open_program(session));
     return shared_states_;
   }
 
@@ -311,8 +311,12 @@ class Controller {
   void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame&& done);
   void copy_ended(SessionId session, CopyKind kind, CopyDoneFrame done);
+  // Null if the session is closed.
+  LiveProgram* live(SessionId session);
+  const LiveProgram* live(SessionId session) const;
   // Throws kUnavailable if the session is closed.
-  void require_open(SessionId session) const;
+  LiveProgram& open_program(SessionId session);
+  const LiveProgram& open_program(SessionId session) const;
   void tell(SessionId session, const Message& message);
   // Sends the line to the client, and writes it to the program's log and the controller's.
   void warn(SessionId session, const std::string& line);

@@ -7,8 +7,7 @@
 namespace gangway {
 
 const std::string& Controller::program_name(SessionId session) const {
-  require_open(session);
-  return programs_.at(session).name;
+  return open_program(session).name;
 }
 
 std::string Controller::free_name(const std::string& owner, std::string name,
@@ -16,7 +15,7 @@ std::string Controller::free_name(const std::string& owner, std::string name,
   const std::optional<SessionId> holder = names_.find(owner, name);
   if (!holder) return name;
   if (taken == TakenName::kRefused) {
-    const int64_t for_ns = reactor_.clock().now_ns() - programs_.at(*holder).since_ns;
+    const int64_t for_ns = reactor_.clock().now_ns() - open_program(*holder).since_ns;
     throw Error(ErrorKind::kInvalid,
                 cat("connect: the name \"", name, "\" is taken: a program of ", owner,
                     " has had it for ", format_duration_ns(for_ns)),
@@ -31,13 +30,12 @@ std::string Controller::free_name(const std::string& owner, std::string name,
 }
 
 void Controller::detach(SessionId id) {
-  const auto found = programs_.find(id);
-  if (found == programs_.end()) return;
-  LiveProgram& program = found->second;
-  program.client.detach();
-  program.has_chosen_name = true;  // Programs without a chosen name do not detach.
-  program.calls->release_under_way();
-  program.log->say("its client has gone, and it goes on without one");
+  LiveProgram* const program = live(id);
+  if (program == nullptr) return;
+  program->client.detach();
+  program->has_chosen_name = true;  // Programs without a chosen name do not detach.
+  program->calls->release_under_way();
+  program->log->say("its client has gone, and it goes on without one");
   recovery_.detached(id);
   objects_.client_drops_all(id);
   runs_.pump();
@@ -46,17 +44,16 @@ void Controller::detach(SessionId id) {
 
 // Steps of a suspended program do not end.
 void Controller::end_repetitions(SessionId id, int64_t deadline_ns) {
-  const auto found = programs_.find(id);
-  if (found == programs_.end()) return;
-  const bool is_suspended = found->second.suspension->is_suspended();
-  found->second.repeats.end_all(is_suspended ? reactor_.clock().now_ns() : deadline_ns);
+  LiveProgram* const program = live(id);
+  if (program == nullptr) return;
+  const bool is_suspended = program->suspension->is_suspended();
+  program->repeats.end_all(is_suspended ? reactor_.clock().now_ns() : deadline_ns);
 }
 
 int64_t Controller::suspend_program(SessionId id, const std::string& by, const StopToken& asker) {
   recovery_.wait_until_back(id, asker);
-  require_open(id);
   // Shared, since the program may end meanwhile.
-  const std::shared_ptr<Suspension> suspension = programs_.at(id).suspension;
+  const std::shared_ptr<Suspension> suspension = open_program(id).suspension;
   const bool is_new = !suspension->is_suspended();
   const Result<int64_t> bytes = result_of([&] { return suspension->suspend(asker); });
   if (is_new && suspension->is_suspended())
@@ -66,8 +63,7 @@ int64_t Controller::suspend_program(SessionId id, const std::string& by, const S
 }
 
 void Controller::resume_program(SessionId id, const std::string& by, const StopToken& asker) {
-  require_open(id);
-  const std::shared_ptr<Suspension> suspension = programs_.at(id).suspension;
+  const std::shared_ptr<Suspension> suspension = open_program(id).suspension;
   if (!suspension->is_suspended()) return;
   suspension->resume(asker);
   recovery_.look_again();
@@ -75,23 +71,20 @@ void Controller::resume_program(SessionId id, const std::string& by, const StopT
 }
 
 void Controller::attach(SessionId id, ClientPeer& peer) {
-  require_open(id);
+  LiveProgram& program = open_program(id);
   GW_ASSERT(is_detached(id), "client ", id, " is attached to twice");
-  LiveProgram& program = programs_.at(id);
   program.client.attach(peer);
   program.log->client_changed();
   program.log->say("a client has attached to it");
 }
 
 void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable named) {
-  require_open(id);
-  programs_.at(id).executables.name(plan, std::move(named));
+  open_program(id).executables.name(plan, std::move(named));
   record_changed(id);
 }
 
 Holdings Controller::holdings(SessionId id) const {
-  require_open(id);
-  const LiveProgram& program = programs_.at(id);
+  const LiveProgram& program = open_program(id);
   const auto& executables = program.executables.all();
   Holdings holdings{.slices = {},
                     .executables = {executables.begin(), executables.end()},
@@ -106,16 +99,15 @@ Holdings Controller::holdings(SessionId id) const {
 }
 
 void Controller::come_behind(SessionId session, uint64_t releases, const StopToken& asker) {
-  require_open(session);
-  const std::shared_ptr<CallTable> calls = programs_.at(session).calls;
+  const std::shared_ptr<CallTable> calls = open_program(session).calls;
   calls->come_behind(releases, asker);
 }
 
 // Nobody holds the outputs of a step, so they are dropped. Scalars come with the step's end.
 void Controller::submit_step(SessionId id, RunFrame run) {
-  const auto found = programs_.find(id);
-  if (found == programs_.end()) return;
-  found->second.count_names(run);
+  LiveProgram* const program = live(id);
+  if (program == nullptr) return;
+  program->count_names(run);
   if (recovery_.is_moving(id)) return recovery_.defer_step(id, std::move(run));
   const std::vector<ArrayId> outputs = run.outputs;
   recovery_.submit(id, std::move(run));
@@ -124,15 +116,14 @@ void Controller::submit_step(SessionId id, RunFrame run) {
 
 void Controller::repeat(SessionId session, RepeatRequest request, const StopToken& asker) {
   recovery_.wait_until_back(session, asker);
-  require_open(session);
+  LiveProgram& program = open_program(session);
   const PlanRecord& plan = plans_.at(request.plan, session);
-  programs_.at(session).repeat(plan, std::move(request));
+  program.repeat(plan, std::move(request));
 }
 
 LiveProgram& Controller::program_of(SessionId session, PlanId plan) {
   static_cast<void>(plans_.at(plan, session));
-  require_open(session);
-  return programs_.at(session);
+  return open_program(session);
 }
 
 void Controller::cancel_repetition(SessionId session, PlanId plan) {

@@ -21,20 +21,20 @@ StatesRead Controller::read_for_checkpoint(SessionId session, const Checkpoints:
 void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                                   const StopToken& asker) {
   recovery_.wait_until_back(session, asker);
-  require_open(session);
+  static_cast<void>(open_program(session));
   checkpoints_.require_room_for_folder(session);
   checkpoints_.try_memory(session, slice);
-  require_open(session);
+  static_cast<void>(open_program(session));
   checkpoints_.keep(session, slice, std::move(options));
-  if (programs_.contains(session)) recovery_.keep(session, slice);
+  if (live(session) != nullptr) recovery_.keep(session, slice);
 }
 
 Recovery::Callbacks Controller::recovery_callbacks() {
   return {
       .is_suspended =
           [this](SessionId session) {
-            const auto found = programs_.find(session);
-            return found != programs_.end() && found->second.suspension->is_suspended();
+            const LiveProgram* const program = live(session);
+            return program != nullptr && program->suspension->is_suspended();
           },
       .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
       .submit =
@@ -47,12 +47,12 @@ Recovery::Callbacks Controller::recovery_callbacks() {
                       RunDoneFrame&& done) { tell_run_ended(session, std::move(done)); },
       .act =
           [this](SessionId id, Message&& message) {
-            const auto program = programs_.find(id);
-            if (program == programs_.end()) return;
+            LiveProgram* const program = live(id);
+            if (program == nullptr) return;
             if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
-              return program->second.calls->release_later(released->calls);
+              return program->calls->release_later(released->calls);
             }
-            act(program->second, std::move(message));
+            act(*program, std::move(message));
           },
       .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
       .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },

@@ -30,8 +30,8 @@ SliceTable::Elsewhere Controller::leave_hosts(SessionId session, SliceId slice,
 }
 
 std::optional<ProgramRecord> Controller::record_of(SessionId id) {
-  const auto found = programs_.find(id);
-  return found == programs_.end() ? std::nullopt : found->second.record_keeper.record();
+  LiveProgram* const program = live(id);
+  return program == nullptr ? std::nullopt : program->record_keeper.record();
 }
 
 }  // namespace gangway

@@ -23,8 +23,7 @@ std::shared_ptr<const KeptRecords::Calls> records_of(const ShownGraph& shown) {
 }  // namespace
 
 std::vector<ShownPlan> Controller::shown_plans(SessionId id) {
-  require_open(id);
-  const std::map<PlanId, NamedExecutable>& named = programs_.at(id).executables.all();
+  const std::map<PlanId, NamedExecutable>& named = open_program(id).executables.all();
   std::vector<ShownPlan> shown;
   for (const PlanRecord* plan : plans_.all_of(id)) {
     if (plan->plan == nullptr || plan->released) continue;
