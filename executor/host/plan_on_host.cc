@@ -43,15 +43,13 @@ std::optional<DataSourceSpec> spec_of(const PlanOnHost& plan, const PlanNode& so
 
 PlanOnHost plan_on_host(const PlanRequest& request, const HostDevices& devices) {
   require_valid_on(*request.plan, request.self, static_cast<uint32_t>(devices.all.size()));
-  PlanOnHost plan{.id = request.id,
-                  .plan = request.plan,
-                  .self = request.self,
-                  .scope = request.scope,
-                  .owner = request.owner,
-                  .positions = Positions(*request.plan),
-                  .sequential = any_sequential(*request.plan),
-                  .planted = devices.options.planted_in_transfers,
-                  .ranks = ranks_of(request, devices)};
+  PlanOnHost plan{request,
+                  Positions(*request.plan),
+                  any_sequential(*request.plan),
+                  devices.options.planted_in_transfers,
+                  ranks_of(request, devices),
+                  {},
+                  {}};
   for (const PlanValue& value : request.plan->values) plan.shards.push_back(shards_of(plan, value));
   for (const uint32_t source : request.plan->sources)
     plan.source_specs.push_back(spec_of(plan, request.plan->nodes[source]));

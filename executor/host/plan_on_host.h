@@ -33,12 +33,16 @@
 
 namespace gangway {
 
-struct PlanOnHost {
+// The controller asks a host to install this.
+struct PlanRequest {
   PlanId id;
   std::shared_ptr<const Plan> plan;
   uint32_t self = 0;  // This host's index in Plan::hosts.
   StateScope scope;
   PlanOwner owner;
+};
+
+struct PlanOnHost : PlanRequest {
   Positions positions;
   bool sequential = false;  // Some of its nodes are dispatched sequentially (ir/plan/sequential.h).
   PlantedTransferBugs planted;
@@ -46,14 +50,6 @@ struct PlanOnHost {
   std::vector<TensorShards> shards;  // Indexed by value; only this host's devices, without buffers.
   // Indexed by Plan::sources; empty if not here.
   std::vector<std::optional<DataSourceSpec>> source_specs;
-};
-
-struct PlanRequest {
-  PlanId id;
-  std::shared_ptr<const Plan> plan;
-  uint32_t self = 0;
-  StateScope scope;
-  PlanOwner owner;
 };
 
 // Throws kInvalid if the plan is wrong, or these devices can't run it.
