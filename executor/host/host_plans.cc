@@ -56,7 +56,7 @@ void HostPlans::for_each_stage(Body body) const {
   for (const Stage& stage : closing_) body(stage);
 }
 
-const ReadyPlan* HostPlans::plan_with_memory(const Stage& stage) {
+ReadyPlan* HostPlans::plan_with_memory(const Stage& stage) {
   if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage)) return plan->get();
   const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
   return made == nullptr ? nullptr : (*made)->plan.get();
@@ -245,16 +245,14 @@ void HostPlans::uninstall(PlanId id, bool refused) {
   plans_.erase(found);
   if (auto* const compiling_plan = std::get_if<CompilingPlan>(&stage))
     return drop_install(*compiling_plan);
-  if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage)) {
-    if (refused) drop_states(**plan);
-    runs_.give_up(**plan, nullptr);
-  }
-  if (const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage)) {
-    drop_states(*(*made)->plan);
+  const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+  ReadyPlan* const plan = plan_with_memory(stage);
+  if (plan != nullptr && (refused || made != nullptr)) drop_states(*plan);
+  if (made != nullptr) {
     (*made)->is_closing = true;
-    if ((*made)->running > 0) (*made)->committed.fail(install_dropped(*(*made)->plan));
-    runs_.give_up(*(*made)->plan, nullptr);
+    if ((*made)->running > 0) (*made)->committed.fail(install_dropped(*plan));
   }
+  if (plan != nullptr) runs_.give_up(*plan, nullptr);
   closing_.push_back(std::move(stage));
   erase_closed();
 }
@@ -277,10 +275,7 @@ Error HostPlans::install_dropped(const PlanOnHost& plan) const {
 void HostPlans::erase_closed() {
   const size_t gone = std::erase_if(closing_, [this](const Stage& stage) {
     if (is_at_work(stage)) return false;
-    if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage))
-      runs_.drop(**plan);
-    if (auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage))
-      runs_.drop(*(*made)->plan);
+    if (ReadyPlan* const plan = plan_with_memory(stage)) runs_.drop(*plan);
     return true;
   });
   if (gone == 0) return;

@@ -96,7 +96,7 @@ class HostPlans {
                              std::unique_ptr<InitialisingPlan>, std::unique_ptr<ReadyPlan>>;
 
   // Null: it has no memory yet.
-  static const ReadyPlan* plan_with_memory(const Stage& stage);
+  static ReadyPlan* plan_with_memory(const Stage& stage);
   // Whether runs or initialisers of it are on devices.
   static bool is_at_work(const Stage& stage);
   template <class Body>

@@ -69,15 +69,13 @@ std::shared_ptr<State> HostPlans::add_state(InitialisingPlan& made, size_t s, Te
 // Another plan uses the state from now on.
 void HostPlans::share_state(const std::shared_ptr<State>& state) {
   for (auto& [id, stage] : plans_) {
-    const auto* const initialising = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
-    const auto* const is_ready = std::get_if<std::unique_ptr<ReadyPlan>>(&stage);
-    if (initialising == nullptr && is_ready == nullptr) continue;
-    ReadyPlan& creator = initialising != nullptr ? *(*initialising)->plan : **is_ready;
-    const auto found = std::ranges::find(creator.added, state);
-    if (found == creator.added.end()) continue;
-    if (initialising != nullptr)
+    ReadyPlan* const creator = plan_with_memory(stage);
+    if (creator == nullptr) continue;
+    const auto found = std::ranges::find(creator->added, state);
+    if (found == creator->added.end()) continue;
+    if (std::holds_alternative<std::unique_ptr<InitialisingPlan>>(stage))
       throw state_not_usable(state->name, "another program still initialises it");
-    creator.added.erase(found);
+    creator->added.erase(found);
   }
 }
 
