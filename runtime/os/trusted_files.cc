@@ -32,8 +32,8 @@ void TrustedFiles::add_libraries(const fs::path& folder) {
     std::string bytes;
     try {
       bytes = read_whole(path, kLibraryBytesMax);
-    } catch (const Error& error) {
-      throw Error(ErrorKind::kInvalid, cat(who(), error.message()), error.where(), error.hint());
+    } catch (const Error& unread) {
+      throw Error(ErrorKind::kInvalid, cat(who(), unread.message()), unread.where(), unread.hint());
     }
     libraries_.emplace(content_hash(bytes), path);
     GW_REQUIRE(libraries_.size() <= kLibrariesMax, who(), "expected at most ", kLibrariesMax,
