@@ -39,7 +39,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       slices_(hosts_, &names_),
       quotas_(hosts_, slices_, owner_use_, names_),
       slice_queue_(reactor_.clock(), hosts_, slices_, &quotas_),
-      objects_(hosts_, ObjectTable::kArraysMax, options_.planted),
+      objects_(hosts_),
       background_(reactor, "compiler", kCompilesAtOnce),
       plans_(reactor, background_, hosts_, slices_,
              {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
@@ -53,14 +53,14 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            [this](const RunRecord& run, bool committed) {
              shared_states_.run_ended(run, committed);
            }},
-          make_policy(options_.policy), options_.planted, options_.charge_log),
+          make_policy(options_.policy), options_.charge_log),
       repetition_fibers_(reactor),
       copies_(
           hosts_, plans_, slices_, objects_, names_,
           [this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
             copy_ended(session, kind, done);
           },
-          options_.landings, options_.planted),
+          options_.landings),
       shared_states_(slices_, runs_, copies_, names_),
       suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_}),
       checkpoints_(
@@ -77,10 +77,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
            [this](SessionId session, StateVersion version) {
              say(session, cat("a checkpoint of version ", version, " is written"));
            }},
-          {.folder = options_.checkpoint_folder, .log = options_.log, .planted = options_.planted}),
+          {.folder = options_.checkpoint_folder, .log = options_.log}),
       recovery_({reactor, hosts_, slices_, objects_, plans_, runs_, copies_, checkpoints_, names_,
                  owner_use_},
-                recovery_callbacks(), options_.planted),
+                recovery_callbacks()),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
@@ -235,14 +235,13 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
       programs_
           .try_emplace(
               id, std::move(identity), share, peer,
-              LiveProgram::Uses{
-                  names_,
-                  reactor_.clock(),
-                  owner_use_,
-                  repetition_fibers_,
-                  options_.log,
-                  {slices_, plans_, runs_, checkpoints_, options_.planted.records_shrunk_slices},
-                  suspensions_},
+              LiveProgram::Uses{names_,
+                                reactor_.clock(),
+                                owner_use_,
+                                repetition_fibers_,
+                                options_.log,
+                                {slices_, plans_, runs_, checkpoints_},
+                                suspensions_},
               LiveProgram::Callbacks{
                   .let_go = [this, id](const CallTable::Made& made) { let_go(id, made); },
                   .submit_step = [this, id](RunFrame run) { submit_step(id, std::move(run)); },

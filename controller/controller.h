@@ -56,7 +56,6 @@ struct ControllerOptions {
   OwnerBounds owner_bounds = kOwnerBounds;  // On resources of this process that owners share.
   std::shared_ptr<ChargeLog> charge_log;    // Null: charges are not logged.
   std::shared_ptr<LandingLog> landings;     // Null: landings are not logged.
-  PlantedControllerBugs planted;
 };
 
 struct ControllerCounts {

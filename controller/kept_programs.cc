@@ -14,7 +14,7 @@ void Controller::note_resuming(SessionId session, std::set<std::string> readers)
 
 void Controller::note_restored(SessionId session, SliceId slice, StateVersion version) {
   shared_states_.resumed(session);
-  if (!options_.planted.forgets_resumed_programs) recovery_.keep(session, slice, version);
+  recovery_.keep(session, slice, version);
 }
 
 void Controller::note_lost_states(SessionId session, SliceId slice,

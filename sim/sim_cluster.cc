@@ -64,8 +64,7 @@ std::unique_ptr<ControllerService> SimCluster::make_controller() {
                                               .overlay_memory = options_.overlay_memory,
                                               .owner_bounds = options_.owner_bounds,
                                               .charge_log = options_.charge_log,
-                                              .landings = landings_,
-                                              .planted = options_.planted_in_controller},
+                                              .landings = landings_},
                                .frames = frames_of(controller_process_),
                                .state = options_.state_folder.empty()
                                             ? nullptr
@@ -102,7 +101,6 @@ void SimCluster::start_executor(int host) {
                                       .order_log = order_log_,
                                       .landings = landings_,
                                       .order_collectives = options_.order_collectives,
-                                      .planted_in_transfers = options_.planted_in_transfers,
                                       .fabric = fabric_,
                                       .sim = hosts_[at(host)]},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,

@@ -70,8 +70,6 @@ struct SimClusterOptions {
   std::shared_ptr<ChargeLog> charge_log;  // See ControllerOptions.
   // See ControllerOptions.
   OwnerBounds owner_bounds = kOwnerBounds;
-  PlantedControllerBugs planted_in_controller;
-  PlantedTransferBugs planted_in_transfers;
 };
 
 class SimCluster {

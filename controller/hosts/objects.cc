@@ -68,7 +68,6 @@ void ObjectTable::drop(ArrayId id) {
 void ObjectTable::client_drops(ArrayId id, SessionId owner) {
   const auto at = arrays_.find(id);
   if (at == arrays_.end() || at->second.owner != owner) return;
-  if (planted_.frees_before_reads) dead_[at->second.layout->hosts].push_back(id);
   change(at, [](ArrayRecord& array) { array.client_holds = false; });
 }
 

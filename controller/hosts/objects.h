@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "controller/hosts/hosts.h"
-#include "controller/hosts/planted_bugs.h"
 #include "ir/plan/plan.h"
 #include "protocol/memory_units.h"
 
@@ -62,9 +61,8 @@ struct ArrayRecord {
 class ObjectTable {
  public:
   static constexpr size_t kArraysMax = size_t{1} << 18;  // Some 100 MiB.
-  explicit ObjectTable(HostTable& hosts, size_t arrays_max = kArraysMax,
-                       const PlantedControllerBugs& planted = {})
-      : hosts_(hosts), arrays_max_(arrays_max), planted_(planted) {}
+  explicit ObjectTable(HostTable& hosts, size_t arrays_max = kArraysMax)
+      : hosts_(hosts), arrays_max_(arrays_max) {}
 
   // `id` is the client's choice; throws kInvalid when it is taken or of another session's range,
   // kOverloaded when the client holds too many.
@@ -104,7 +102,6 @@ class ObjectTable {
 
   HostTable& hosts_;
   const size_t arrays_max_;
-  const PlantedControllerBugs planted_;
   Arrays arrays_;
   std::map<SessionId, size_t> held_;  // Number of arrays of each client.
   struct Placed {

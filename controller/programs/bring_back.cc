@@ -289,7 +289,6 @@ bool Recovery::must_leave(const Program& program, const SliceRecord& slice) cons
 
 void Recovery::lose_states(const Program& program, const std::set<std::string>& all_but,
                            const std::string& host) {
-  if (planted_.restores_released_states) return;
   const std::vector<std::string> names = tables_.slices.lose_states(program.slice, all_but);
   if (names.empty()) return;
   tables_.checkpoints.states_changed(program.slice);
@@ -416,7 +415,7 @@ void Recovery::submit_again(Program& program, RunFrame frame) {
   RunLog::Entry& entry = *program.log.find(frame.run);
   entry.is_under_way = true;
   if (entry.is_told) {
-    if (!planted_.limits_told_runs_again) frame.time_limit_ms = 0;
+    frame.time_limit_ms = 0;
     program.again.insert(frame.run);
   }
   const std::vector<ArrayId> outputs = frame.outputs;

@@ -271,7 +271,7 @@ void Checkpoints::drop_given_up(SessionId session) {
 
 void Checkpoints::states_changed(SliceId slice) {
   const auto found = kept_.find(slice);
-  if (found == kept_.end() || options_.planted.keeps_layout_of_waiting_checkpoints) return;
+  if (found == kept_.end()) return;
   found->second->is_changed = true;
   callbacks_.withdraw(slice);
 }
@@ -568,7 +568,7 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
   if (version != StateVersion()) {
     const SliceRecord& record = at(slice);
     Layout layout = lay_out(record);
-    if (!options_.planted.expects_new_states_in_checkpoints) allow_missing(layout, record, version);
+    allow_missing(layout, record, version);
     Memory memory(*this, kept->session, worker(record, Use::kRestore), Use::kRestore, layout.bytes);
     const std::vector<std::string> missing =
         memory.read({.folder = cat(options_.folder, "/", place_of(kept->session)),

@@ -42,7 +42,6 @@
 #include <utility>
 #include <vector>
 
-#include "controller/hosts/planted_bugs.h"
 #include "controller/scheduler/copies.h"
 #include "controller/scheduler/runs.h"
 #include "controller/scheduler/states_read.h"
@@ -87,7 +86,6 @@ class Checkpoints {
   struct Options {
     std::string folder;  // An absolute path. Empty: there is no folder.
     Logger log;
-    PlantedControllerBugs planted;
   };
   Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
               CopyTable& copies, const ProgramNames& names, Callbacks callbacks, Options options);

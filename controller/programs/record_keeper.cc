@@ -106,8 +106,7 @@ bool RecordKeeper::add_slices(ProgramRecord& record, std::map<SliceId, uint32_t>
       record.is_checkpointed = tables_.checkpoints.newest(slice->id).has_value();
     }
     slices.emplace(slice->id, static_cast<uint32_t>(slices.size()));
-    record.slices.push_back(
-        {tables_.has_shrunk_slices ? slice->shape : slice->asked, slice->readers});
+    record.slices.push_back({slice->asked, slice->readers});
   }
   return is_kept;
 }

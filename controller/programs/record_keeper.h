@@ -33,7 +33,6 @@ class RecordKeeper {
     PlanTable& plans;
     RunTable& runs;
     Checkpoints& checkpoints;
-    bool has_shrunk_slices = false;  // See PlantedControllerBugs::records_shrunk_slices.
   };
   RecordKeeper(LiveProgram& program, const Tables& tables) : program_(program), tables_(tables) {}
   RecordKeeper(const RecordKeeper&) = delete;

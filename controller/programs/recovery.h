@@ -44,7 +44,6 @@
 #include <utility>
 #include <vector>
 
-#include "controller/hosts/planted_bugs.h"
 #include "controller/programs/checkpoints.h"
 #include "controller/programs/run_log.h"
 #include "controller/scheduler/copies.h"
@@ -80,11 +79,8 @@ class Recovery {
     std::function<void(SessionId, Message&&)> act;  // Handles a message of the client that waited.
     std::function<void(SliceId)> moves, is_back;    // For the reads of its states.
   };
-  Recovery(const Tables& tables, Callbacks callbacks, const PlantedControllerBugs& planted = {})
-      : tables_(tables),
-        callbacks_(std::move(callbacks)),
-        planted_(planted),
-        fibers_(tables.reactor) {}
+  Recovery(const Tables& tables, Callbacks callbacks)
+      : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
 
   // Checkpoints of this slice are kept from now on. `base`: its states have just been restored from
   // this version's checkpoint; 0: they are their first values, with the runs since.
@@ -188,7 +184,6 @@ class Recovery {
 
   const Tables tables_;
   const Callbacks callbacks_;
-  const PlantedControllerBugs planted_;
   std::map<SessionId, ProgramPtr> programs_;
   int moving_ = 0;
   WaitQueue changed_;

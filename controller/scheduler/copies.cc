@@ -188,7 +188,7 @@ void CopyTable::host_lost(HostId host, const Error& why) {
   for (uint64_t id : hit) {
     Copy& copy = copies_.at(id);
     copy.error = why;
-    copy.is_settled = planted_.settles_lost_copies;
+    copy.is_settled = false;
     host_finished(id, host);
   }
 }

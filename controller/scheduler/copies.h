@@ -19,7 +19,6 @@
 #include <set>
 #include <vector>
 
-#include "controller/hosts/planted_bugs.h"
 #include "controller/plans/plans.h"
 #include "runtime/os/landing_log.h"
 
@@ -31,16 +30,14 @@ class CopyTable {
   using Ended = std::function<void(SessionId, CopyKind, CopyDoneFrame)>;
   // `landings`: null if nobody looks at them.
   CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
-            const ProgramNames& names, Ended ended, std::shared_ptr<LandingLog> landings = nullptr,
-            const PlantedControllerBugs& planted = {})
+            const ProgramNames& names, Ended ended, std::shared_ptr<LandingLog> landings = nullptr)
       : hosts_(hosts),
         plans_(plans),
         slices_(slices),
         objects_(objects),
         names_(names),
         ended_(std::move(ended)),
-        landings_(std::move(landings)),
-        planted_(planted) {}
+        landings_(std::move(landings)) {}
 
   void start(SessionId session, CopyFrame request);
   // Gets or puts a state of a slice, which may be another session's that `session` may read. `done`
@@ -83,7 +80,6 @@ class CopyTable {
   const ProgramNames& names_;
   const Ended ended_;
   const std::shared_ptr<LandingLog> landings_;
-  const PlantedControllerBugs planted_;
   std::map<uint64_t, Copy> copies_;
   uint64_t last_ = 0;
 };

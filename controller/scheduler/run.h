@@ -37,7 +37,6 @@ struct RunRecord {
   bool stuck_waits = false;  // That device waits for other devices.
   int64_t deadline_ns = 0;   // 0: none. First its time limit, then its hosts' time to answer.
   bool past_limit = false;   // Its hosts were told to cancel it, since its time limit has passed.
-  Frame late_prepare;        // See PlantedControllerBugs.
   bool told = false;         // Its client has been told its end, though hosts have not answered.
 
   void fail(const Error& why, bool is_culprit) {

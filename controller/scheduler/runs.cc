@@ -29,39 +29,26 @@ void forget_failed(PlanRecord& plan, RunId before) {
   plan.failed.erase(plan.failed.begin(), last);
 }
 
-// The planted bug swaps_tickets.
-void swap_tickets(std::vector<GrantRange>& ranges) {
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i - 1].ticket != ranges[i].ticket)
-      return std::swap(ranges[i - 1].ticket, ranges[i].ticket);
-  }
-}
-
 }  // namespace
 
 RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
                    const ProgramNames& names, Callbacks callbacks, std::unique_ptr<Policy> policy,
-                   const PlantedControllerBugs& planted, std::shared_ptr<ChargeLog> charge_log)
+                   std::shared_ptr<ChargeLog> charge_log)
     : hosts_(hosts),
       plans_(plans),
       objects_(objects),
       names_(names),
       callbacks_(std::move(callbacks)),
       clock_(clock),
-      planted_(planted),
       admission_(hosts, objects, names),
       fast_path_(callbacks_.warn),
       gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); },
-             {.charge_log = std::move(charge_log), .charges_twice = planted.charges_twice}) {
+             {.charge_log = std::move(charge_log)}) {
   gangs_.watch_places(callbacks_.at_place);
 }
 
 // Never the name of an earlier run: late reports of a host about that run are ignored.
-RunId RunTable::new_id() {
-  ++last_run_;
-  while (planted_.reuses_run_ids && runs_.contains(RunId(last_run_))) ++last_run_;
-  return RunId(last_run_);
-}
+RunId RunTable::new_id() { return RunId(++last_run_); }
 
 void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns,
                       const std::optional<Error>& refused) {
@@ -215,20 +202,17 @@ void RunTable::prepare(RunRecord& run) {
   admission_.began(run);
   const RunRecord* after = find(run.session, run.request.after);
   // Moved, since nobody reads them here any more and tensors among them may take 16 KiB.
-  Frame frame = encode(PrepareFrame{plan.prepared++,
-                                    {.plan = plan.on_hosts,
-                                     .run = run.id,
-                                     .after = after == nullptr ? RunId() : after->id,
-                                     .arguments = std::move(run.request.arguments),
-                                     .outputs = std::move(run.request.outputs),
-                                     .source_positions = std::move(run.request.source_positions)}});
+  const Frame frame =
+      encode(PrepareFrame{plan.prepared++,
+                          {.plan = plan.on_hosts,
+                           .run = run.id,
+                           .after = after == nullptr ? RunId() : after->id,
+                           .arguments = std::move(run.request.arguments),
+                           .outputs = std::move(run.request.outputs),
+                           .source_positions = std::move(run.request.source_positions)}});
   objects_.flush();  // Hosts hear first of what was freed for it.
   run.pending = {plan.hosts.begin(), plan.hosts.end()};
-  if (planted_.prepares_late) {
-    run.late_prepare = std::move(frame);
-  } else {
-    send(plan, frame);
-  }
+  send(plan, frame);
   gangs_.prepared(run.id);
 }
 
@@ -247,7 +231,6 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
   TraceSpan span("grant", ranges.front().run.value);
   const int64_t began_ns = clock_.now_ns();
   int64_t frames = 0, writes = 0;
-  if (planted_.prepares_late) send_late_prepares(ranges);
   for (size_t i = 0; i < ranges.size(); ++frames) {
     const std::vector<HostId>& hosts = hosts_of(ranges[i]);
     GrantFrame frame;
@@ -256,7 +239,6 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
       if (&next != &hosts && next != hosts) break;
       frame.ranges.push_back(std::move(ranges[i]));
     }
-    if (planted_.swaps_tickets) swap_tickets(frame.ranges);
     const Frame encoded = encode(std::move(frame));
     for (HostId host : hosts) hosts_.send(host, encoded);
     writes += static_cast<int64_t>(hosts.size());
@@ -267,13 +249,6 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
 const std::vector<HostId>& RunTable::hosts_of(const GrantRange& range) const {
   const PlanRecord& plan = *runs_.at(range.run)->plan;
   return range.slice == kEverySlice ? plan.hosts : plan.layouts[range.slice]->holders;
-}
-
-void RunTable::send_late_prepares(const std::vector<GrantRange>& ranges) {
-  for (const GrantRange& range : ranges) {
-    RunRecord& run = *runs_.at(range.run);
-    if (run.late_prepare != nullptr) send(*run.plan, std::exchange(run.late_prepare, nullptr));
-  }
 }
 
 void RunTable::send(const PlanRecord& plan, const Frame& frame) {
@@ -327,8 +302,8 @@ std::set<RunId> RunTable::may_commit(const ScopeRuns& scope) const {
 
 void RunTable::plan_ready(const PlanRecord& plan) {
   fast_path_.installed(plan);
-  const bool is_whole = plan.plan->overlaid && !planted_.cuts_overlaid_runs;
-  gangs_.add_plan(plan.id, gang_plan(plan, !is_whole && why_no_reports(plan, hosts_).empty()));
+  const bool by_section = !plan.plan->overlaid && why_no_reports(plan, hosts_).empty();
+  gangs_.add_plan(plan.id, gang_plan(plan, by_section));
   gangs_.pump(clock_.now_ns());
 }
 
@@ -463,13 +438,10 @@ void RunTable::host_lost(HostId host, const Error& why) {
     error.add_where({.program = run.plan->plan->name});
     run.fail(error, true);
     run.pending.erase(host);
-    if (planted_.keeps_outputs_of_lost_runs && run.prepared && !gangs_.is_begun(id))
-      run.kept.resize(run.kept.size() - run.plan->plan->outputs.size());
     ask_to_stop(run, error);
     // Other hosts may wait for the lost one's part as long as they live: nobody waits for them.
     if (runs_.contains(id)) end(*runs_.at(id));
   }
-  if (planted_.reuses_run_ids && !hit.empty()) last_run_ = hit.front().value - 1;
   pump();
 }
 

@@ -52,7 +52,6 @@ class RunTable {
   };
   RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
            const ProgramNames& names, Callbacks callbacks, std::unique_ptr<Policy> policy,
-           const PlantedControllerBugs& planted = {},
            std::shared_ptr<ChargeLog> charge_log = nullptr);
 
   // `refused`: why the run may not go, whatever else is right with it.
@@ -128,7 +127,6 @@ class RunTable {
   void prepare(RunRecord& run);
   void send_grants(std::vector<GrantRange> ranges);
   const std::vector<HostId>& hosts_of(const GrantRange& range) const;
-  void send_late_prepares(const std::vector<GrantRange>& ranges);
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
   void cancel_on_hosts(const RunRecord& run, const Error& why);
@@ -155,7 +153,6 @@ class RunTable {
   const ProgramNames& names_;
   Callbacks callbacks_;
   const Clock& clock_;
-  const PlantedControllerBugs planted_;
   Admission admission_;
   FastPath fast_path_;
   GangScheduler gangs_;

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "executor/transfers/planted_bugs.h"
 #include "ir/plan/islands.h"
 
 namespace gangway {
@@ -42,7 +41,6 @@ struct HostOptions {
   // Collectives that hold a device begin in ticket order. Tests switch this off to show what the
   // order prevents.
   bool order_collectives = true;
-  PlantedTransferBugs planted_in_transfers;
   // Files that users' kernels, and programs of owners other than the controller's user, may read;
   // null: all that this process can.
   std::shared_ptr<const TrustedFiles> trusted;

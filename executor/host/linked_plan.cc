@@ -33,8 +33,7 @@ TransferChannel channel_of(const LaidOutPlan& plan, const Entry& entry, const Tr
   const auto& [receive, mesh_device, sender, receiver] = ends;
   const TransferSlots slots = slots_of(plan, receive, mesh_device);
   TransferChannel channel{.slots = slots,
-                          .link_class = link_class(*plan.plan, sender.host, receiver.host),
-                          .credit_at_arrival = plan.planted.credit_at_arrival};
+                          .link_class = link_class(*plan.plan, sender.host, receiver.host)};
   PeerMemory& inbox_host = memory_of(receiver);
   PeerMemory& released_host = memory_of(sender);
   const LinkEnd inbox{&inbox_host,

@@ -37,8 +37,7 @@ int64_t shared_payload(const PlanOnHost& plan, const PlanNode& receive, uint32_t
 }  // namespace
 
 TransferSlots slots_of(const PlanOnHost& plan, uint32_t receive, uint32_t mesh_device) {
-  const auto slots =
-      plan.planted.one_slot ? 1 : static_cast<uint32_t>(plan.plan->runs_in_flight_max);
+  const auto slots = static_cast<uint32_t>(plan.plan->runs_in_flight_max);
   return TransferSlots(shared_payload(plan, plan.plan->nodes[receive], mesh_device), slots);
 }
 

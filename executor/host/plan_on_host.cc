@@ -46,7 +46,6 @@ PlanOnHost plan_on_host(const PlanRequest& request, const HostDevices& devices) 
   PlanOnHost plan{request,
                   Positions(*request.plan),
                   any_sequential(*request.plan),
-                  devices.options.planted_in_transfers,
                   ranks_of(request, devices),
                   {},
                   {}};

@@ -25,7 +25,6 @@
 #include "executor/replay/device_plan.h"
 #include "executor/sources/data_source.h"
 #include "executor/store/tensor_shards.h"
-#include "executor/transfers/planted_bugs.h"
 #include "ir/plan/plan.h"
 #include "ir/plan/positions.h"
 #include "protocol/install.h"
@@ -45,7 +44,6 @@ struct PlanRequest {
 struct PlanOnHost : PlanRequest {
   Positions positions;
   bool sequential = false;  // Some of its nodes are dispatched sequentially (ir/plan/sequential.h).
-  PlantedTransferBugs planted;
   std::vector<PlanRank> ranks;       // The ranks of this host.
   std::vector<TensorShards> shards;  // Indexed by value; only this host's devices, without buffers.
   // Indexed by Plan::sources; empty if not here.

@@ -79,10 +79,6 @@ Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
   const uint64_t run = inputs_.number;
   if (!turn.comes(receiver.arrival(run), TransferSlots::stamped(run, false)))
     return Progress::kPending;
-  if (channel.credit_at_arrival) {
-    receiver.release(run);
-    receiver.sender().ring();
-  }
   if (receiver.poisoned(run)) poison_by_peer();
   if (error_ == nullptr && channel.link != nullptr) channel.link->receive(channel.slots.slot(run));
   if (error_ == nullptr && laid_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {

@@ -150,7 +150,6 @@ struct TransferChannel {
   // own memory, and `slots` only stamps them.
   std::shared_ptr<DeviceLink> link;
   LinkClass link_class = LinkClass::kHost;
-  bool credit_at_arrival = false;  // See PlantedTransferBugs.
 };
 
 }  // namespace gangway

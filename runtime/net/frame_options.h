@@ -12,20 +12,12 @@
 
 namespace gangway {
 
-// Bugs that a test plants to show that it would find them.
-struct PlantedFrameBugs {
-  bool resends_one_too_late = false;  // After a reconnect the first frame to repeat is left out.
-  bool ignores_gaps = false;          // A frame that is not the next one is taken as if it were.
-  bool acknowledges_nothing = false;
-};
-
 struct FrameOptions {
   std::string name = "peer";            // The peer's name, for errors.
   size_t frame_bytes_max = 64u << 20;   // Larger frames are refused, sent or received.
   size_t queued_bytes_max = 32u << 20;  // The stream ends if more stays unacknowledged.
   int64_t reconnect_ms = 10'000;        // The stream ends if a lost connection is not back by then.
   Pacer* pacer = nullptr;               // A simulated process's; null in a real one.
-  PlantedFrameBugs planted;
 };
 
 }  // namespace gangway

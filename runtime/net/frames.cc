@@ -254,7 +254,7 @@ FramePrefix FrameStream::prefix_of(Kind kind, uint64_t sequence) const {
   return {.kind = static_cast<uint16_t>(kind),
           .epoch = epoch_,
           .sequence = sequence,
-          .acknowledgement = options_.planted.acknowledges_nothing ? 0 : received_};
+          .acknowledgement = received_};
 }
 
 void FrameStream::say_goodbye() {
@@ -323,7 +323,7 @@ void FrameStream::take(const std::shared_ptr<Link>& link, const Link::Arrived& a
     return end(Error(ErrorKind::kUnavailable, cat(options_.name, ": the peer ended the stream")));
   }
   // The first prefix of a connection comes before the frames that its sender is going to repeat.
-  if (prefix.sequence > received_ && !first && !options_.planted.ignores_gaps) {
+  if (prefix.sequence > received_ && !first) {
     return lose(link,
                 Error(ErrorKind::kUnavailable, cat("frames were lost: the peer has sent ",
                                                    prefix.sequence, ", ", received_, " arrived")));
@@ -341,15 +341,13 @@ void FrameStream::acknowledged(const FramePrefix& prefix) {
     ask_soon_again();
   }
   if (std::exchange(heard_, true)) return;
-  if (options_.planted.resends_one_too_late && sent_.was_written(sent_.acknowledged() + 1))
-    static_cast<void>(sent_.next());
   to_write_.wake_all();
 }
 
 void FrameStream::take_frame(const std::shared_ptr<Link>& link, const Link::Arrived& arrived) {
   const uint64_t sequence = arrived.prefix.sequence;
   if (sequence <= received_) return;  // A duplicate.
-  if (sequence != received_ + 1 && !options_.planted.ignores_gaps) {
+  if (sequence != received_ + 1) {
     return lose(link, Error(ErrorKind::kUnavailable,
                             cat("frames were lost: frame ", sequence, " came after ", received_)));
   }

@@ -91,6 +91,7 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   SimNetworkOptions options;
   Rng rng;
   DrawFrameFault frame_fault;
+  Meddle meddle;
   struct Listening {
     OnConnection on_connection;
     std::shared_ptr<bool> open = std::make_shared<bool>(true);
@@ -161,8 +162,8 @@ class SimStream final : public kj::AsyncIoStream {
     if (party_->vanished) return kj::Promise<void>(kj::NEVER_DONE);
     if (std::exchange(first_, false)) {
       look_at_preamble(pieces);
-    } else if (core_->frame_fault && connection_->has_frames) {
-      return write_with_faults(joined(pieces));
+    } else if (connection_->has_frames && (core_->frame_fault || core_->meddle)) {
+      return write_changed(joined(pieces));
     }
     size_t bytes = 0;
     for (const auto& piece : pieces) bytes += piece.size();
@@ -199,6 +200,17 @@ class SimStream final : public kj::AsyncIoStream {
     const auto bytes = pieces.size() > 0 ? pieces[0] : nullptr;
     connection_->has_frames |= bytes.size() > kKind && bytes[kKind] == 1 &&
                                std::equal(kMagic.begin(), kMagic.end(), bytes.begin());
+  }
+
+  kj::Promise<void> write_changed(kj::Array<kj::byte> bytes) {
+    if (core_->meddle) {
+      const auto changed = core_->meddle(from_to_.first, from_to_.second, bytes);
+      bytes = kj::heapArray<kj::byte>(changed.data(), changed.size());
+    }
+    if (core_->frame_fault) return write_with_faults(kj::mv(bytes));
+    if (bytes.size() == 0) return kj::READY_NOW;
+    const Duration delay = time_for(bytes.size());
+    return send_later(kj::mv(bytes), delay);
   }
 
   kj::Promise<void> write_with_faults(kj::Array<kj::byte> bytes) {
@@ -414,5 +426,7 @@ void SimNetwork::break_connections(const std::string& name) {
 }
 
 void SimNetwork::set_frame_fault(DrawFrameFault draw) { core_->frame_fault = std::move(draw); }
+
+void SimNetwork::set_meddle(Meddle meddle) { core_->meddle = std::move(meddle); }
 
 }  // namespace gangway

@@ -28,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/replay_hash.h"
 #include "runtime/net/sim_faults.h"
@@ -85,6 +86,12 @@ class SimNetwork {
   // frame's fault on its way from one endpoint to the other. Null: no faults.
   using DrawFrameFault = std::function<FrameFault(const std::string& from, const std::string& to)>;
   void set_frame_fault(DrawFrameFault draw);
+  // Called with the frames of each write from now on, before their faults; returns the frames that
+  // go on their way instead. So a test stands between two peers and changes what they say
+  // (tests/support/net/frame_meddler.h). Null: nobody does.
+  using Meddle = std::function<std::vector<kj::byte>(const std::string& from, const std::string& to,
+                                                     kj::ArrayPtr<const kj::byte> frames)>;
+  void set_meddle(Meddle meddle);
 
   struct Core;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "controller/scheduler/policies/policy.h"
 #include "runtime/fibers/fiber_group.h"
@@ -86,15 +87,6 @@ void look_at_executors(const SimCluster& cluster, const Faults& faults,
   }
 }
 
-// Programs are charged for turns exactly the time that the turns took.
-void look_at_charges(const ChargeLog& log, std::vector<std::string>& problems) {
-  for (const auto& [program, sums] : log.sums()) {
-    if (sums.charged_ns == sums.took_ns) continue;
-    problems.push_back(cat("client ", program, " was charged ", sums.charged_ns,
-                           " ns for turns that took ", sums.took_ns, " ns"));
-  }
-}
-
 // Runs that lose a host stop on each device at whichever point it has reached.
 void look_at_order(const OrderLog& log, const Faults& faults, std::vector<std::string>& problems) {
   const bool is_cut = std::any_of(faults.begin(), faults.end(), [](const auto& happened) {
@@ -124,20 +116,18 @@ std::vector<Fault> faults_of(ChaosScene scene, uint64_t seed, Rng& rng, const Fa
   return {{.kind = FaultKind::kKill, .at_ns = at_ns, .host = static_cast<int>(rng.below(hosts))}};
 }
 
-void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosScene scene,
+void run_on(Reactor& reactor, uint64_t seed, FrameMeddler* meddler, ChaosScene scene,
             ChaosReport& report) {
   Rng rng(seed, 0xC4A05);
   SimClusterOptions drawn = draw_cluster(rng);
   const std::vector<std::string> policies = policy_names();
   drawn.policy = policies[seed % policies.size()];
   // Less than any stream carries in all, so acknowledgements must come.
-  drawn.frames = {.queued_bytes_max = 16 << 10, .planted = planted.frames};
-  drawn.order_collectives = !planted.orders_collectives_by_lane;
-  drawn.planted_in_controller = planted.controller;
-  drawn.planted_in_transfers = planted.transfers;
+  drawn.frames = {.queued_bytes_max = 16 << 10};
   const bool is_any = scene == ChaosScene::kAny;
   if (!is_any) drawn.hosts = std::max(drawn.hosts, 4);
   SimCluster cluster(reactor, drawn);
+  if (meddler != nullptr) meddler->stand_in(cluster.network);
   const auto count = is_any ? static_cast<int>(1 + rng.below(3)) : 4;
   FaultInjector faults(reactor, cluster,
                        faults_of(scene, seed, rng,
@@ -176,7 +166,8 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
   }
   look_at_leaks(cluster, report.problems);
   look_at_executors(cluster, faults.happened(), report.problems);
-  look_at_charges(*cluster.options().charge_log, report.problems);
+  const std::vector<std::string> wrong = wrong_charges(*cluster.options().charge_log);
+  report.problems.insert(report.problems.end(), wrong.begin(), wrong.end());
   look_at_order(*cluster.options().order_log, faults.happened(), report.problems);
 }
 
@@ -191,8 +182,20 @@ void require_machine(const std::string& error) {
   }
 }
 
-ChaosReport chaos(uint64_t seed, const PlantedBugs& planted, ChaosScene scene) {
+std::vector<std::string> wrong_charges(const ChargeLog& log) {
+  std::vector<std::string> problems;
+  for (const auto& [program, sums] : log.sums()) {
+    if (sums.charged_ns == sums.took_ns) continue;
+    problems.push_back(cat("client ", program, " was charged ", sums.charged_ns,
+                           " ns for turns that took ", sums.took_ns, " ns"));
+  }
+  return problems;
+}
+
+ChaosReport chaos(uint64_t seed, const NewMeddler& meddler, ChaosScene scene) {
   ChaosReport report;
+  std::optional<FrameMeddler> between;  // Outlives the cluster.
+  if (meddler != nullptr) between.emplace(meddler());
   const auto reactor = Reactor::make_simulated({.seed = seed, .time_limit_ns = kTimeLimitNs});
   reactor->on_unhandled_error = [&](const std::string& fiber, const Error& error) {
     report.problems.push_back(cat("fiber \"", fiber, "\" failed: ", error.what()));
@@ -200,7 +203,7 @@ ChaosReport chaos(uint64_t seed, const PlantedBugs& planted, ChaosScene scene) {
   try {
     reactor->run([&] {
       const size_t before = reactor->live_fibers();
-      run_on(*reactor, seed, planted, scene, report);
+      run_on(*reactor, seed, between ? &*between : nullptr, scene, report);
       if (reactor->live_fibers() != before)
         report.problems.push_back(cat("fibers go on:\n", reactor->describe_fibers()));
     });

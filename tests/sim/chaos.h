@@ -7,23 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "controller/hosts/planted_bugs.h"
-#include "executor/transfers/planted_bugs.h"
-#include "runtime/net/frame_options.h"
+#include "controller/scheduler/gangs/charge_log.h"
+#include "tests/support/net/frame_meddler.h"
 
 namespace gangway {
 
-// Bugs that chaos() must find.
-struct PlantedBugs {
-  PlantedFrameBugs frames;
-  PlantedControllerBugs controller;
-  PlantedTransferBugs transfers;
-  // A device compares the tickets of collectives with those of their own lane only.
-  bool orders_collectives_by_lane = false;
-};
+// Creates the meddler of one simulation, for example one of tests/sim/meddling.h.
+using NewMeddler = std::function<FrameMeddler()>;
 
 struct ChaosReport {
   std::string scene;                  // The cluster and the faults that happened.
@@ -44,8 +38,12 @@ enum class ChaosScene : uint8_t {
 // descriptors: a simulation would treat this like any other error, and the scene would change.
 void require_machine(const std::string& error);
 
-// Plays the scene of a seed. Throws the same error as require_machine().
-ChaosReport chaos(uint64_t seed, const PlantedBugs& planted = {},
+// Problems of programs that were charged another time for their turns than the turns took.
+std::vector<std::string> wrong_charges(const ChargeLog& log);
+
+// Plays the scene of a seed, with a meddler between the processes unless `meddler` is null. Throws
+// the same error as require_machine().
+ChaosReport chaos(uint64_t seed, const NewMeddler& meddler = nullptr,
                   ChaosScene scene = ChaosScene::kAny);
 
 }  // namespace gangway

@@ -17,8 +17,6 @@
 namespace gangway::overlay_test {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr int kHosts = 3, kDevicesPerHost = 2, kSteps = 6;
 constexpr int64_t kDevices = 4;  // Devices of each program; there are six.
 
@@ -171,23 +169,6 @@ TEST(OverlayTest, DevicesGiveOutTheLargestOfTheTemporariesAndNotTheirSum) {
       EXPECT_EQ(seen->reserved[host], std::max(seen->in_use[2 * host], seen->in_use[2 * host + 1]));
     }
   }
-}
-
-// The devices refuse a run that comes in the middle of another one, so the program fails instead of
-// computing with another program's values.
-TEST(OverlayTest, OverlaidRunsThatAreGrantedInPartsFail) {
-  const uint64_t first = tests::test_seed();
-  std::vector<std::string> errors;
-  for (uint64_t seed = first; seed < first + 5; ++seed) {
-    const Seen seen = train_together(
-        seed, kPrograms,
-        {.overlay_memory = true, .planted_in_controller = {.cuts_overlaid_runs = true}});
-    for (const Trained& program : seen.programs) {
-      if (!program.error.empty()) errors.push_back(program.error);
-    }
-  }
-  ASSERT_FALSE(errors.empty());
-  EXPECT_THAT(errors.front(), HasSubstr("its temporaries lie where those of run"));
 }
 
 }  // namespace

@@ -379,10 +379,8 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
 }
 
 void GangScheduler::charge(const RunState& run, uint32_t slice, int64_t ns) {
-  for (int times = options_.charges_twice ? 2 : 1; times > 0; --times) {
-    policy_->charge(run.plan->plan.program, run.plan->contended[slice], ns);
-    if (options_.charge_log != nullptr) options_.charge_log->charged(run.plan->plan.program, ns);
-  }
+  policy_->charge(run.plan->plan.program, run.plan->contended[slice], ns);
+  if (options_.charge_log != nullptr) options_.charge_log->charged(run.plan->plan.program, ns);
 }
 
 void GangScheduler::count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more) {

@@ -56,7 +56,6 @@ struct GangOptions {
   int64_t quantum_min_ns = 2'000'000;
   int64_t quantum_by_grant_cost = 20;
   std::shared_ptr<ChargeLog> charge_log;  // Null: nobody looks.
-  bool charges_twice = false;             // See PlantedControllerBugs.
 };
 
 // A place between two runs of a scope: runs before it have all their tickets, runs behind it none.

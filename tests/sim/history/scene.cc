@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/os/landing_log.h"
 #include "runtime/os/temp_dir.h"
 #include "sim/faults.h"
-#include "tests/sim/chaos.h"
 #include "tests/sim/history/director.h"
 #include "tests/sim/history/driving_client.h"
 #include "tests/sim/history/model.h"
@@ -67,8 +67,8 @@ void wait_until_freed(Reactor& reactor, const SimCluster& cluster) {
     pass(reactor, kSecond);
 }
 
-void play_on(Reactor& reactor, uint64_t seed, const TempDir& root,
-             const PlantedControllerBugs& planted, SceneReport& report) {
+void play_on(Reactor& reactor, uint64_t seed, const TempDir& root, FrameMeddler* meddler,
+             SceneReport& report) {
   const Drawn& drawn = report.drawn;
   const Rng rng(seed, 0x5CE4E);
   std::vector<std::shared_ptr<LandingLog>> landings;
@@ -79,12 +79,11 @@ void play_on(Reactor& reactor, uint64_t seed, const TempDir& root,
                                .checkpoint_folder = (root.path() / "kept").string(),
                                .state_folder = (root.path() / "state").string(),
                                .time = ProcessTime::kModelled,
-                               .new_landings =
-                                   [&] {
-                                     landings.push_back(std::make_shared<LandingLog>());
-                                     return landings.back();
-                                   },
-                               .planted_in_controller = planted});
+                               .new_landings = [&] {
+                                 landings.push_back(std::make_shared<LandingLog>());
+                                 return landings.back();
+                               }});
+  if (meddler != nullptr) meddler->stand_in(cluster.network);
   Stage stage(reactor, cluster, drawn);
   std::vector<std::unique_ptr<DrivingClient>> driving;
   std::vector<std::unique_ptr<RepeatingClient>> repeating;
@@ -136,15 +135,17 @@ void play_on(Reactor& reactor, uint64_t seed, const TempDir& root,
 
 }  // namespace
 
-SceneReport play(uint64_t seed, const PlantedControllerBugs& planted) {
+SceneReport play(uint64_t seed, const NewMeddler& meddler) {
   SceneReport report{.drawn = draw(seed)};
   const TempDir root;
+  std::optional<FrameMeddler> between;  // Outlives the cluster.
+  if (meddler != nullptr) between.emplace(meddler());
   const auto reactor = Reactor::make_simulated({.seed = seed, .time_limit_ns = kTimeLimitNs});
   reactor->on_unhandled_error = [&](const std::string& fiber, const Error& error) {
     report.problems.push_back(cat("fiber \"", fiber, "\" failed: ", error.what()));
   };
   try {
-    reactor->run([&] { play_on(*reactor, seed, root, planted, report); });
+    reactor->run([&] { play_on(*reactor, seed, root, between ? &*between : nullptr, report); });
   } catch (const Error& error) {
     report.problems.push_back(error.what());
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/hosts/planted_bugs.h"
+#include "tests/sim/chaos.h"
 #include "tests/sim/history/draw.h"
 
 namespace gangway::history {
@@ -24,8 +24,9 @@ struct SceneReport {
   std::string history;  // All operations, a line each.
 };
 
-// The same seed and bugs give the same report.
-SceneReport play(uint64_t seed, const PlantedControllerBugs& planted = {});
+// The same seed and meddler give the same report. `meddler`: creates a meddler between the
+// processes, for example one of tests/sim/meddling.h; null: none.
+SceneReport play(uint64_t seed, const NewMeddler& meddler = nullptr);
 // Text for a failed test.
 std::string to_string(const SceneReport& report);
 
