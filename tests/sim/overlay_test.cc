@@ -1,6 +1,5 @@
 // Programs whose temporaries lie over one another, on devices that they share in part: over the
 // production objects, in virtual time.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
