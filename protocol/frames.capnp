@@ -137,10 +137,6 @@ struct GrantRange {
   ticket @4 :UInt64;
   # Ticket of the first position; the others follow one by one. The gate has the same ticket in all
   # slices.
-  instance @5 :UInt32;
-  choices @6 :List(UInt32);
-  # 0 and none. They are for nodes that fire before all their inputs have come, which no plan has
-  # yet.
 }
 
 struct SectionTime {

@@ -76,10 +76,6 @@ struct Encode {
       ranges[i].setFirst(range.first);
       ranges[i].setCount(range.count);
       ranges[i].setTicket(range.ticket.value);
-      ranges[i].setInstance(range.instance);
-      if (range.choices.empty()) continue;
-      auto choices = ranges[i].initChoices(count(range.choices.size()));
-      for (uint32_t c = 0; c < choices.size(); ++c) choices.set(c, range.choices[c]);
     }
   }
 
@@ -237,9 +233,7 @@ GrantFrame read_grant(capnp::List<wire::GrantRange>::Reader from) {
           .slice = range.getSlice(),
           .first = range.getFirst(),
           .count = range.getCount(),
-          .ticket = Ticket(range.getTicket()),
-          .instance = range.getInstance()};
-    for (uint32_t choice : range.getChoices()) to.choices.push_back(choice);
+          .ticket = Ticket(range.getTicket())};
   }
   return grant;
 }

@@ -46,12 +46,7 @@ TEST(FramesTest, APrepareReadsBackAsItWasWritten) {
 TEST(FramesTest, AGrantReadsBackAsItWasWritten) {
   const GrantFrame grant{
       {{.run = RunId(3), .slice = 1, .first = 4, .count = 2, .ticket = Ticket(9)},
-       {.run = RunId(3),
-        .slice = kEverySlice,
-        .count = 1,
-        .ticket = Ticket(11),
-        .instance = 2,
-        .choices = {1, 0}}}};
+       {.run = RunId(3), .slice = kEverySlice, .count = 1, .ticket = Ticket(11)}}};
   EXPECT_EQ(round_trip(grant), grant);
 }
 

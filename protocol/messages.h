@@ -89,8 +89,6 @@ struct GrantRange {
   uint32_t slice = 0;  // Or kEverySlice.
   uint32_t first = 0, count = 0;
   Ticket ticket;
-  uint32_t instance = 0;          // Always 0 in this version.
-  std::vector<uint32_t> choices;  // Always empty in this version.
   bool operator==(const GrantRange&) const = default;
 };
 struct GrantFrame {

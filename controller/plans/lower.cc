@@ -62,7 +62,7 @@ class ProgramLowering {
     for (const ProgramNode& named : program_.nodes) nodes_to_compile_ += nodes_of(named);
     for (uint32_t id = 0; id < program_.nodes.size(); ++id) lower(id);
     add_commits();
-    plan_.overlaid = plan_.overlaid && !any_sequential(plan_);
+    plan_.overlaid = plan_.overlaid && !is_sequential(plan_);
     return std::move(plan_);
   }
 
@@ -234,10 +234,9 @@ class ProgramLowering {
                         .links = links_[from.slice]};
     if (!kinds_.empty()) context.device_kind = kinds_[from.slice];
     const auto compiled = compile(from, context);
-    PlanNode call{
-        .name = from.name, .slice = from.slice, .at = at(from), .firing = {.rule = from.firing}};
+    PlanNode call{.name = from.name, .slice = from.slice, .at = at(from)};
     call.function = add_function(compiled->local);
-    for (const Edge& edge : from.inputs) call.inputs.emplace_back(value_of(edge), edge.version);
+    for (const Edge& edge : from.inputs) call.inputs.emplace_back(value_of(edge));
     for (uint32_t r = 0; r < from.types.size(); ++r) {
       call.results.push_back(add_value(from, r, PlanStorage::kTemporary, {}));
       if (is_open(from, r)) place(plan_.values.back(), from, compiled->result_shardings[r]);

@@ -25,7 +25,7 @@ std::string why_no_reports(const PlanRecord& record, const HostTable& hosts) {
 }
 
 void require_reports(const PlanRecord& record, const HostTable& hosts) {
-  if (!any_sequential(*record.plan)) return;
+  if (!is_sequential(*record.plan)) return;
   const std::string why = why_no_reports(record, hosts);
   if (why.empty()) return;
   throw Error(ErrorKind::kUnimplemented,

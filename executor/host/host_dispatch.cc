@@ -1,9 +1,9 @@
 // Sequential dispatch: the host-side work of a node is done when the node is granted.
 #include <algorithm>
+#include <numeric>
 
 #include "executor/host/host_runs.h"
 #include "ir/plan/plan_members.h"
-#include "ir/plan/sequential.h"
 
 namespace gangway {
 namespace {
@@ -13,14 +13,14 @@ bool is_on(const PlanOnHost& made, const PlanNode& node, size_t r) {
   return mesh_device_of(made.plan->slices[node.slice], made.ranks[r].member) != kNone;
 }
 
-// The nodes in the range that are dispatched sequentially.
+// The nodes that begin in the range.
 std::vector<uint32_t> nodes_that_begin(const PlanOnHost& made, const GrantRange& range) {
   std::vector<uint32_t> nodes;
   const uint32_t end = range.first + range.count;
   for (uint32_t p = range.first; p < end;) {
     const uint32_t node = made.positions.node_at(range.slice, p);
     const Positions::Range of = made.positions.of(node, range.slice);
-    if (of.first == p && is_sequential(*made.plan, made.plan->nodes[node])) nodes.push_back(node);
+    if (of.first == p) nodes.push_back(node);
     p = of.first + of.count;
   }
   return nodes;
@@ -60,10 +60,9 @@ void HostRuns::prepare_node(ReadyPlan& made, PlanRun& run, uint32_t n) {
 }
 
 size_t HostRuns::calls_to_prepare(const ReadyPlan& made) {
-  std::vector<uint32_t> nodes;
-  for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) {
-    if (!is_sequential(*made.plan, made.plan->nodes[n])) nodes.push_back(n);
-  }
+  if (made.sequential) return 0;
+  std::vector<uint32_t> nodes(made.plan->nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0u);
   return calls_here(made, nodes);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/plan/sequential.h"
 #include "runtime/fibers/mailbox.h"
 #include "runtime/observe/trace.h"
 
@@ -55,9 +54,6 @@ void require_in_order(const ReadyPlan& made, const PlanRun& run, const GrantRang
              "grant of run ", range.run,
              ": expected the gate in a range of its own, got positions ", range.first, " to ",
              range.first + range.count - 1);
-  GW_REQUIRE(range.instance == 0 && range.choices.empty(), "grant of run ", range.run,
-             ": expected instance 0 and no choices, got instance ", range.instance, " and ",
-             range.choices.size(), " choices");
   const bool by_slice = std::any_of(run.granted.begin(), run.granted.end(),
                                     [](uint32_t granted) { return granted > 0; });
   GW_REQUIRE(whole ? !by_slice : run.granted_in_order == 0, "grant of run ", range.run,
@@ -214,24 +210,19 @@ void HostRuns::take_ticket(Ticket ticket, const char* what, bool same) {
   last_gate_ = {};
 }
 
-// Does all host-side work of the run, for all its nodes at once, except for nodes that are
-// dispatched sequentially.
+// Does all host-side work of the run, for all its nodes at once. For a plan that is dispatched
+// sequentially it is done node by node, when they are granted.
 void HostRuns::prepare_nodes(ReadyPlan& made, PlanRun& run) {
+  if (made.sequential) return;
   // Most entries are the same in every run; a trace shows all nodes.
-  if (!made.sequential && internal::trace_buffer() == nullptr) {
+  if (internal::trace_buffer() == nullptr) {
     for (size_t d = 0; d < made.devices.size(); ++d) {
       const LaidOutShare& share = made.shares[d];
       for (uint32_t e : share.patched) run.devices[d]->fill_frame(share.entries[e]);
     }
     return;
   }
-  for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) {
-    if (!made.sequential) {
-      fill_frames(made, run, n);
-    } else if (!is_sequential(*made.plan, made.plan->nodes[n])) {
-      prepare_node(made, run, n);
-    }
-  }
+  for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) fill_frames(made, run, n);
 }
 
 void HostRuns::fill_frames(const ReadyPlan& made, PlanRun& run, uint32_t node) {
@@ -239,8 +230,7 @@ void HostRuns::fill_frames(const ReadyPlan& made, PlanRun& run, uint32_t node) {
   const auto has_entries = [node](const LaidOutShare& share) {
     return share.entries_end[node] > (node == 0 ? 0 : share.entries_end[node - 1]);
   };
-  const bool begins = internal::trace_buffer() != nullptr &&
-                      !is_sequential(*made.plan, made.plan->nodes[node]) &&
+  const bool begins = internal::trace_buffer() != nullptr && !made.sequential &&
                       std::ranges::any_of(made.shares, has_entries);
   TraceSpan span("enqueue", run.run.value, node,
                  begins ? TraceMark::kNodeEnqueued : TraceMark::kSpan,

@@ -45,7 +45,7 @@ PlanOnHost plan_on_host(const PlanRequest& request, const HostDevices& devices) 
   require_valid_on(*request.plan, request.self, static_cast<uint32_t>(devices.all.size()));
   PlanOnHost plan{request,
                   Positions(*request.plan),
-                  any_sequential(*request.plan),
+                  is_sequential(*request.plan),
                   ranks_of(request, devices),
                   {},
                   {}};

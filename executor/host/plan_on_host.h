@@ -43,8 +43,8 @@ struct PlanRequest {
 
 struct PlanOnHost : PlanRequest {
   Positions positions;
-  bool sequential = false;  // Some of its nodes are dispatched sequentially (ir/plan/sequential.h).
-  std::vector<PlanRank> ranks;       // The ranks of this host.
+  bool sequential = false;      // Its nodes are dispatched sequentially (ir/plan/sequential.h).
+  std::vector<PlanRank> ranks;  // The ranks of this host.
   std::vector<TensorShards> shards;  // Indexed by value; only this host's devices, without buffers.
   // Indexed by Plan::sources; empty if not here.
   std::vector<std::optional<DataSourceSpec>> source_specs;

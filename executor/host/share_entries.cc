@@ -48,8 +48,6 @@ class EntryMaker {
       case PlanNodeKind::kGate:
         share_.entries.push_back({.kind = EntryKind::kGate, .node = n});
         return;
-      case PlanNodeKind::kIf:
-      case PlanNodeKind::kWhile: break;
     }
     GW_ASSERT(false, "a kind of node that the plan's check refuses");
   }

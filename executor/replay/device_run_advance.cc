@@ -209,7 +209,7 @@ void DeviceRun::record_span(const Entry& entry, Turn& turn) {
   if (turn.device.trace_row == nullptr) return;
   const int64_t end_ns = turn.device.now_ns();
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
-  const bool waits_for_host = is_sequential(*laid_.plan, laid_.plan->nodes[node]);
+  const bool waits_for_host = is_sequential(*laid_.plan);
   turn.device.trace_row->record({.name = "run",
                                  .begin_ns = entry_start_ns_,
                                  .end_ns = end_ns,

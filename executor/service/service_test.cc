@@ -91,11 +91,6 @@ PrepareFrame prepare(uint64_t ordinal, uint64_t run, PlanId plan = kPlan) {
   return {ordinal, step_request(plan, run)};
 }
 
-GrantFrame with(GrantFrame grant, const std::function<void(GrantRange&)>& change) {
-  change(grant.ranges[0]);
-  return grant;
-}
-
 CopyFrame copy_of_state(uint64_t scope, uint64_t ticket) {
   return {.request = 77,
           .kind = CopyKind::kGetState,
@@ -211,14 +206,6 @@ TEST(ExecutorFramesTest, GrantsThatBreakTheOrderEndTheConnection) {
        "a slice that does not exist",
        {grant(kRun, 0, 1, 1000, 1)},
        "slice 1 does not exist"},
-      {"....EEE.E.E",
-       "an instance",
-       {with(grant(kRun, 0, 1, 1000), [](GrantRange& range) { range.instance = 1; })},
-       "expected instance 0|expected positions"},
-      {"....EEE.E.E",
-       "choices",
-       {with(grant(kRun, 0, 1, 1000), [](GrantRange& range) { range.choices = {0}; })},
-       "and 1 choices|expected positions"},
       {".....EE....",
        "all slices at once, behind one",
        {all(1000)},

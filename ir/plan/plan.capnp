@@ -103,25 +103,6 @@ struct Plan {
   }
   struct Input {
     value @0 :UInt32;
-    version @1 :Int64;
-    # Runs back; 0: this run's. Others are refused by this version.
-    port @2 :UInt32;
-    # 0: an operand of its own. Others are refused by this version.
-  }
-  struct Firing {
-    # Reserved for asynchronous training: a reader of this version refuses anything but defaults.
-    rule @0 :UInt8;
-    # FiringKind, in its order: all, any, quorum, bounded.
-    low @1 :Int64;
-    high @2 :Int64;
-    late @3 :Bool;
-    home @4 :UInt32 = 0xffffffff;
-    freeAlong @5 :Text;
-  }
-  struct Control {
-    thenNodes @0 :UInt32;
-    elseNodes @1 :UInt32;
-    roundsMax @2 :UInt32;
   }
   struct Node {
     kind @0 :UInt8;
@@ -136,9 +117,5 @@ struct Plan {
     at @8 :Text;
     peer @9 :UInt32;
     # For a send the number of its receive, which comes later; for a receive that of its send.
-    firing @10 :Firing;
-    # Absent: the node fires when all inputs are there. This version refuses anything else.
-    control @11 :Control;
-    # Reserved for the node kinds if and while, which this version refuses.
   }
 }

@@ -106,37 +106,14 @@ enum class PlanNodeKind : uint8_t {
   kGate,     // Over all devices of the plan, in every slice: every rank ok and every guarded result
              // finite? All other nodes run in one slice.
   kCommit,   // The rest of call `call`, when the gate let it pass.
-  kIf,       // Reserved, see PlanControl. Both branches have tickets.
-  kWhile,    // Reserved: its body has tickets for as many rounds as it may have.
 };
 
 // A value that a node reads.
 struct PlanInput {
-  PlanInput(uint32_t read, int64_t runs_back = 0) : value(read), version(runs_back) {}
+  PlanInput(uint32_t read) : value(read) {}
 
-  uint32_t value = 0;   // Index into Plan::values.
-  int64_t version = 0;  // Runs back: 0 is this run's value. Others are reserved.
-  // Reserved: inputs of one port above 0 are alternatives, of which the node's firing rule takes
-  // those that come first. 0: an operand of its own.
-  uint32_t port = 0;
+  uint32_t value = 0;  // Index into Plan::values.
   friend bool operator==(const PlanInput&, const PlanInput&) = default;
-};
-
-// When and where a node runs. Anything but these defaults is reserved for asynchronous training.
-struct PlanFiring {
-  FiringRule rule;
-  bool late = false;       // It takes its tickets when it fires: its order can't be known ahead.
-  uint32_t home = kNone;   // The host that says when it fires, and with which inputs.
-  std::string free_along;  // An axis of the mesh; each of its coordinates fires on its own.
-  friend bool operator==(const PlanFiring&, const PlanFiring&) = default;
-};
-
-// The decision of a kIf or kWhile, which reads the predicate. Reserved.
-struct PlanControl {
-  uint32_t then_nodes = 0;  // Number of nodes that follow it: kIf's first branch, kWhile's body.
-  uint32_t else_nodes = 0;  // kIf: number of nodes behind those.
-  uint32_t rounds_max = 0;  // kWhile: at least 1; a run that needs more fails.
-  friend bool operator==(const PlanControl&, const PlanControl&) = default;
 };
 
 struct PlanNode {
@@ -151,8 +128,6 @@ struct PlanNode {
   std::vector<uint32_t> results;
   Attrs attrs;     // kSource: "kind" and its configuration.
   std::string at;  // The user's line.
-  PlanFiring firing;
-  PlanControl control;
 };
 
 struct PlanState {

@@ -31,7 +31,7 @@ class Check {
     for (const std::string& island : plan_.islands) require_island_name(island, "plan");
     GW_PLAN(plan_.runs_in_flight_max >= 1 && plan_.runs_in_flight_max <= kRunsInFlightMax,
             "runs in flight: expected 1 to ", kRunsInFlightMax, ", got ", plan_.runs_in_flight_max);
-    GW_PLAN(!plan_.overlaid || !any_sequential(plan_),
+    GW_PLAN(!plan_.overlaid || !is_sequential(plan_),
             "overlaid, though some of it is dispatched sequentially");
     for (const PlanSlice& slice : plan_.slices) check(slice);
     for (const LocalFunction& local : plan_.functions) check(local);
@@ -168,8 +168,6 @@ class Check {
       value(input.value);
       GW_PLAN(written_[input.value], "node \"", node.name, "\" reads value ", input.value,
               " before it is written");
-      if (input.version != 0) refuse(node, "versions of inputs are reserved");
-      if (input.port != 0) refuse(node, "ports of inputs are reserved");
     }
   }
 
@@ -179,28 +177,9 @@ class Check {
             " lies on slice ", value(index).slice, ", it runs on slice ", node.slice);
   }
 
-  // Refuses features that the format reserves.
-  void check_reserved(const PlanNode& node) const {
-    if (node.kind == PlanNodeKind::kIf || node.kind == PlanNodeKind::kWhile ||
-        node.control != PlanControl{})
-      refuse(node, "control nodes are reserved");
-    if (node.firing.rule != FiringRule{})
-      refuse(node, cat("the firing rule \"", to_string(node.firing.rule.kind), "\" is reserved"));
-    if (node.firing.late || node.firing.home != kNone) refuse(node, "late nodes are reserved");
-    if (!node.firing.free_along.empty())
-      refuse(node, "nodes that are free along an axis are reserved");
-  }
-
-  [[noreturn]] void refuse(const PlanNode& node, const std::string& what) const {
-    throw Error(ErrorKind::kUnimplemented,
-                cat("plan: node \"", node.name, "\": ", what, ": this version can't run it"),
-                {.program = plan_.name, .node = node.name, .at = node.at});
-  }
-
   void check(const PlanNode& node, size_t index) {
     GW_PLAN(node.slice < plan_.slices.size(), "node \"", node.name, "\": slice ", node.slice,
             " does not exist");
-    check_reserved(node);
     check_inputs(node);
     for (uint32_t result : node.results) require_here(node, result);
     GW_PLAN(node.peer == kNone || node.kind == PlanNodeKind::kSend ||
@@ -222,8 +201,6 @@ class Check {
                 "commit \"", node.name, "\" names no earlier call of its slice");
         GW_PLAN(gated_, "commit \"", node.name, "\" comes before the gate");
         break;
-      case PlanNodeKind::kIf:
-      case PlanNodeKind::kWhile: break;  // check_reserved() has refused them.
     }
     for (uint32_t result : node.results) written_[result] = true;
   }

@@ -7,8 +7,7 @@
 // commit follows the gate and its call.
 //
 // Threads: pure.
-// Errors: throws kInvalid naming the first broken rule; kUnimplemented, with the user's line, for
-// features of the format that this version can't run: firing rules, late nodes, control.
+// Errors: throws kInvalid naming the first broken rule.
 // Cost: O(nodes + values).
 #pragma once
 

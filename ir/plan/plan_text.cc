@@ -79,8 +79,6 @@ std::string_view to_string(PlanNodeKind kind) {
     case PlanNodeKind::kSource: return "source";
     case PlanNodeKind::kGate: return "gate";
     case PlanNodeKind::kCommit: return "commit";
-    case PlanNodeKind::kIf: return "if";
-    case PlanNodeKind::kWhile: return "while";
   }
   return "?";
 }

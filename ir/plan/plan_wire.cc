@@ -170,48 +170,16 @@ PlanValue read_value(P::Value::Reader from, const std::vector<PlanSlice>& slices
   return value;
 }
 
-void write_firing(P::Firing::Builder to, const PlanFiring& firing) {
-  to.setRule(static_cast<uint8_t>(firing.rule.kind));
-  to.setLow(firing.rule.low);
-  to.setHigh(firing.rule.high);
-  to.setLate(firing.late);
-  to.setHome(firing.home);
-  to.setFreeAlong(firing.free_along);
-}
-
-PlanFiring read_firing(P::Firing::Reader from) {
-  return {.rule = {read_enum(from.getRule(), FiringKind::kBounded, "firing rule"), from.getLow(),
-                   from.getHigh()},
-          .late = from.getLate(),
-          .home = from.getHome(),
-          .free_along = from.getFreeAlong().cStr()};
-}
-
-void write_control(P::Control::Builder to, const PlanControl& control) {
-  to.setThenNodes(control.then_nodes);
-  to.setElseNodes(control.else_nodes);
-  to.setRoundsMax(control.rounds_max);
-}
-
-PlanControl read_control(P::Control::Reader from) {
-  return {from.getThenNodes(), from.getElseNodes(), from.getRoundsMax()};
-}
-
 void write_inputs(capnp::List<P::Input>::Builder to, const std::vector<PlanInput>& inputs) {
   for (uint32_t i = 0; i < to.size(); ++i) {
     to[i].setValue(inputs[i].value);
-    to[i].setVersion(inputs[i].version);
-    to[i].setPort(inputs[i].port);
   }
 }
 
 std::vector<PlanInput> read_inputs(capnp::List<P::Input>::Reader from) {
   std::vector<PlanInput> inputs;
   inputs.reserve(from.size());
-  for (auto input : from) {
-    inputs.emplace_back(input.getValue(), input.getVersion());
-    inputs.back().port = input.getPort();
-  }
+  for (auto input : from) inputs.emplace_back(input.getValue());
   return inputs;
 }
 
@@ -228,12 +196,10 @@ void write_node(P::Node::Builder to, const PlanNode& node) {
   uint32_t i = 0;
   for (const auto& [name, value] : node.attrs) write_attr(attrs[i++], name, value);
   to.setAt(node.at);
-  if (node.firing != PlanFiring{}) write_firing(to.initFiring(), node.firing);
-  if (node.control != PlanControl{}) write_control(to.initControl(), node.control);
 }
 
 PlanNode read_node(P::Node::Reader from) {
-  PlanNode node{.kind = read_enum(from.getKind(), PlanNodeKind::kWhile, "node kind"),
+  PlanNode node{.kind = read_enum(from.getKind(), PlanNodeKind::kCommit, "node kind"),
                 .name = from.getName().cStr(),
                 .slice = from.getSlice(),
                 .function = from.getFunction(),
@@ -241,9 +207,7 @@ PlanNode read_node(P::Node::Reader from) {
                 .peer = from.getPeer(),
                 .inputs = read_inputs(from.getInputs()),
                 .results = read_numbers<uint32_t>(from.getResults()),
-                .at = from.getAt().cStr(),
-                .firing = read_firing(from.getFiring()),
-                .control = read_control(from.getControl())};
+                .at = from.getAt().cStr()};
   for (auto attr : from.getAttrs())
     node.attrs.set(attr.getName().cStr(), read_attr(attr.getValue()));
   return node;

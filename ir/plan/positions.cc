@@ -50,8 +50,6 @@ Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(pla
       }
       case PlanNodeKind::kSend:
       case PlanNodeKind::kReceive:
-      case PlanNodeKind::kIf:
-      case PlanNodeKind::kWhile:
       case PlanNodeKind::kSource: add(node.slice, {.node = n}, 1); break;
       case PlanNodeKind::kGate:
         gates_ = counts_;

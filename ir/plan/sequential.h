@@ -1,8 +1,6 @@
-// Nodes of a plan that are dispatched sequentially (dispatch.h), and why: all nodes, if the program
-// was compiled so; else the nodes whose needs depend on data, since a host learns what it must do
-// for them only when they fire. A plan has none of the latter while its check refuses late nodes.
+// Whether the nodes of a plan are dispatched sequentially (dispatch.h), and why.
 //
-// Threads: pure functions. Cost: O(1) a node; the reason O(nodes).
+// Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -11,10 +9,9 @@
 
 namespace gangway {
 
-bool is_sequential(const Plan& plan, const PlanNode& node);
-bool any_sequential(const Plan& plan);
+bool is_sequential(const Plan& plan);
 
-// In words for the user, with the line of the first such node; empty: none is.
+// In words for the user; empty: they are not.
 std::string why_sequential(const Plan& plan);
 
 }  // namespace gangway

@@ -51,7 +51,7 @@ GangPlan gang_plan(const PlanRecord& record, bool by_section) {
                  .scope = record.scope,
                  .positions = positions.total(),
                  .by_section = by_section,
-                 .is_sequential = any_sequential(plan)};
+                 .is_sequential = is_sequential(plan)};
   for (uint32_t s = 0; s < plan.slices.size(); ++s) {
     gangs.slices.push_back({.id = record.slices[s],
                             .devices = record.layouts[s]->devices,
@@ -61,11 +61,10 @@ GangPlan gang_plan(const PlanRecord& record, bool by_section) {
   for (GangPlan::Slice& slice : gangs.slices) stops.emplace_back(slice.stops);
   for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
     const PlanNode& node = plan.nodes[n];
-    const bool is_sequential = gangway::is_sequential(plan, node);
     if (node.kind == PlanNodeKind::kGate) {
       for (uint32_t s = 0; s < gangs.slices.size(); ++s)
         stops[s].add(node.kind, {.position = positions.of(n, s).first, .is_gate = true},
-                     is_sequential);
+                     gangs.is_sequential);
       continue;
     }
     const Positions::Range range = positions.of(n, node.slice);
@@ -79,7 +78,7 @@ GangPlan gang_plan(const PlanRecord& record, bool by_section) {
         stop.sent = positions.of(node.peer, from).first;
       }
     }
-    stops[node.slice].add(node.kind, stop, is_sequential);
+    stops[node.slice].add(node.kind, stop, gangs.is_sequential);
   }
   return gangs;
 }
