@@ -24,7 +24,6 @@ class TreeOf {
   TreeOf() = default;
   TreeOf(T leaf) : leaf_(std::move(leaf)), is_leaf_(true) {}
 
-  bool is_leaf() const { return is_leaf_; }
   const T& leaf() const {
     GW_REQUIRE(is_leaf_, "tree: this is a node, not a leaf; its keys are: ", keys());
     return leaf_;

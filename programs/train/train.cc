@@ -14,7 +14,6 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "data/text_corpus.h"
 #include "data/windows.h"
-#include "ir/inspect/graphviz.h"
 #include "programs/bigram.h"
 #include "programs/default_text.h"
 #include "programs/strategies/strategies.h"
@@ -206,7 +205,7 @@ class Training {
       progress_.note(
           cat(asked.string(), " is another training's: this one goes to ", options_.out.string()));
     report_.trace = (options_.out / "trace.json").string();
-    report_.graph = (options_.out / "train_step.dot").string();
+    report_.graph = (options_.out / "train_step.gwp").string();
   }
 
   // The user may have put a text of this name there. It is not replaced, and not taken for the
@@ -254,11 +253,10 @@ class Training {
                        report_.bigram_loss, " nats a byte"));
   }
 
-  // Writes the graph, also as a program that `gangway graph` and `gangway run` read, and the
-  // model's sizes, as `gangway train --config` reads them.
+  // Writes the program of a step, which `gangway graph` and `gangway run` read, and the model's
+  // sizes, as `gangway train --config` reads them.
   void write_graph(const Program& program) {
-    replace_whole(report_.graph, to_dot(program));
-    program.save((options_.out / "train_step.gwp").string());
+    program.save(report_.graph);
     replace_whole(options_.out / "model.json", sizes_file_text(options_.config.model));
   }
 

@@ -252,15 +252,6 @@ TEST_F(ToolTest, GraphSaysWhyAndWhatDiffersAndWhoHoldsMemory) {
   EXPECT_THAT(hosts.text, HasSubstr("--hosts: expected a divisor of the 2 devices"));
 }
 
-TEST_F(ToolTest, GraphRefusesAPictureAndNamesTheProgramsFile) {
-  const std::filesystem::path dot = std::filesystem::path(program_).replace_extension(".dot");
-  std::ofstream(dot) << "digraph {}";
-  const Ended ended = gangway({"graph", dot.string()});
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.text, HasSubstr("is a picture for Graphviz, not a program"));
-  EXPECT_THAT(ended.text, HasSubstr(cat("give the program beside it: ", program_)));
-}
-
 TEST_F(ToolTest, CheckpointListsTensorsAsATableAndAsJson) {
   const Ended table = gangway({"checkpoint", "ls", tensors_});
   EXPECT_EQ(table.status, 0);

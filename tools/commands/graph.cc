@@ -2,7 +2,6 @@
 // JSON; what its devices exchange, hold and would do, and why; differences between two programs.
 #include <unistd.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "client/client.h"
@@ -53,23 +52,7 @@ std::string in_colour(const std::string& text) {
   return coloured;
 }
 
-// `gangway train` writes both files, so a user who gives the picture may want the program.
-void require_program_file(const std::string& file) {
-  if (std::filesystem::path(file).extension() != ".dot") return;
-  std::error_code none;
-  std::string beside;
-  for (const char* extension : {".gwp", ".program"}) {
-    const auto program = std::filesystem::path(file).replace_extension(extension);
-    if (std::filesystem::exists(program, none)) beside = program.string();
-  }
-  throw Error(ErrorKind::kInvalid,
-              cat("graph: ", file, " is a picture for Graphviz, not a program"), {},
-              beside.empty() ? "give a program, as Program::save() writes it"
-                             : cat("give the program beside it: ", beside));
-}
-
 Program load(const std::string& file, const std::string& mesh) {
-  require_program_file(file);
   Program program = Program::load(file);
   return mesh.empty() ? program : with_mesh(program, parse_mesh(mesh));
 }
