@@ -100,7 +100,6 @@ void SimCluster::start_executor(int host) {
                                       .tracer = options_.tracer,
                                       .order_log = order_log_,
                                       .landings = landings_,
-                                      .order_collectives = options_.order_collectives,
                                       .fabric = fabric_,
                                       .sim = hosts_[at(host)]},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,

@@ -66,7 +66,6 @@ struct SimClusterOptions {
   // Creates the log of HostOptions for each controller, which counts requests from the beginning;
   // null: landing_log_of_test().
   std::function<std::shared_ptr<LandingLog>()> new_landings;
-  bool order_collectives = true;          // See HostOptions.
   std::shared_ptr<ChargeLog> charge_log;  // See ControllerOptions.
   // See ControllerOptions.
   OwnerBounds owner_bounds = kOwnerBounds;

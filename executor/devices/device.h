@@ -326,11 +326,8 @@ class Device {
 
   bool discrete() const { return discrete_; }
   // Whether a collective that has begun keeps the device from other works until all members have
-  // begun it.
+  // begun it. Such collectives begin by ticket.
   virtual bool collectives_hold() const { return discrete_; }
-  // If they hold the device, they begin by ticket. A test that shows what this prevents switches it
-  // off, before the first enqueue().
-  bool order_collectives = true;
   // The work that is being advanced, set by the queue; null: none. An operation that is started
   // meanwhile, and fails, is this work's failure, since works take turns and their marks mix.
   const Work* at_work = nullptr;

@@ -149,8 +149,7 @@ bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) cons
     if (share_a_state(before, *candidate.work) || lie_over_one_another(before, *candidate.work))
       return false;
   }
-  if (!device.collectives_hold() || !device.order_collectives || !candidate.work->meets_others())
-    return true;
+  if (!device.collectives_hold() || !candidate.work->meets_others()) return true;
   return std::none_of(candidates_.begin(),
                       candidates_.begin() + static_cast<std::ptrdiff_t>(passed_over_),
                       [&](const Candidate& before) {

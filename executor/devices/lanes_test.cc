@@ -297,16 +297,6 @@ TEST_F(LanesTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, CollectivesThatAreNotOrderedBeginAsTheyCome) {
-  device.order_collectives = false;
-  Pieces low("low", {{1, true}, {3, false, true}}, log), high("high", {{4, false, true}}, log);
-  queue.push(low, &a);
-  queue.push(high, &b);
-  EXPECT_EQ(advance(), Progress::kPending);
-  EXPECT_THAT(log, ElementsAre("high4", "high done"));
-  queue.drop();  // While the works live.
-}
-
 TEST_F(LanesTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting) {
   Pieces low("low", {{1, true}}, log);
   Pieces high("high", {{2, true, false, Hold::kAll}, {3}}, log);

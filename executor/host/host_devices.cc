@@ -79,7 +79,6 @@ HostDevices::HostDevices(Reactor& reactor, HostOptions given)
     cards_.push_back(std::make_shared<cuda::Gpu>(driver, pins));
   for (int d = 0; d < options.devices; ++d) {
     Device& device = *all.emplace_back(make_device(reactor, options, cards_, d));
-    device.order_collectives = options.order_collectives;
     if (options.tracer == nullptr) continue;
     device.trace_host = trace_number(options.name);
     device.trace_row = &options.tracer->add_row(device.name());

@@ -38,9 +38,6 @@ struct HostOptions {
   // Logs of what the devices do, and of where they write in memory of clients. Null: no log.
   std::shared_ptr<OrderLog> order_log;
   std::shared_ptr<LandingLog> landings;
-  // Collectives that hold a device begin in ticket order. Tests switch this off to show what the
-  // order prevents.
-  bool order_collectives = true;
   // Files that users' kernels, and programs of owners other than the controller's user, may read;
   // null: all that this process can.
   std::shared_ptr<const TrustedFiles> trusted;

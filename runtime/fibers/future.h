@@ -6,8 +6,7 @@
 // Threads: the reactor's thread, all of it. A promise that another thread fulfils is moved there
 // and comes back in a mail whose function sets it (runtime/fibers/mailbox.h has the example).
 // Continuations run inside set(), in the order of their registration, and must not suspend.
-// Ownership: futures are handles to shared state. Dropping the last future of an unset promise
-// requests a stop (Promise::stop_token()); dropping an unset promise fails it with kBug.
+// Ownership: futures are handles to shared state. Dropping an unset promise fails it with kBug.
 // Errors: await() throws the Error it carries; await_until_ns() kCancelled when the time is up.
 // Cost: one allocation (60 ns) to create one, 10 ns to set it with nobody waiting.
 //
@@ -50,15 +49,12 @@ struct Continuation {
 class FutureCore {
  public:
   WaitQueue ready;
-  std::optional<StopSource> stop;  // Created when the promise asks for it.
-  int futures = 0;
 
   void add(std::unique_ptr<Continuation> continuation);
   void run_continuations();
   // Suspends until is_ready() or `token` is stopped, then throws its reason.
   template <class IsReady>
   void await(const IsReady& is_ready, const StopToken& token);
-  void drop_future();
 
  private:
   std::unique_ptr<Continuation> first_;
@@ -85,11 +81,6 @@ void FutureCore::await(const IsReady& is_ready, const StopToken& token) {
     token.throw_if_stopped();
     ready.wait("for a future");
   }
-}
-
-inline void FutureCore::drop_future() {
-  if (--futures == 0 && stop)
-    stop->request_stop(Error(ErrorKind::kCancelled, "nobody waits for the result any more"));
 }
 
 template <class T>
@@ -122,16 +113,6 @@ class [[nodiscard]] Future {
   // Ready from the start.
   Future(Result<T> result) : Future(std::make_shared<State>()) { state_->set(std::move(result)); }
   Future(Error error) : Future(Result<T>(std::move(error))) {}
-
-  Future(const Future& other) : Future(other.state_) {}
-  Future(Future&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-  Future& operator=(Future other) noexcept {
-    std::swap(state_, other.state_);
-    return *this;
-  }
-  ~Future() {
-    if (state_ != nullptr) state_->drop_future();
-  }
 
   bool valid() const { return state_ != nullptr; }
   bool ready() const { return state_->result.has_value(); }
@@ -184,9 +165,7 @@ class [[nodiscard]] Future {
  private:
   using State = internal::FutureState<T>;
   friend class Promise<T>;
-  explicit Future(std::shared_ptr<State> state) : state_(std::move(state)) {
-    if (state_ != nullptr) ++state_->futures;
-  }
+  explicit Future(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<State> state_;
 };
@@ -225,12 +204,6 @@ class Promise {
   void finish(Result<T> result) {
     const std::shared_ptr<State> state = state_;  // A continuation may drop this promise.
     state->set(std::move(result));
-  }
-
-  // Stopped when the last future is dropped before a value was set.
-  StopToken stop_token() {
-    if (!state_->stop) state_->stop.emplace();
-    return state_->stop->token();
   }
 
  private:

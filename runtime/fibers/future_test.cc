@@ -66,18 +66,6 @@ TEST_F(FutureTest, ContinuationsRunInTheOrderOfTheirRegistration) {
   EXPECT_EQ(order, "abc");
 }
 
-TEST_F(FutureTest, DroppingTheLastFutureRequestsAStop) {
-  Promise<int> promise;
-  StopToken token = promise.stop_token();
-  Future<int> one = promise.future();
-  Future<int> two = one;
-  one = Future<int>();
-  EXPECT_FALSE(token.stop_requested());
-  two = Future<int>();
-  EXPECT_TRUE(token.stop_requested());
-  promise.set(1);
-}
-
 TEST_F(FutureTest, DroppingAnUnsetPromiseFailsItsFuture) {
   Future<int> future;
   {

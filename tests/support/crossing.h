@@ -21,23 +21,14 @@ constexpr int crossing_runs(int gang_launches) {
   return gang_launches / (kCrossingClients * kCrossingHops) + 1;
 }
 
-struct Crossing {
-  int runs = 0;                     // Number of runs of each client.
-  int64_t time_limit_ms = 0;        // Time limit of a run; 0: none.
-  int64_t first_microseconds = 20;  // Time that a hop of the first client computes.
-  int64_t more_microseconds = 7;    // Time by which each next client's hop computes longer.
-};
-
 // Sums and texts of all clients.
 struct Crossed {
   int done = 0;
   std::vector<std::string> errors;
-  std::vector<std::string> stuck;  // Hosts' stuck devices after a run failed.
 };
 
-// Each client connects with `connect` and runs its program, at most four runs at a time, until a
-// run of any client fails. Suspends until all have ended and are closed.
-void cross(const std::function<Client(const std::string& name)>& connect, const Crossing& what,
-           Crossed& all);
+// Each client connects with `connect` and runs its program `runs` times, at most four at a time,
+// until a run of any client fails. Suspends until all have ended and are closed.
+void cross(const std::function<Client(const std::string& name)>& connect, int runs, Crossed& all);
 
 }  // namespace gangway

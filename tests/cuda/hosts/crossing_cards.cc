@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kHosts = 4, kCardsEach = 2;
 
 std::vector<HostOptions> hosts_on(const std::shared_ptr<emulated::EmulatedMachine>& machine,
-                                  const std::shared_ptr<OrderLog>& log, bool order_collectives) {
+                                  const std::shared_ptr<OrderLog>& log) {
   std::vector<HostOptions> hosts;
   for (uint32_t h = 0; h < kHosts; ++h) {
     HostOptions& host = hosts.emplace_back();
@@ -21,7 +21,6 @@ std::vector<HostOptions> hosts_on(const std::shared_ptr<emulated::EmulatedMachin
     host.memory_bytes = int64_t{16} << 20;
     host.threads = 1;
     host.order_log = log;
-    host.order_collectives = order_collectives;
     for (uint32_t card = 0; card < kCardsEach; ++card)
       host.gpus.push_back(emulated::driver_of(machine, h * kCardsEach + card));
   }
@@ -36,8 +35,8 @@ CrossedCards cross_cards(const CrossingCards& scene) {
   const auto reactor = Reactor::make_real();
   CrossedCards all;
   reactor->run([&] {
-    CudaCluster cluster(*reactor, hosts_on(machine, log, scene.order_collectives), scene.policy);
-    cross([&](const std::string& name) { return cluster.connect(name); }, scene.crossing, all);
+    CudaCluster cluster(*reactor, hosts_on(machine, log), scene.policy);
+    cross([&](const std::string& name) { return cluster.connect(name); }, scene.runs, all);
   });
   all.broken = broken_order(*log);
   all.reports = machine->report_text();

@@ -11,9 +11,8 @@
 namespace gangway {
 
 struct CrossingCards {
-  Crossing crossing;
+  int runs = 0;  // Of each client.
   std::string policy = "fair";
-  bool order_collectives = true;
 };
 
 struct CrossedCards : Crossed {
