@@ -16,6 +16,7 @@
 #include "executor/devices/cuda/driver/loader.h"
 #include "executor/devices/cuda/lower/own_operation.h"
 #include "executor/devices/task.h"
+#include "executor/store/buffer.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 

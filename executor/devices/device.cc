@@ -1,7 +1,6 @@
 #include "executor/devices/device.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "runtime/base/error.h"
 
@@ -15,15 +14,6 @@ uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes, Coll
   if (!need->kinds.has(kind)) need->at[static_cast<size_t>(kind)] = at;
   need->kinds.add(kind);
   return static_cast<uint32_t>(need - needs_.begin());
-}
-
-HostMemory Device::host_memory(int64_t bytes) {
-  std::byte* data = host_block(bytes);
-  if (data == nullptr) {
-    throw Error(ErrorKind::kOverloaded, cat("host memory: the machine has no ", bytes, " B left"),
-                {.device = name_});
-  }
-  return {data, [](std::byte* memory) { std::free(memory); }};
 }
 
 const std::shared_ptr<const Error>& peer_failed() {
@@ -42,9 +32,5 @@ std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr;
 int64_t Device::collective_bytes(const DeviceGroup&) const { return 0; }
 
 std::optional<CollectiveRefusal> Device::refuses(const DeviceGroup&) const { return std::nullopt; }
-
-std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
-
-void Device::host_access(HostAccess, const void*, int64_t) {}
 
 }  // namespace gangway

@@ -2,11 +2,10 @@
 // for a GPU is a thin layer.
 //
 //   CUDA                      here
-//   cudaMallocAsync / Free    memory()                 exact accounting, one named budget
+//   memory of either side     memory()                 executor/store/device_memory.h
 //   module + graph            compile()                a local function, ready to be run many times
 //   streams                   enqueue(Work, Lane)      non-blocking state machines, by ticket
 //   cudaEvent_t               Event, Mark              with an error in it
-//   cudaMallocHost            host_memory(), pin()
 //   cudaMemcpyAsync           Work that calls copy()
 //   ncclComm_t                Collective               executor/collectives/collective.h
 //
@@ -24,7 +23,7 @@
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
 //    be woken at.
 //
-// Threads: enqueue(), ring(), memory(), host memory and compile() anywhere; copy(), marks, now_ns()
+// Threads: enqueue(), ring(), memory() and compile() anywhere; copy(), marks, now_ns()
 // and everything that a Work does on the device's own thread (the reactor's, for a simulated
 // device, and in serve_or_ring()).
 // Ownership: the device outlives functions that were compiled for it and works that were enqueued
@@ -42,7 +41,7 @@
 #include "executor/collectives/collective.h"
 #include "executor/devices/collective_queue.h"
 #include "executor/devices/lanes.h"
-#include "executor/store/memory.h"
+#include "executor/store/device_memory.h"
 #include "executor/transfers/device_link.h"
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
@@ -221,18 +220,10 @@ const std::shared_ptr<const Error>& peer_failed();
 // Stands for everything that was started on a device before; later marks are larger.
 using Mark = uint64_t;
 
-enum class HostAccess : uint8_t { kRead, kWrite };
-
 class Device {
  public:
-  Device(std::string name, int64_t memory_bytes)
-      : name_(name), memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes)) {}
-  // The device's memory comes from `blocks`; such a device is discrete unless `discrete` is false.
-  Device(std::string name, int64_t memory_bytes, std::shared_ptr<MemoryBlocks> blocks,
-         bool discrete = true)
-      : name_(name),
-        memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes, std::move(blocks))),
-        discrete_(discrete) {}
+  Device(std::string name, std::shared_ptr<DeviceMemory> memory, bool discrete = false)
+      : name_(std::move(name)), memory_(std::move(memory)), discrete_(discrete) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -304,9 +295,6 @@ class Device {
   virtual int64_t send_ns(LinkClass link, int64_t bytes) const {
     return static_cast<void>(link), static_cast<void>(bytes), 0;
   }
-  // False: a modelled device that computes no values, so none of them needs space in the memory
-  // that it shares with its peers.
-  virtual bool has_values() const { return true; }
 
   // Counts bytes moved by its work and by puts and gets of clients.
   LinkMeter moved;
@@ -340,16 +328,6 @@ class Device {
   Progress reached(Mark mark, std::shared_ptr<const Error>* failure) {
     return discrete_ ? look_for_mark(mark, failure) : Progress::kDone;
   }
-
-  // Memory that the host and copy() both reach, not initialised; it may outlive the device.
-  // Throws kOverloaded. Cost on a discrete device: about a millisecond.
-  virtual HostMemory host_memory(int64_t bytes);
-  // Makes memory of the caller, in whole pages, accessible to copy(), until the last copy of the
-  // result is dropped.
-  virtual std::shared_ptr<void> pin(void* data, int64_t bytes);
-  // Says that the host is about to access such memory, so no operation that was started may still
-  // access it. Only the emulated driver of the tests checks that.
-  virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
 
  protected:
   virtual void push(Work& work, Lane* lane) = 0;  // Does not ring.

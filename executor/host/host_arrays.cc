@@ -117,7 +117,8 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
   // anew, so that no page of a mapping is registered twice. If memory can't be pinned, the copy
   // fails before any device writes to it.
   for (const auto& [shard, runs] : parts) {
-    if (bytes > 0) copy->pins.push_back(devices_.all[shard.device]->pin(copy->bytes, bytes));
+    if (bytes > 0)
+      copy->pins.push_back(devices_.all[shard.device]->memory().pin(copy->bytes, bytes));
   }
   for (const auto& [shard, runs] : parts) {
     Device& device = *devices_.all[shard.device];

@@ -24,7 +24,7 @@ constexpr ArrayId kArray{100};
 // Work that is started before its first mark fails.
 class LateDevice final : public BareDevice {
  public:
-  explicit LateDevice(int looks) : BareDevice("late", 1 << 20, nullptr), looks_(looks) {}
+  explicit LateDevice(int looks) : BareDevice("late", 1 << 20, /*discrete=*/true), looks_(looks) {}
   void push(Work& work, Lane* lane) override { queue.push(work, lane); }
 
   LaneQueue queue;

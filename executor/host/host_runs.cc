@@ -350,8 +350,8 @@ EventPtr HostRuns::fill_source(ReadyPlan& made, size_t d, DeviceRun& run, uint32
   if (share.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   auto filled = std::make_shared<Event>();
   filled->on_ready([target = share.device] { target->ring(); });
-  share.device->host_access(HostAccess::kWrite, run.staging_data(value),
-                            made.shards[value].local.bytes());
+  share.device->memory().host_access(HostAccess::kWrite, run.staging_data(value),
+                                     made.shards[value].local.bytes());
   feeder_->fill({made.sources[source].get(), position, &share.source_parts[source],
                  run.staging_data(value), filled});
   return filled;

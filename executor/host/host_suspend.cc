@@ -76,10 +76,11 @@ Future<int64_t> StateMoves::move_to_host(const MoveRequest& request) {
     move->bytes += to.bytes;
     for (const Shard& shard : shards) {
       Device& device = *devices_.all[shard.device];
-      to.copies.push_back(
-          {.bytes = device.discrete() ? device.host_memory(shard.buffer->bytes()) : nullptr,
-           .error = shard.buffer->error,
-           .rewritten = shard.buffer->rewritten});
+      to.copies.push_back({.bytes = device.discrete()
+                                        ? device.memory().host_memory(shard.buffer->bytes())
+                                        : nullptr,
+                           .error = shard.buffer->error,
+                           .rewritten = shard.buffer->rewritten});
     }
   }
   copy_shards(move);
@@ -106,10 +107,10 @@ void StateMoves::take_memory(Move& move) {
   for (Move::Moved& moved : move.states) {
     const std::string what = cat("state \"", moved.state->name, "\"");
     for (const Shard& shard : moved.state->shards.shards) {
-      Device& device = *devices_.all[shard.device];
       if (shard.buffer == nullptr) {
         const int64_t bytes = block_bytes(moved.state->shards.local.bytes());
-        moved.buffers.push_back(allocate_buffer(device.memory(), bytes, what));
+        DeviceMemory& memory = devices_.all[shard.device]->memory();
+        moved.buffers.push_back(allocate_buffer(memory, bytes, what));
       } else if (Result<void> joined = shard.buffer->join_device(what); !joined.ok()) {
         throw joined.error();
       }

@@ -64,7 +64,8 @@ void link_channels(const LaidOutPlan& plan, size_t rank, const MemoryOf& memory_
       channel.link = device_link(plan, ends, channel.slots.slots(), links);
     } else {
       const std::span<std::byte> memory = memory_of(ends.receiver).memory();
-      share.pins.push_back(laid.device->pin(memory.data(), static_cast<int64_t>(memory.size())));
+      share.pins.push_back(
+          laid.device->memory().pin(memory.data(), static_cast<int64_t>(memory.size())));
     }
   }
 }

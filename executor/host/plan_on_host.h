@@ -55,7 +55,9 @@ PlanOnHost plan_on_host(const PlanRequest& request, const HostDevices& devices);
 
 // All devices of a host are alike. The plan has a rank here.
 inline bool is_discrete(const PlanOnHost& plan) { return plan.ranks[0].device->discrete(); }
-inline bool has_values(const PlanOnHost& plan) { return plan.ranks[0].device->has_values(); }
+inline bool has_values(const PlanOnHost& plan) {
+  return plan.ranks[0].device->memory().has_values();
+}
 
 // Index of a member in `ranks`; kNone if it is not of this host.
 uint32_t rank_of(const PlanOnHost& plan, const Member& member);

@@ -36,10 +36,9 @@ void place_arenas(const LinkedPlan& plan, PlanMemory& memory) {
 }
 
 // Counts bytes of shared memory as the device's for as long as the result is held.
-std::shared_ptr<void> reserve(Device& device, int64_t bytes, const std::string& what) {
-  const std::shared_ptr<DeviceMemory> memory = device.memory().shared_from_this();
-  if (Result<void> reserved = memory->reserve(bytes, what); !reserved.ok()) throw reserved.error();
-  return {memory.get(), [memory, bytes](void*) { memory->unreserve(bytes); }};
+std::shared_ptr<void> reserve(DeviceMemory& memory, int64_t bytes, const std::string& what) {
+  if (Result<void> reserved = memory.reserve(bytes, what); !reserved.ok()) throw reserved.error();
+  return {&memory, [kept = memory.shared_from_this(), bytes](void*) { kept->unreserve(bytes); }};
 }
 
 void allocate_pools(const LaidOutShare& share, ShareMemory& to, const std::string& what) {
@@ -68,7 +67,7 @@ void allocate_discrete(const LinkedPlan& plan, size_t rank, ShareMemory& to,
   const LaidOutShare& share = plan.shares[rank];
   DeviceMemory& memory = share.device->memory();
   const int64_t runs = plan.plan->runs_in_flight_max;
-  to.staging = share.device->host_memory(share.layout.slot_bytes * runs);
+  to.staging = memory.host_memory(share.layout.slot_bytes * runs);
   to.meeting_place = allocate_buffer(memory, block_bytes(staging_bytes(plan, share)), what);
   if (const int64_t bytes = own_inbox_bytes(share); bytes > 0)
     to.inboxes = allocate_buffer(memory, bytes * runs, what);
@@ -91,7 +90,7 @@ void allocate_share(const LinkedPlan& plan, size_t rank, WithInitialisers initia
   if (share.device->discrete()) {
     allocate_discrete(plan, rank, to, what);
   } else {
-    to.reserved = reserve(*share.device, shared_bytes(plan, share.member), what);
+    to.reserved = reserve(memory, shared_bytes(plan, share.member), what);
   }
   allocate_pools(share, to, what);
 }

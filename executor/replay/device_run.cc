@@ -28,7 +28,7 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
                                  : memory_.linked_inboxes[entry.channel].slot(slot);
     }
   }
-  told_ = laid_.device->host_memory(
+  told_ = laid_.device->memory().host_memory(
       static_cast<int64_t>(kSmallBytesMax * (1 + laid_.plan->outputs.size())));
   not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
   small_ = told_.get() + kSmallBytesMax;
@@ -85,7 +85,7 @@ void DeviceRun::bind(Inputs inputs) {
   progress_ = 0;
   started_ = begun_ = marked_ = passed_ = culprit_ = entered_ = false;
   clock_.reset();
-  laid_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
+  laid_.device->memory().host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;
   error_ = nullptr;
   diagnosis_ = nullptr;
@@ -113,8 +113,8 @@ void DeviceRun::bind(Inputs inputs) {
 void DeviceRun::write_inline(size_t input) {
   const uint32_t value = laid_.plan->inputs[input];
   const std::vector<std::byte>& bytes = *inputs_.inline_bytes[input];
-  laid_.device->host_access(HostAccess::kWrite, staging_data(value),
-                            static_cast<int64_t>(bytes.size()));
+  laid_.device->memory().host_access(HostAccess::kWrite, staging_data(value),
+                                     static_cast<int64_t>(bytes.size()));
   std::memcpy(staging_data(value), bytes.data(), bytes.size());
 }
 
@@ -158,7 +158,7 @@ std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {
   const uint32_t value = laid_.plan->outputs[output];
   const int64_t bytes = laid_.plan->values[value].local_type.bytes();
   const std::byte* data = small_ + kSmallBytesMax * output;
-  laid_.device->host_access(HostAccess::kRead, data, bytes);
+  laid_.device->memory().host_access(HostAccess::kRead, data, bytes);
   return {data, static_cast<size_t>(bytes)};
 }
 

@@ -367,7 +367,7 @@ Progress DeviceRun::advance_gate(Turn& turn) {
   if (!begun_) {
     if (!landed(turn)) return Progress::kPending;
     begun_ = true;
-    turn.device.host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
+    turn.device.memory().host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
     links_.gate->begin_exchange(*not_finite_, error_ != nullptr);
   }
   if (links_.gate->advance() == Progress::kPending) return Progress::kPending;

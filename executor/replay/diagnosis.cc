@@ -112,13 +112,13 @@ void Diagnosis::look_at_parameters() {
   const size_t parameters = source_->parameters.size();
   const auto bytes = static_cast<int64_t>(parameters * sizeof(uint32_t));
   try {
-    flags_ = laid_.device->host_memory(bytes);
+    flags_ = laid_.device->memory().host_memory(bytes);
   } catch (const Error& error) {
     flags_ = nullptr;
     return keep(error);
   }
   auto* flags = reinterpret_cast<uint32_t*>(flags_.get());
-  laid_.device->host_access(HostAccess::kWrite, flags, bytes);
+  laid_.device->memory().host_access(HostAccess::kWrite, flags, bytes);
   std::fill_n(flags, parameters, 0);
   for (uint32_t p = 0; p < parameters; ++p) {
     const Type& type = source_->types[p];
@@ -139,8 +139,8 @@ void Diagnosis::name_parameter(const Entry& entry) {
   if (flags_ == nullptr || !failure_.empty()) return;
   const auto* flags = reinterpret_cast<const uint32_t*>(flags_.get());
   const size_t parameters = source_->parameters.size();
-  laid_.device->host_access(HostAccess::kRead, flags,
-                            static_cast<int64_t>(parameters * sizeof(uint32_t)));
+  laid_.device->memory().host_access(HostAccess::kRead, flags,
+                                     static_cast<int64_t>(parameters * sizeof(uint32_t)));
   for (uint32_t p = 0; p < parameters && finding_ == ~uint64_t{0}; ++p) {
     if (flags[p] == 0) continue;
     finding_ = kParameter | uint64_t{entry.node} << kNodeBits | p;

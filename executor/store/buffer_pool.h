@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/store/memory.h"
+#include "executor/store/buffer.h"
 
 namespace gangway {
 

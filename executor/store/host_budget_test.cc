@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "executor/store/memory.h"
+#include "executor/store/buffer.h"
 
 namespace gangway {
 namespace {

@@ -24,7 +24,7 @@
 #include <set>
 #include <string>
 
-#include "executor/store/memory.h"
+#include "executor/store/device_memory.h"
 #include "runtime/base/ids.h"
 
 namespace gangway {

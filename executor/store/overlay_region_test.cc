@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "executor/store/buffer.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/store/memory.h"
+#include "executor/store/buffer.h"
 #include "executor/store/tensor_shards.h"
 #include "protocol/messages.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/store/memory.h"
+#include "executor/store/buffer.h"
 #include "ir/types/box.h"
 #include "ir/types/sharding.h"
 #include "ir/types/type.h"

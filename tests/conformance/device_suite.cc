@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/devices/task.h"
+#include "executor/store/buffer.h"
 #include "executor/work/event.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
@@ -22,22 +23,22 @@ using testing::HasSubstr;
 template <class T>
 class HostArray {
  public:
-  HostArray(Device& device, const std::vector<T>& values)
-      : device_(device),
+  HostArray(DeviceMemory& memory, const std::vector<T>& values)
+      : of_(memory),
         bytes_(static_cast<int64_t>(values.size() * sizeof(T))),
-        memory_(device.host_memory(bytes_)) {
-    device_.host_access(HostAccess::kWrite, data(), bytes_);
+        memory_(memory.host_memory(bytes_)) {
+    of_.host_access(HostAccess::kWrite, data(), bytes_);
     std::copy(values.begin(), values.end(), data());
   }
   T* data() { return reinterpret_cast<T*>(memory_.get()); }
   int64_t bytes() const { return bytes_; }
   std::vector<T> values() {
-    device_.host_access(HostAccess::kRead, data(), bytes_);
+    of_.host_access(HostAccess::kRead, data(), bytes_);
     return {data(), data() + bytes_ / static_cast<int64_t>(sizeof(T))};
   }
 
  private:
-  Device& device_;
+  DeviceMemory& of_;
   int64_t bytes_;
   HostMemory memory_;
 };
@@ -140,7 +141,7 @@ TEST_P(DeviceSuite, MemoryIsAccountedExactlyAndRefusalsSayWhatIsShort) {
 
 TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
   BufferPtr buffer = allocate_buffer(device->memory(), 16, "test");
-  HostArray<int32_t> in(*device, {1, 2, 3, 4}), out(*device, {0, 0, 0, 0});
+  HostArray<int32_t> in(device->memory(), {1, 2, 3, 4}), out(device->memory(), {0, 0, 0, 0});
   enqueue([&](Turn& turn) {
     turn.device.copy(buffer->data(), in.data(), 16);
     return Progress::kDone;
@@ -161,7 +162,8 @@ TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
   BufferPtr in = allocate_buffer(device->memory(), 24, "x"),
             out = allocate_buffer(device->memory(), 16, "y");
   BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
-  HostArray<float> x_values(*device, {1, 2, 3, 4, 5, 6}), y(*device, {0, 0, 0, 0});
+  HostArray<float> x_values(device->memory(), {1, 2, 3, 4, 5, 6}),
+      y(device->memory(), {0, 0, 0, 0});
   CallFrame frame{.bases = {in->data(), out->data(), arena->data()}, .end = compiled->step_count()};
   enqueue([&](Turn& turn) {
     if (frame.step == 0 && !frame.begun) turn.device.copy(in->data(), x_values.data(), 24);
@@ -184,7 +186,7 @@ TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
   CallFrame frame{.bases = {in->data(), out->data(), arena->data()},
                   .end = compiled->step_count(),
                   .poisoned = true};
-  HostArray<float> y(*device, {-7});
+  HostArray<float> y(device->memory(), {-7});
   enqueue([&](Turn& turn) {
     if (frame.step == 0) turn.device.copy(out->data(), y.data(), 4);
     if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
@@ -228,8 +230,8 @@ TEST_P(DeviceSuite, ADyingDeviceDropsWhatHasNotRun) {
 TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  HostArray<float> values(*device, {1, -2, 1, inf, nan, 1});
-  HostArray<uint32_t> flags(*device, {0, 0, 0});
+  HostArray<float> values(device->memory(), {1, -2, 1, inf, nan, 1});
+  HostArray<uint32_t> flags(device->memory(), {0, 0, 0});
   BufferPtr data = allocate_buffer(device->memory(), values.bytes(), "data");
   enqueue([&](Turn& turn) {
     turn.device.copy(data->data(), values.data(), values.bytes());
@@ -243,12 +245,12 @@ TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
 
 TEST_P(DeviceSuite, OneValueOfManyThatIsNotFiniteIsFound) {
   std::vector<float> many(20'001, 1.0f);
-  HostArray<float> finite(*device, many);
+  HostArray<float> finite(device->memory(), many);
   many.back() = std::numeric_limits<float>::infinity();
-  HostArray<float> last(*device, many);
+  HostArray<float> last(device->memory(), many);
   std::fill(many.begin(), many.end(), std::numeric_limits<float>::quiet_NaN());
-  HostArray<float> all(*device, many);
-  HostArray<uint32_t> flags(*device, {0, 0, 0});
+  HostArray<float> all(device->memory(), many);
+  HostArray<uint32_t> flags(device->memory(), {0, 0, 0});
   BufferPtr data = allocate_buffer(device->memory(), finite.bytes(), "data");
   enqueue([&](Turn& turn) {
     uint32_t* flag = flags.data();
@@ -263,7 +265,7 @@ TEST_P(DeviceSuite, OneValueOfManyThatIsNotFiniteIsFound) {
 }
 
 TEST_P(DeviceSuite, AMarkIsReachedOnceWhatWasStartedBeforeItIsDone) {
-  HostArray<int32_t> in(*device, {5, 6}), out(*device, {0, 0});
+  HostArray<int32_t> in(device->memory(), {5, 6}), out(device->memory(), {0, 0});
   BufferPtr data = allocate_buffer(device->memory(), 8, "data");
   Mark mark = 0;
   bool marked = false;

@@ -53,7 +53,7 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
     const int64_t bytes =
         2 * bytes_max + 2 * align_up(4 * static_cast<int64_t>(group.device_of.size()), 64) + 128;
     place.data = allocate_buffer(place.device->memory(), bytes, "data");
-    place.host = place.device->host_memory(bytes);
+    place.host = place.device->memory().host_memory(bytes);
   }
 }
 
@@ -143,7 +143,7 @@ bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poiso
     received = bytes;
     call.ragged.received = reinterpret_cast<int32_t*>(lay(given.ragged.received, counts));
   }
-  device.host_access(HostAccess::kWrite, place.host.get(), bytes);
+  device.memory().host_access(HostAccess::kWrite, place.host.get(), bytes);
   bool begun = false;
   on_device(place, [&] {
     if (!begun) {
@@ -157,7 +157,7 @@ bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poiso
     return Progress::kDone;
   });
   if (place.collective->poisoned()) return false;
-  device.host_access(HostAccess::kRead, place.host.get(), bytes);
+  device.memory().host_access(HostAccess::kRead, place.host.get(), bytes);
   for (size_t t = 0; t < outs.size(); ++t)
     std::copy_n(place.host.get() + outs[t], in_place ? bytes_of(tensors[t]) : out_bytes(given),
                 static_cast<std::byte*>(given.tensors[t].out));

@@ -12,6 +12,7 @@
 
 #include "executor/devices/cuda/cuda_device.h"
 #include "executor/links/shared_link.h"
+#include "executor/store/buffer.h"
 #include "tests/conformance/collective_suite.h"
 
 namespace gangway {

@@ -7,6 +7,7 @@
 
 #include "executor/collectives/hosts/group_links.h"
 #include "executor/devices/task.h"
+#include "executor/store/buffer.h"
 #include "runtime/fibers/mailbox.h"
 
 namespace gangway {
@@ -48,15 +49,15 @@ void OpDevices::prepare(Call& call, const std::shared_ptr<const Function>& funct
   for (const Literal& argument : arguments) {
     const std::vector<std::byte> bytes = to_bytes(argument);
     const auto size = static_cast<int64_t>(bytes.size());
-    call.in.push_back(device.host_memory(size));
+    call.in.push_back(device.memory().host_memory(size));
     call.in_bytes.push_back(size);
-    device.host_access(HostAccess::kWrite, call.in.back().get(), size);
+    device.memory().host_access(HostAccess::kWrite, call.in.back().get(), size);
     std::copy(bytes.begin(), bytes.end(), call.in.back().get());
     add(size);
   }
   for (ValueId result : function->results) {
     call.results.push_back(function->types[result]);
-    call.out.push_back(device.host_memory(call.results.back().bytes()));
+    call.out.push_back(device.memory().host_memory(call.results.back().bytes()));
     add(call.results.back().bytes());
   }
   add(call.compiled->arena_bytes());
@@ -126,7 +127,7 @@ std::vector<Literal> OpDevices::results_of(Call& call) {
   std::vector<Literal> results;
   for (size_t r = 0; r < call.out.size(); ++r) {
     const int64_t bytes = call.results[r].bytes();
-    call.device->host_access(HostAccess::kRead, call.out[r].get(), bytes);
+    call.device->memory().host_access(HostAccess::kRead, call.out[r].get(), bytes);
     results.push_back(from_bytes(call.results[r], {call.out[r].get(), static_cast<size_t>(bytes)}));
   }
   return results;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "executor/devices/device.h"
 
@@ -13,8 +14,9 @@ namespace gangway {
 
 class BareDevice : public Device {
  public:
-  using Device::Device;
-  BareDevice() : Device("bare", 1 << 20) {}
+  explicit BareDevice(const std::string& name = "bare", int64_t memory_bytes = 1 << 20,
+                      bool discrete = false)
+      : Device(name, std::make_shared<DeviceMemory>(name, memory_bytes), discrete) {}
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
   void push(Work&, Lane*) override {}
   void ring() override {}

@@ -11,7 +11,7 @@
 namespace gangway {
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options)
-    : Device(options.name, options.memory_bytes),
+    : Device(options.name, std::make_shared<DeviceMemory>(options.name, options.memory_bytes)),
       par_(options.threads),
       trusted_(options.trusted),
       spin_ns_(options.wait.spin_ns),

@@ -11,6 +11,7 @@
 #include "executor/devices/cuda/collectives/copy_collective.h"
 #include "executor/devices/cuda/collectives/rank_collective.h"
 #include "executor/devices/cuda/cuda_function.h"
+#include "executor/devices/cuda/cuda_memory.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
 #include "executor/devices/cuda/lower/lower.h"
 
@@ -27,7 +28,9 @@ constexpr int64_t kLookAgainNs = 2'000'000;
 }  // namespace
 
 CudaDevice::CudaDevice(const CudaDeviceOptions& options)
-    : Device(options.name, options.memory_bytes, options.gpu),
+    : Device(options.name,
+             std::make_shared<CudaMemory>(options.name, options.memory_bytes, options.gpu),
+             /*discrete=*/true),
       gpu_(options.gpu),
       compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
       communication_(
@@ -221,16 +224,6 @@ void CudaDevice::check_finite(DType dtype, const void* data, int64_t elements, u
                               .block = {threads},
                               .arguments = arguments,
                               .accesses = accesses}));
-}
-
-HostMemory CudaDevice::host_memory(int64_t bytes) { return gpu_->host_memory(bytes, name()); }
-
-std::shared_ptr<void> CudaDevice::pin(void* data, int64_t bytes) { return gpu_->pin(data, bytes); }
-
-void CudaDevice::host_access(HostAccess kind, const void* data, int64_t bytes) {
-  gpu_->driver().host_access(
-      {data, bytes, kind == HostAccess::kRead ? cuda::AccessKind::kRead : cuda::AccessKind::kWrite},
-      "host");
 }
 
 cuda::EventHandle CudaDevice::take_event() {

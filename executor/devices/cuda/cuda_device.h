@@ -61,9 +61,6 @@ class CudaDevice final : public Device, public CardStreams {
   int64_t now_ns() const override;
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
-  HostMemory host_memory(int64_t bytes) override;
-  std::shared_ptr<void> pin(void* data, int64_t bytes) override;
-  void host_access(HostAccess kind, const void* data, int64_t bytes) override;
   void join_collectives() override { join(0); }
   void trim() override;
 

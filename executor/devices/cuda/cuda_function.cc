@@ -479,8 +479,8 @@ Progress CudaFunction::advance_checked(const Step& step, CallFrame& frame, Turn&
 
 void CudaFunction::check_inputs(const Step& step, CallFrame& frame, Device& device) const {
   const auto bytes = static_cast<int64_t>(flags_ * sizeof(uint32_t));
-  if (frame.told == nullptr) frame.told = device.host_memory(bytes);
-  device.host_access(HostAccess::kWrite, frame.told.get(), bytes);
+  if (frame.told == nullptr) frame.told = device.memory().host_memory(bytes);
+  device.memory().host_access(HostAccess::kWrite, frame.told.get(), bytes);
   std::fill_n(frame.told.get(), bytes, std::byte{0});
   auto* flag = reinterpret_cast<uint32_t*>(frame.told.get());
   for (const ValueId input : step.in_graph().inputs) check(step, frame, device, input, flag++);
@@ -503,7 +503,8 @@ void CudaFunction::check(const Step& step, const CallFrame& frame, Device& devic
 void CudaFunction::blame(const Step& step, CallFrame& frame, Device& device) const {
   const Node& node = step.in_graph();
   const auto* const flags = reinterpret_cast<const uint32_t*>(frame.told.get());
-  device.host_access(HostAccess::kRead, flags, static_cast<int64_t>(flags_ * sizeof(uint32_t)));
+  device.memory().host_access(HostAccess::kRead, flags,
+                              static_cast<int64_t>(flags_ * sizeof(uint32_t)));
   const auto is_finite = [&](ValueId value) {
     const auto input = std::ranges::find(node.inputs, value) - node.inputs.begin();
     const bool is_result = value >= node.first_result && value < node.first_result + node.results;

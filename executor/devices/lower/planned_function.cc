@@ -46,7 +46,6 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
 
 void PlannedFunction::check_committed(const CallFrame& frame, Device& device,
                                       uint32_t* flag) const {
-  if (!device.has_values()) return;
   for (const ValueId value : committed_) {
     const Type& type = function().types[value];
     device.check_finite(type.dtype, address(frame, main(), value), type.elements(), flag);

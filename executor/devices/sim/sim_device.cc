@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "executor/devices/cpu/cpu_function.h"
+#include "executor/devices/sim/sim_device_memory.h"
 #include "executor/devices/sim/timed_function.h"
 #include "executor/devices/sim/unread_memory.h"
 #include "executor/kernels/reduce.h"
@@ -11,7 +12,7 @@
 namespace gangway {
 namespace {
 
-std::shared_ptr<MemoryBlocks> memory_of(const SimHost* host, int64_t bytes) {
+std::shared_ptr<MemoryBlocks> blocks_of(const SimHost* host, int64_t bytes) {
   if (host == nullptr || !host->options().timed_only) return nullptr;
   if (host->options().memory != nullptr) return host->options().memory;
   return std::make_shared<UnreadMemory>(bytes);
@@ -21,7 +22,8 @@ std::shared_ptr<MemoryBlocks> memory_of(const SimHost* host, int64_t bytes) {
 
 SimDevice::SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes,
                      std::shared_ptr<SimHost> host)
-    : Device(name, memory_bytes, memory_of(host.get(), memory_bytes), /*discrete=*/false),
+    : Device(name, std::make_shared<SimDeviceMemory>(name, memory_bytes,
+                                                     blocks_of(host.get(), memory_bytes))),
       reactor_(reactor),
       host_(host != nullptr ? std::move(host) : std::make_shared<SimHost>()),
       rung_device_(std::make_shared<SimDevice*>(this)),
@@ -73,13 +75,6 @@ void SimDevice::copy(void* to, const void* from, int64_t bytes) {
 
 void SimDevice::check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) {
   if (has_values() && !all_finite(par_, dtype, data, elements)) *flag = 1;
-}
-
-// Zeros, so that reports on values that were never computed are the same every time.
-HostMemory SimDevice::host_memory(int64_t bytes) {
-  HostMemory memory = Device::host_memory(bytes);
-  if (bytes > 0) std::memset(memory.get(), 0, static_cast<size_t>(bytes));
-  return memory;
 }
 
 void SimDevice::serve() {

@@ -35,12 +35,11 @@ class SimDevice final : public Device {
   bool collectives_hold() const override { return true; }
   int64_t now_ns() const override;
   int64_t send_ns(LinkClass link, int64_t bytes) const override;
-  bool has_values() const override { return !host_->options().timed_only; }
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
-  HostMemory host_memory(int64_t bytes) override;
 
  private:
+  bool has_values() const { return !host_->options().timed_only; }
   void push(Work& work, Lane* lane) override;
   void serve();
 

@@ -18,7 +18,7 @@
 
 #include "executor/devices/cpu/step_timer.h"
 #include "executor/devices/sim/links.h"
-#include "executor/store/memory.h"
+#include "executor/store/device_memory.h"
 #include "runtime/base/replay_hash.h"
 
 namespace gangway {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "executor/store/memory.h"
+#include "executor/store/device_memory.h"
 
 namespace gangway {
 

@@ -5,6 +5,7 @@
 
 #include "executor/devices/cuda/cuda_device.h"
 #include "executor/devices/task.h"
+#include "executor/store/buffer.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/text/text.h"
@@ -66,12 +67,12 @@ class Replayed {
             device_.compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone})),
         buffer_(allocate_buffer(device_.memory(),
                                 (parameters_ + 1) * kStride + compiled_->arena_bytes(), "f")),
-        host_(device_.host_memory((parameters_ + 1) * kStride)) {}
+        host_(device_.memory().host_memory((parameters_ + 1) * kStride)) {}
 
   CudaDevice& device() { return device_; }
   std::vector<float> run(const std::vector<std::vector<float>>& arguments) {
     for (size_t p = 0; p < arguments.size(); ++p) {
-      device_.host_access(HostAccess::kWrite, host(p), bytes_of(arguments[p]));
+      device_.memory().host_access(HostAccess::kWrite, host(p), bytes_of(arguments[p]));
       std::ranges::copy(arguments[p], host(p));
     }
     CallFrame frame{.end = compiled_->step_count()};
@@ -86,7 +87,7 @@ class Replayed {
       device_.copy(told, frame.bases[arguments.size()], bytes_of(result));
       return Progress::kDone;
     });
-    device_.host_access(HostAccess::kRead, told, bytes_of(result));
+    device_.memory().host_access(HostAccess::kRead, told, bytes_of(result));
     std::copy_n(told, result.size(), result.begin());
     return result;
   }

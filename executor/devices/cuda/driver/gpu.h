@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "executor/devices/cuda/driver/driver.h"
-#include "executor/store/memory.h"
+#include "executor/store/device_memory.h"
 
 namespace gangway::cuda {
 
@@ -41,7 +41,7 @@ class Module {
 // it, since all cards reach pinned memory and the driver refuses to pin it twice.
 class Pins : public std::enable_shared_from_this<Pins> {
  public:
-  // See Device::pin(); uses one card's driver.
+  // See DeviceMemory::pin(); uses one card's driver.
   std::shared_ptr<void> pin(const std::shared_ptr<Driver>& driver, void* data, int64_t bytes);
 
  private:
@@ -80,7 +80,7 @@ class Gpu final : public MemoryBlocks {
   Result<std::byte*> allocate(int64_t bytes, const std::string& what) override;
   void release(std::byte* data) override;
 
-  // See Device::host_memory() and Device::pin().
+  // See DeviceMemory::host_memory() and pin().
   HostMemory host_memory(int64_t bytes, const std::string& device);
   std::shared_ptr<void> pin(void* data, int64_t bytes) { return pins_->pin(driver_, data, bytes); }
 

@@ -1,11 +1,23 @@
-// DeviceMemory: allocates the memory of one device within its budget, and counts it.
+// DeviceMemory: the memory of one device, and the host's memory that the device's copies reach.
+//
+//   CUDA                      here
+//   cudaMallocAsync / Free    allocate(), release()    exact accounting, one named budget
+//   cudaMallocHost            host_memory()
+//   cudaHostRegister          pin()
 //
 // Every byte that a device uses is allocated here under a name that says its use, so that tests can
 // compare what was planned with what was allocated, to the byte, and a refusal can say what needs
-// how much. Rounding to the alignment is the allocator's own and not counted.
+// how much. Rounding to the alignment is the allocator's own and not counted. Bytes move between
+// the two memories in the order of the device's work: see copy() of DeviceStream.
 //
-// Threads: any.
-// Errors: kOverloaded, naming what needs how much, the device, and how much is free.
+// The interface has 12 members.
+// Units: bytes.
+// Threads: any, except host_access() (see there). None of them suspends.
+// Ownership: shared by the device and its buffers, which may outlive the device. Memory of the host
+// may outlive both.
+// Errors: kOverloaded, naming what needs how much, the device, and how much is free; host_memory()
+// throws it.
+// Cost: allocate() takes a lock and the system's or the driver's time.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +46,16 @@ class MemoryBlocks {
 // Memory of the host that a device's copies reach.
 using HostMemory = std::shared_ptr<std::byte[]>;
 
+enum class HostAccess : uint8_t { kRead, kWrite };
+
 class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
   // `blocks`: null if the device's memory is the host's.
   DeviceMemory(std::string device, int64_t budget_bytes,
                std::shared_ptr<MemoryBlocks> blocks = nullptr);
+  virtual ~DeviceMemory() = default;
   DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   Result<std::byte*> allocate(int64_t bytes, const std::string& what);
   // `bytes`: how many of the block's bytes still count as the device's.
@@ -53,6 +69,23 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   int64_t budget() const { return budget_; }
   int64_t in_use() const;
   int64_t peak() const;
+  // False: memory of a modelled device that computes no values, so none of them needs space in the
+  // memory that it shares with its peers.
+  virtual bool has_values() const { return true; }
+
+  // Memory that the host and the device's copies both reach, not initialised. Throws. Cost on a
+  // discrete device: about a millisecond.
+  virtual HostMemory host_memory(int64_t bytes);
+  // Makes memory of the caller, in whole pages, accessible to copies, until the last copy of the
+  // result is dropped. Null if copies reach it anyway.
+  virtual std::shared_ptr<void> pin(void* data, int64_t bytes);
+  // Says that the host is about to access such memory, so no operation that was started may still
+  // access it. Only the emulated driver of the tests checks that. Called on the thread that
+  // accesses it.
+  virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
+
+ protected:
+  const std::string& device() const { return device_; }  // Its name.
 
  private:
   const std::string device_;
@@ -69,44 +102,5 @@ inline std::byte* host_block(int64_t bytes) {
   return static_cast<std::byte*>(
       std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(block_bytes(bytes))));
 }
-
-// A block of device memory that frees itself. The device thread sets `error` when the run that
-// should have filled the buffer failed; every later reader in the stream sees it.
-class Buffer {
- public:
-  Buffer(DeviceMemory& memory, std::byte* data, int64_t bytes)
-      : memory_(memory.shared_from_this()), data_(data), bytes_(bytes) {}
-  ~Buffer() { memory_->release(data_, counts_ ? bytes_ : 0); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::byte* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
-  // For a device whose memory is the host's: the bytes stay where they are, and no longer count as
-  // the device's, or count again. Reactor's thread.
-  void leave_device();
-  Result<void> join_device(const std::string& what);
-
-  std::shared_ptr<const Error> error;
-  // The run that fills the buffer has not ended on the device; a reader waits. Belongs to the
-  // device thread once that run is enqueued.
-  bool pending = false;
-  // On a discrete device: work that the run, or a put, started may still fail and set `error`.
-  // Belongs to the device thread.
-  bool settling = false;
-  // For a state with an error: number of bytes from its begin that have been written again, part by
-  // part; when all have, the state is valid. Belongs to the device thread.
-  int64_t rewritten = 0;
-
- private:
-  const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.
-  std::byte* data_;
-  int64_t bytes_;
-  bool counts_ = true;
-};
-using BufferPtr = std::shared_ptr<Buffer>;
-
-// Throws kOverloaded; for the control plane.
-BufferPtr allocate_buffer(DeviceMemory& memory, int64_t bytes, const std::string& what);
 
 }  // namespace gangway

@@ -1,4 +1,4 @@
-#include "executor/store/memory.h"
+#include "executor/store/device_memory.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -77,19 +77,17 @@ int64_t DeviceMemory::peak() const {
   return peak_;
 }
 
-void Buffer::leave_device() {
-  if (std::exchange(counts_, false)) memory_->unreserve(bytes_);
+HostMemory DeviceMemory::host_memory(int64_t bytes) {
+  std::byte* data = host_block(bytes);
+  if (data == nullptr) {
+    throw Error(ErrorKind::kOverloaded, cat("host memory: the machine has no ", bytes, " B left"),
+                {.device = device_});
+  }
+  return {data, [](std::byte* memory) { std::free(memory); }};
 }
 
-Result<void> Buffer::join_device(const std::string& what) {
-  if (counts_) return {};
-  Result<void> reserved = memory_->reserve(bytes_, what);
-  counts_ = reserved.ok();
-  return reserved;
-}
+std::shared_ptr<void> DeviceMemory::pin(void*, int64_t) { return nullptr; }
 
-BufferPtr allocate_buffer(DeviceMemory& memory, int64_t bytes, const std::string& what) {
-  return std::make_shared<Buffer>(memory, memory.allocate(bytes, what).take(), bytes);
-}
+void DeviceMemory::host_access(HostAccess, const void*, int64_t) {}
 
 }  // namespace gangway
