@@ -156,7 +156,8 @@ std::shared_ptr<const CompiledFunction> kernels_in_a_row(CudaDevice& device) {
   b.result("y", x);
   auto function = std::make_shared<Function>(b.build());
   function->local = true;
-  return device.compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
+  return device.compiler().compile(
+      {function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
 }
 
 // Measures how long its call takes on the device's thread, not on the GPU.

@@ -47,7 +47,7 @@ std::vector<std::byte*> addresses_of(const LocalFunction& local) {
 }
 
 void walk(CudaDevice& device, const LocalFunction& local) {
-  const std::shared_ptr<const CompiledFunction> function = device.compile(local);
+  const std::shared_ptr<const CompiledFunction> function = device.compiler().compile(local);
   CallFrame frame;
   frame.bases = addresses_of(local);
   frame.end = function->step_count();

@@ -11,7 +11,7 @@ void run(CompileJob& job) {
   try {
     for (CompileJob::Part& part : job.parts) {
       if (job.dropped.load(std::memory_order_acquire)) return;
-      part.made = part.device->compile(part.local);
+      part.made = part.compiler->compile(part.local);
     }
   } catch (...) {
     job.error = current_error();
@@ -20,26 +20,25 @@ void run(CompileJob& job) {
 
 }  // namespace
 
-void CompileJob::add(uint32_t number, Device& device, const LocalFunction& local) {
-  if (index.emplace(std::pair(number, device.family()), parts.size()).second)
-    parts.push_back({&device, local, nullptr});
+void CompileJob::add(uint32_t number, DeviceCompiler& compiler, const LocalFunction& local) {
+  if (index.emplace(std::pair(number, compiler.family()), parts.size()).second)
+    parts.push_back({&compiler, local, nullptr});
 }
 
-const CompileJob::Part* CompileJob::part(uint32_t number, const Device& device) const {
-  const auto found = index.find({number, device.family()});
+const CompileJob::Part* CompileJob::part(uint32_t number, const DeviceCompiler& compiler) const {
+  const auto found = index.find({number, compiler.family()});
   return found == index.end() ? nullptr : &parts[found->second];
 }
 
 std::shared_ptr<const CompiledFunction> CompileJob::made(uint32_t number,
-                                                         const Device& device) const {
-  const Part* found = part(number, device);
+                                                         const DeviceCompiler& compiler) const {
+  const Part* found = part(number, compiler);
   return found == nullptr ? nullptr : found->made;
 }
 
 void Compiler::compile(const std::shared_ptr<CompileJob>& job) {
-  if (is_simulated_ || std::none_of(job->parts.begin(), job->parts.end(), [](const auto& part) {
-        return part.device->compile_blocks();
-      })) {
+  if (is_simulated_ || std::none_of(job->parts.begin(), job->parts.end(),
+                                    [](const auto& part) { return part.compiler->blocks(); })) {
     run(*job);
     return job->done(*job);
   }

@@ -1,13 +1,13 @@
 // Compiler: compiles the functions of plans that are being installed, and the functions that
-// diagnose a step. It uses a thread of its own if a device's compile() blocks, so that the reactor
+// diagnose a step. It uses a thread of its own if a device's compiler blocks, so that the reactor
 // answers meanwhile.
 //
 // Jobs are done one after another, in their order. A job that blocks no device is compiled at once,
 // on the reactor, and so is every job in a simulation, which stays deterministic.
 //
 // Threads: the reactor's; parts are compiled on the compiler's.
-// Ownership: devices outlive stop().
-// Errors: the job has the error that a device's compile() threw.
+// Ownership: the compilers of devices outlive stop().
+// Errors: the job has the error that a device's compiler threw.
 // Cost: stop() waits for the function that is being compiled.
 #pragma once
 
@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/devices/device.h"
+#include "executor/devices/device_compiler.h"
 #include "runtime/fibers/mailbox.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/os/doorbell.h"
@@ -34,17 +34,18 @@ namespace gangway {
 // Functions of one plan. Devices of one family share a compilation.
 struct CompileJob {
   struct Part {
-    Device* device = nullptr;
+    DeviceCompiler* compiler = nullptr;
     LocalFunction local;
     std::shared_ptr<const CompiledFunction> made;
   };
 
   // Adds one part for each `number` and family of devices.
-  void add(uint32_t number, Device& device, const LocalFunction& local);
-  // The arguments of add() for this number and device, and the function compiled from them; null if
+  void add(uint32_t number, DeviceCompiler& compiler, const LocalFunction& local);
+  // The arguments of add() for this number and family, and the function compiled from them; null if
   // nothing was added.
-  const Part* part(uint32_t number, const Device& device) const;
-  std::shared_ptr<const CompiledFunction> made(uint32_t number, const Device& device) const;
+  const Part* part(uint32_t number, const DeviceCompiler& compiler) const;
+  std::shared_ptr<const CompiledFunction> made(uint32_t number,
+                                               const DeviceCompiler& compiler) const;
 
   std::vector<Part> parts;
   std::map<std::pair<uint32_t, const void*>, size_t> index;  // Index into `parts`.

@@ -1,20 +1,10 @@
 #include "executor/devices/device.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "runtime/base/error.h"
 
 namespace gangway {
-
-uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes, CollectiveKind kind,
-                                    const std::string& at) {
-  auto need = std::ranges::find(needs_, axes, &CollectiveNeed::axes);
-  if (need == needs_.end()) need = needs_.insert(need, {.axes = axes});
-  need->bytes_max = std::max(need->bytes_max, bytes);
-  if (!need->kinds.has(kind)) need->at[static_cast<size_t>(kind)] = at;
-  need->kinds.add(kind);
-  return static_cast<uint32_t>(need - needs_.begin());
-}
 
 const std::shared_ptr<const Error>& peer_failed() {
   static const auto kFailed = std::make_shared<const Error>(

@@ -3,7 +3,7 @@
 //
 //   CUDA                      here
 //   memory of either side     memory()                 executor/store/device_memory.h
-//   module + graph            compile()                a local function, ready to be run many times
+//   module + graph            compiler()               executor/devices/device_compiler.h
 //   streams                   enqueue(Work, Lane)      non-blocking state machines, by ticket
 //   cudaEvent_t               Event, Mark              with an error in it
 //   cudaMemcpyAsync           Work that calls copy()
@@ -23,15 +23,13 @@
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
 //    be woken at.
 //
-// Threads: enqueue(), ring(), memory() and compile() anywhere; copy(), marks, now_ns()
-// and everything that a Work does on the device's own thread (the reactor's, for a simulated
+// Threads: enqueue(), ring(), memory() and compiler() anywhere; copy(), marks, now_ns() and everything that a Work does on the device's own thread (the reactor's, for a simulated
 // device, and in serve_or_ring()).
 // Ownership: the device outlives functions that were compiled for it and works that were enqueued
 // on it; its destructor drops works that have not run.
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,153 +37,17 @@
 #include <vector>
 
 #include "executor/collectives/collective.h"
-#include "executor/devices/collective_queue.h"
+#include "executor/devices/compiled_function.h"
+#include "executor/devices/device_compiler.h"
 #include "executor/devices/lanes.h"
 #include "executor/store/device_memory.h"
 #include "executor/transfers/device_link.h"
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
-#include "executor/work/shared_counter.h"
 #include "executor/work/work.h"
-#include "ir/plan/plan.h"
-#include "ir/types/limits.h"
 #include "runtime/observe/trace.h"
 
 namespace gangway {
-
-// One call of a compiled function on one device: the addresses of its tensors and its progress.
-// Built once for each run in flight and reused.
-struct CallFrame {
-  // Parameters, then results, then the arena. A function that runs bodies keeps the bases of its
-  // bodies behind them.
-  std::vector<std::byte*> bases;
-  // One for each entry of CompiledFunction::collective_needs().
-  std::vector<Collective*> collectives;
-  uint32_t mesh_device = 0;  // Index of this device in the slice's mesh.
-  // Name of the program, for the counters of a modelled device; null: none (an initialiser).
-  const std::string* program = nullptr;
-  // Numbers of the run and of the plan's node in a timeline.
-  uint64_t run = 0, plan_node = 0;
-
-  // The steps still to run: [step, end). Steps of bodies are counted out (ir/plan/step_map.h).
-  SharedCounter step;
-  uint32_t end = 0;
-  // Position of a function that runs bodies: before this step, at this command of its list, in
-  // these loops. A loop continues behind the command that entered it.
-  struct Loop {
-    uint32_t command = 0;
-    uint32_t iteration = 0;
-  };
-  struct Position {
-    uint32_t step = kNone;
-    uint32_t command = 0;
-    uint32_t depth = 0;
-    std::array<Loop, kBodyDepthMax> loops{};
-  };
-  Position at;
-  bool begun = false;  // The step at `step` has begun and waits.
-  int64_t resume_at_ns = 0;
-  // Tensors of the collective that has begun; keeps its capacity.
-  std::vector<CollectiveTensor> bucket;
-  // Collectives that have begun and overlap with later steps, indexed by collective_needs(), and
-  // the number of all of them.
-  std::vector<CollectiveQueue> beside;
-  uint32_t beside_count = 0;
-  // On a modelled device: the time at which it has moved the bytes of all collectives that every
-  // member has begun.
-  int64_t links_free_ns = 0;
-  // If the frame waits for another step than its own, whose collective overlaps: the number of that
-  // step, plus 1; else 0.
-  SharedCounter awaited;
-
-  // Kernels are skipped; collectives still take part, carrying the flag.
-  bool poisoned = false;
-  // A peer was poisoned: seen in a collective.
-  bool peer_poisoned = false;
-  // The step waits in a way that keeps the device from other work: it takes a given time, or it is
-  // a collective that all ranks on the device have begun, on a device whose collectives hold it.
-  Hold holds = Hold::kNothing;
-  // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
-  bool check = false;
-  uint32_t culprit = kNone;
-  // A checked call on a discrete device: flags that the device writes for each value, and the mark
-  // behind them.
-  HostMemory told;
-  uint64_t told_by = 0;
-  // A launch failed: the rest is skipped, as if poisoned. The caller takes the error from here.
-  std::shared_ptr<const Error> error;
-};
-
-class Device;
-
-class CompiledFunction {
- public:
-  virtual ~CompiledFunction() = default;
-
-  // Bytes of the arena, scratchpads included; kDeviceAlignment aligned.
-  virtual int64_t arena_bytes() const = 0;
-  virtual uint32_t step_count() const = 0;
-  // The first step that writes state.
-  virtual uint32_t commit_step() const = 0;
-  // The first step of each section of the function that it was compiled from; a section may have
-  // become empty. No steps if the function has no sections. A section may begin inside an
-  // iteration.
-  virtual std::vector<uint32_t> section_steps() const { return {}; }
-  // Whether one of the steps [begin, end) is a collective.
-  virtual bool has_collective(uint32_t begin, uint32_t end) const {
-    static_cast<void>(begin);
-    static_cast<void>(end);
-    return false;
-  }
-  // For each distinct group of devices that its collectives join: the axes ("data", "data,expert"),
-  // the most bytes that one collective moves, and the kinds, each with the user's line of its first
-  // collective.
-  struct CollectiveNeed {
-    std::string axes;
-    int64_t bytes_max = 0;
-    CollectiveKinds kinds{};
-    std::array<std::string, kCollectiveKinds> at{};  // Indexed by kind.
-  };
-  const std::vector<CollectiveNeed>& collective_needs() const { return needs_; }
-
-  // Description of a step for a report of a run that is stuck in it. Any thread.
-  struct StepText {
-    std::string what;  // "dot of f32[4, 8]"
-    std::string at;    // The user's line.
-    bool meets_peers = false;
-  };
-  virtual StepText describe_step(uint32_t step) const {
-    static_cast<void>(step);
-    return {};
-  }
-
-  // Runs steps until frame.end or until one must wait. Device thread. Collectives of these steps
-  // may overlap with the next ones, but not beyond commit_step() and step_count().
-  virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
-  // Waits for the collectives that beside_count counts, before the device goes over to other work:
-  // that work could hold up what the members of a collective wait for. Device thread.
-  virtual Progress join(CallFrame& frame, Turn& turn) const {
-    return static_cast<void>(frame), static_cast<void>(turn), Progress::kDone;
-  }
-
-  // Called once the steps before commit_step() have run. Stores 1 in `flag`, which lies in host
-  // memory of the device, if one of committed_values() (ir/plan/committed_values.h) holds an
-  // infinity or a NaN. Device thread.
-  virtual void check_committed(const CallFrame& frame, Device& device, uint32_t* flag) const {
-    static_cast<void>(frame);
-    static_cast<void>(device);
-    static_cast<void>(flag);
-  }
-
- protected:
-  // Returns the index of these axes among the needs. `bytes`: bytes_needed() of the call; `at`: the
-  // user's line.
-  uint32_t add_need(const std::string& axes, int64_t bytes, CollectiveKind kind,
-                    const std::string& at);
-
- private:
-  std::vector<CollectiveNeed> needs_;
-};
 
 // The devices of one collective, each once, in the order of their lowest ranks.
 struct DeviceGroup {
@@ -222,8 +84,12 @@ using Mark = uint64_t;
 
 class Device {
  public:
-  Device(std::string name, std::shared_ptr<DeviceMemory> memory, bool discrete = false)
-      : name_(std::move(name)), memory_(std::move(memory)), discrete_(discrete) {}
+  Device(std::string name, std::shared_ptr<DeviceMemory> memory, DeviceCompiler& compiler,
+         bool discrete = false)
+      : name_(std::move(name)),
+        memory_(std::move(memory)),
+        compiler_(compiler),
+        discrete_(discrete) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -231,15 +97,7 @@ class Device {
   const std::string& name() const { return name_; }
   DeviceMemory& memory() { return *memory_; }
   const DeviceMemory& memory() const { return *memory_; }
-
-  // Throws kInvalid or kUnimplemented with the user's line.
-  virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
-  // Whether compile() may take longer than the reactor may be blocked (large functions, libraries
-  // that compile kernels).
-  virtual bool compile_blocks() const { return false; }
-
-  // Devices that return the same pointer can run functions compiled for any of them.
-  virtual const void* family() const { return nullptr; }
+  DeviceCompiler& compiler() const { return compiler_; }
 
   // A collective of a rank for tensors in this device's memory, whose members meet in host memory.
   virtual std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group);
@@ -288,9 +146,6 @@ class Device {
   // mark orders the same.
   virtual void join_collectives() {}
 
-  // Frees what the device keeps for compiled functions that are gone. Any thread.
-  virtual void trim() {}
-
   // On a modelled device: how long it takes to send `bytes` bytes. On a real one: 0.
   virtual int64_t send_ns(LinkClass link, int64_t bytes) const {
     return static_cast<void>(link), static_cast<void>(bytes), 0;
@@ -337,6 +192,7 @@ class Device {
  private:
   const std::string name_;
   const std::shared_ptr<DeviceMemory> memory_;  // Shared with its buffers.
+  DeviceCompiler& compiler_;
   const bool discrete_ = false;
 };
 

@@ -33,7 +33,7 @@ void add_initialisers(const PlanOnHost& plan, StateStore& states, CompileJob& jo
     const LocalFunction local{state.init, static_cast<NodeId>(state.init->nodes.size()), {}, kNone};
     for (const PlanRank& rank : plan.ranks) {
       if (like.on(rank.member.device, rank.member.rank) != nullptr)
-        job.add(initialiser_number(plan, s), *rank.device, local);
+        job.add(initialiser_number(plan, s), rank.device->compiler(), local);
     }
   }
 }
@@ -64,7 +64,8 @@ void add_groups(CompiledHostPlan& plan, uint32_t slice, const CompiledFunction& 
 
 void add_functions(const PlanOnHost& plan, StateStore& states, CompileJob& job) {
   for_each_call(plan, [&](const PlanNode& node, size_t rank) {
-    job.add(node.function, *plan.ranks[rank].device, plan.plan->functions[node.function]);
+    job.add(node.function, plan.ranks[rank].device->compiler(),
+            plan.plan->functions[node.function]);
   });
   add_initialisers(plan, states, job);
 }
@@ -75,15 +76,15 @@ CompiledHostPlan compiled(PlanOnHost plan, HeldTexts texts, const CompileJob& jo
   for (CompiledFunctions& functions : made.functions) functions.resize(made.plan->functions.size());
   for_each_call(made, [&](const PlanNode& node, size_t rank) {
     auto& function = made.functions[rank][node.function];
-    function = job.made(node.function, *made.ranks[rank].device);
+    function = job.made(node.function, made.ranks[rank].device->compiler());
     add_groups(made, node.slice, *function);
   });
   made.inits.resize(made.plan->states.size());
   for (size_t s = 0; s < made.inits.size(); ++s) {
     for (const PlanRank& rank : made.ranks) {
-      const auto init = job.made(initialiser_number(made, s), *rank.device);
+      const auto init = job.made(initialiser_number(made, s), rank.device->compiler());
       if (init == nullptr) continue;
-      made.inits[s][rank.device->family()] = init;
+      made.inits[s][rank.device->compiler().family()] = init;
       made.init_arena = std::max(made.init_arena, init->arena_bytes());
     }
   }

@@ -32,7 +32,7 @@ struct CompiledHostPlan : PlanOnHost {
 
   HeldTexts texts;
   std::vector<CompiledFunctions> functions;  // Indexed by rank.
-  // Indexed by Plan::states, then by Device::family(); null if not here, or not new.
+  // Indexed by Plan::states, then by DeviceCompiler::family(); null if not here, or not new.
   std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;
   int64_t init_arena = 0;  // Bytes that initialisers of its states need.
   std::vector<GroupSpec> groups;

@@ -279,7 +279,7 @@ void HostPlans::erase_closed() {
     return true;
   });
   if (gone == 0) return;
-  for (const auto& device : devices_.all) device->trim();
+  for (const auto& device : devices_.all) device->compiler().trim();
 }
 
 }  // namespace gangway

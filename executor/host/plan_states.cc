@@ -94,7 +94,7 @@ void HostPlans::initialise(InitialisingPlan& made, size_t s, const std::shared_p
     auto frame = std::make_shared<CallFrame>();
     frame->bases = {shard->buffer->data(), device->memory->arena->data()};
     frame->mesh_device = shard->mesh_device;
-    const auto& init = made.plan->inits[s].at(share.device->family());
+    const auto& init = made.plan->inits[s].at(share.device->compiler().family());
     frame->end = init->step_count();
     const auto arena = std::make_shared<BufferPtr>(device->memory->arena);
     const auto start = [frame, function = init, arena](Turn& turn) {

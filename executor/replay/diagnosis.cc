@@ -73,7 +73,7 @@ void Diagnosis::begin_call(const Entry& entry) {
   unfused_ = {std::shared_ptr<void>(), entry.function};
   source_ = laid_.plan->functions[function].function;
   frame_.end = entry.function->commit_step();
-  const CompileJob::Part* part = job_->job.part(function, *laid_.device);
+  const CompileJob::Part* part = job_->job.part(function, laid_.device->compiler());
   if (part != nullptr && part->made != nullptr) {
     try {
       arena_ = allocate_buffer(laid_.device->memory(), part->made->arena_bytes(), "diagnosis");
@@ -251,7 +251,7 @@ void add_unfused(const LaidOutShare& share, CompileJob& job) {
   for (const Entry& entry : share.entries) {
     if (entry.kind != EntryKind::kCall || !entry.first) continue;
     const uint32_t function = share.plan->nodes[entry.node].function;
-    job.add(function, *share.device, unfuse(share.plan->functions[function]));
+    job.add(function, share.device->compiler(), unfuse(share.plan->functions[function]));
   }
 }
 

@@ -43,10 +43,10 @@ class HostArray {
   HostMemory memory_;
 };
 
-std::shared_ptr<const CompiledFunction> compile(Device& device, Function function) {
+std::shared_ptr<const CompiledFunction> compile(DeviceCompiler& compiler, Function function) {
   function.local = true;
   auto shared = std::make_shared<const Function>(std::move(function));
-  return device.compile({shared, static_cast<NodeId>(shared->nodes.size()), {}, kNone});
+  return compiler.compile({shared, static_cast<NodeId>(shared->nodes.size()), {}, kNone});
 }
 
 TEST_P(DeviceSuite, WorksOfALaneRunInTheOrderOfEnqueueing) {
@@ -158,7 +158,7 @@ TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
   Builder b("f");
   Value x = b.parameter("x", f32({2, 3}));
   b.result("y", dot(x, transpose(x)) + 1.0);
-  auto compiled = compile(*device, b.build());
+  auto compiled = compile(device->compiler(), b.build());
   BufferPtr in = allocate_buffer(device->memory(), 24, "x"),
             out = allocate_buffer(device->memory(), 16, "y");
   BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
@@ -179,7 +179,7 @@ TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
   Builder b("f");
   Value x = b.parameter("x", f32());
   b.result("y", timed(x + 1.0, 10));
-  auto compiled = compile(*device, b.build());
+  auto compiled = compile(device->compiler(), b.build());
   BufferPtr in = allocate_buffer(device->memory(), 4, "x"),
             out = allocate_buffer(device->memory(), 4, "y");
   BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
@@ -200,7 +200,7 @@ TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
 TEST_P(DeviceSuite, ATimedStepKeepsTheDeviceBusyForItsTime) {
   Builder b("f");
   b.result("y", timed(b.parameter("x", f32()), 3000));
-  auto compiled = compile(*device, b.build());
+  auto compiled = compile(device->compiler(), b.build());
   BufferPtr data = allocate_buffer(device->memory(), 64, "all");
   CallFrame frame{.bases = {data->data(), data->data() + 16, data->data() + 32},
                   .end = compiled->step_count()};

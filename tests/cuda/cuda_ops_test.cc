@@ -69,7 +69,8 @@ void expect_refusal(Builder& b, const std::string& why) {
   auto function = std::make_shared<Function>(b.build());
   function->local = true;
   try {
-    devices.device().compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
+    devices.device().compiler().compile(
+        {function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);

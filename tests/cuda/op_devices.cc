@@ -39,9 +39,10 @@ OpDevices::OpDevices(Card card, uint32_t count) : card_(std::move(card)), bells_
 void OpDevices::prepare(Call& call, const std::shared_ptr<const Function>& function,
                         const std::vector<Literal>& arguments) {
   CudaDevice& device = *call.device;
-  call.compiled = device.compile({.function = function,
-                                  .commit_begin = static_cast<NodeId>(function->nodes.size()),
-                                  .numerics = numerics});
+  call.compiled =
+      device.compiler().compile({.function = function,
+                                 .commit_begin = static_cast<NodeId>(function->nodes.size()),
+                                 .numerics = numerics});
   const auto add = [&](int64_t bytes) {
     call.buffers.push_back(allocate_buffer(device.memory(), bytes, "tensor"));
     call.bases.push_back(call.buffers.back()->data());

@@ -12,12 +12,23 @@
 
 namespace gangway {
 
+// Compiles nothing, and counts how often it is asked to.
+class BareCompiler final : public DeviceCompiler {
+ public:
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override {
+    ++compiled;
+    return nullptr;
+  }
+
+  int compiled = 0;
+};
+
 class BareDevice : public Device {
  public:
   explicit BareDevice(const std::string& name = "bare", int64_t memory_bytes = 1 << 20,
                       bool discrete = false)
-      : Device(name, std::make_shared<DeviceMemory>(name, memory_bytes), discrete) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+      : Device(name, std::make_shared<DeviceMemory>(name, memory_bytes), compiler_, discrete) {}
+  BareCompiler& compiler() { return compiler_; }
   void push(Work&, Lane*) override {}
   void ring() override {}
   void stop() override {}
@@ -27,6 +38,9 @@ class BareDevice : public Device {
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void check_finite(DType, const void*, int64_t, uint32_t*) override {}
+
+ private:
+  BareCompiler compiler_;
 };
 
 // A bare device whose clock the test sets.

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "executor/devices/cpu/cpu_function.h"
 #include "executor/kernels/reduce.h"
 
 namespace gangway {
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options)
-    : Device(options.name, std::make_shared<DeviceMemory>(options.name, options.memory_bytes)),
+    : Device(options.name, std::make_shared<DeviceMemory>(options.name, options.memory_bytes),
+             compiler_),
       par_(options.threads),
-      trusted_(options.trusted),
+      compiler_(par_, options.trusted),
       spin_ns_(options.wait.spin_ns),
       idle_spin_ns_(options.wait.spin_ns),
       // A bug ends the whole process, which the controller notices; it would not notice a missing
@@ -25,10 +25,6 @@ void CpuDevice::stop() {
   ring();
   thread_.join();
   queue_.drop();
-}
-
-std::shared_ptr<const CompiledFunction> CpuDevice::compile(const LocalFunction& local) {
-  return std::make_shared<const CpuFunction>(local, par_, nullptr, trusted_.get());
 }
 
 void CpuDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }

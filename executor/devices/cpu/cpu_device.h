@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 
+#include "executor/devices/cpu/cpu_compiler.h"
 #include "executor/devices/device.h"
 #include "executor/kernels/parallel.h"
 #include "runtime/os/doorbell.h"
@@ -37,7 +38,6 @@ class CpuDevice final : public Device {
   explicit CpuDevice(const CpuDeviceOptions& options);
   ~CpuDevice() override { stop(); }
 
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void ring() override;
   int64_t serve_or_ring(int64_t limit_ns) override;
   void stop() override;
@@ -47,7 +47,6 @@ class CpuDevice final : public Device {
   // do.
   int64_t spin_ns(Progress progress) const;
   int64_t now_ns() const override;
-  bool compile_blocks() const override { return true; }
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
 
@@ -59,7 +58,7 @@ class CpuDevice final : public Device {
 
   std::mutex advancing_;  // Held by the thread that advances the queue; guards all that works use.
   Parallel par_;
-  const std::shared_ptr<const TrustedFiles> trusted_;
+  CpuCompiler compiler_;
   LaneQueue queue_;
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};

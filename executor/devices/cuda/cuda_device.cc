@@ -10,7 +10,6 @@
 #include "executor/devices/cuda/collectives/comm_collective.h"
 #include "executor/devices/cuda/collectives/copy_collective.h"
 #include "executor/devices/cuda/collectives/rank_collective.h"
-#include "executor/devices/cuda/cuda_function.h"
 #include "executor/devices/cuda/cuda_memory.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
 #include "executor/devices/cuda/lower/lower.h"
@@ -30,8 +29,9 @@ constexpr int64_t kLookAgainNs = 2'000'000;
 CudaDevice::CudaDevice(const CudaDeviceOptions& options)
     : Device(options.name,
              std::make_shared<CudaMemory>(options.name, options.memory_bytes, options.gpu),
-             /*discrete=*/true),
+             compiler_, /*discrete=*/true),
       gpu_(options.gpu),
+      compiler_(gpu_, *this),
       compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
       communication_(
           gpu_->driver()
@@ -78,22 +78,19 @@ void CudaDevice::stop() {
   queue_.drop();
 }
 
-std::shared_ptr<const CompiledFunction> CudaDevice::compile(const LocalFunction& local) {
-  return std::make_shared<const CudaFunction>(local, gpu_);
-}
-
 namespace {
 
 size_t count_on(const void* family, const DeviceGroup& group) {
-  return static_cast<size_t>(std::count_if(
-      group.members.begin(), group.members.end(),
-      [&](const Device* device) { return device != nullptr && device->family() == family; }));
+  return static_cast<size_t>(
+      std::count_if(group.members.begin(), group.members.end(), [&](const Device* device) {
+        return device != nullptr && device->compiler().family() == family;
+      }));
 }
 
 }  // namespace
 
 std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const DeviceGroup& group) {
-  if (count_on(family(), group) == group.members.size())
+  if (count_on(gpu_.get(), group) == group.members.size())
     return std::make_unique<CopyCollective>(
         *this, std::move(meetings.all),
         CopyCollective::Options{
@@ -119,7 +116,7 @@ std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const Devi
 }
 
 std::optional<CollectiveRefusal> CudaDevice::refuses(const DeviceGroup& group) const {
-  const size_t here = count_on(family(), group);
+  const size_t here = count_on(gpu_.get(), group);
   const bool is_one_card = here == group.members.size();
   if (!is_one_card && here != 1)
     return CollectiveRefusal{": some devices of the group share a card, others do not",
@@ -145,7 +142,7 @@ std::optional<CollectiveRefusal> CudaDevice::refuses(const DeviceGroup& group) c
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
-  if (count_on(family(), group) == group.members.size())
+  if (count_on(gpu_.get(), group) == group.members.size())
     return CopyCollective::staging_bytes_for(group.bytes_max);
   if (group.ranks_per_device > 1)
     return RankCollective::staging_bytes_for(group.kinds, group.bytes_max,
@@ -162,7 +159,7 @@ void CudaDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }
 
 void CudaDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
 
-void CudaDevice::trim() {
+void CudaDevice::trim_graphs() {
   trim_wanted_.store(true, std::memory_order_release);
   ring();
 }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "executor/devices/cuda/collectives/comm_book.h"
+#include "executor/devices/cuda/cuda_compiler.h"
 #include "executor/devices/cuda/driver/card_streams.h"
 #include "executor/devices/cuda/driver/gpu.h"
 #include "executor/devices/cuda/graph_cache.h"
@@ -48,9 +49,6 @@ class CudaDevice final : public Device, public CardStreams {
   explicit CudaDevice(const CudaDeviceOptions& options);
   ~CudaDevice() override;
 
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
-  bool compile_blocks() const override { return true; }
-  const void* family() const override { return gpu_.get(); }
   std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group) override;
   int64_t collective_bytes(const DeviceGroup& group) const override;
   std::optional<CollectiveRefusal> refuses(const DeviceGroup& group) const override;
@@ -62,7 +60,8 @@ class CudaDevice final : public Device, public CardStreams {
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
   void join_collectives() override { join(0); }
-  void trim() override;
+  // Drops graphs of functions that are gone. Any thread.
+  void trim_graphs();
 
   // For functions compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const override { return *gpu_; }
@@ -111,6 +110,7 @@ class CudaDevice final : public Device, public CardStreams {
   cuda::EventHandle record_on(cuda::At at);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
+  CudaCompiler compiler_;
   cuda::StreamHandle compute_, communication_;
   cuda::StreamHandle marks_;  // For callbacks; it waits for compute, nothing waits for it.
   cuda::StreamHandle capture_;

@@ -3,9 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "executor/devices/cpu/cpu_function.h"
 #include "executor/devices/sim/sim_device_memory.h"
-#include "executor/devices/sim/timed_function.h"
 #include "executor/devices/sim/unread_memory.h"
 #include "executor/kernels/reduce.h"
 
@@ -22,10 +20,13 @@ std::shared_ptr<MemoryBlocks> blocks_of(const SimHost* host, int64_t bytes) {
 
 SimDevice::SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes,
                      std::shared_ptr<SimHost> host)
-    : Device(name, std::make_shared<SimDeviceMemory>(name, memory_bytes,
-                                                     blocks_of(host.get(), memory_bytes))),
+    : Device(name,
+             std::make_shared<SimDeviceMemory>(name, memory_bytes,
+                                               blocks_of(host.get(), memory_bytes)),
+             compiler_),
       reactor_(reactor),
       host_(host != nullptr ? std::move(host) : std::make_shared<SimHost>()),
+      compiler_(par_, host_),
       rung_device_(std::make_shared<SimDevice*>(this)),
       bell_(std::make_shared<const std::function<void()>>([device = rung_device_] {
         if (*device != nullptr) (*device)->ring();
@@ -49,11 +50,6 @@ void SimDevice::stop() {
     // It was cancelled while it waited or slept.
   }
   queue_.drop();
-}
-
-std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& local) {
-  if (!has_values()) return std::make_shared<const TimedFunction>(local, *host_);
-  return std::make_shared<const CpuFunction>(local, par_, host_.get());
 }
 
 void SimDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }

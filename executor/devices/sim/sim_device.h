@@ -13,6 +13,7 @@
 #include <string>
 
 #include "executor/devices/device.h"
+#include "executor/devices/sim/sim_compiler.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/kernels/parallel.h"
 #include "runtime/fibers/reactor.h"
@@ -26,7 +27,6 @@ class SimDevice final : public Device {
             std::shared_ptr<SimHost> host = nullptr);
   ~SimDevice() override;
 
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void ring() override;
   void stop() override;
   // Peers ring it through a function: see bell().
@@ -46,6 +46,7 @@ class SimDevice final : public Device {
   Reactor& reactor_;
   const std::shared_ptr<SimHost> host_;
   Parallel par_{1};
+  SimCompiler compiler_;
   const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring a destroyed device: null then.
   const std::shared_ptr<const std::function<void()>> bell_;
   LaneQueue queue_;

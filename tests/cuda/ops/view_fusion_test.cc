@@ -229,7 +229,7 @@ TEST(ViewFusion, LeavesTheNodesOfADiagnosis) {
   OpDevices devices(emulated::card_maker(2).make(), 1);
   const auto steps_of = [&](const LocalFunction& function) {
     std::vector<std::string> steps;
-    const auto compiled = devices.device().compile(function);
+    const auto compiled = devices.device().compiler().compile(function);
     for (uint32_t step = 0; step < compiled->step_count(); ++step)
       steps.push_back(compiled->describe_step(step).what);
     return steps;

@@ -63,8 +63,8 @@ class Replayed {
         device_({.name = "cuda-0",
                  .memory_bytes = 1 << 20,
                  .gpu = std::make_shared<cuda::Gpu>(card.driver)}),
-        compiled_(
-            device_.compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone})),
+        compiled_(device_.compiler().compile(
+            {function, static_cast<NodeId>(function->nodes.size()), {}, kNone})),
         buffer_(allocate_buffer(device_.memory(),
                                 (parameters_ + 1) * kStride + compiled_->arena_bytes(), "f")),
         host_(device_.memory().host_memory((parameters_ + 1) * kStride)) {}

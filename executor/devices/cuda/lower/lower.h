@@ -4,7 +4,7 @@
 // prepares library operations, writes sources and says how much scratch there must be. One file
 // for each family of ops; lower.cc lists them.
 //
-// Threads: as Device::compile().
+// Threads: as DeviceCompiler::compile().
 // Errors: kInvalid or kUnimplemented with the user's line.
 #pragma once
 
