@@ -161,12 +161,12 @@ std::shared_ptr<const CompiledFunction> kernels_in_a_row(CudaDevice& device) {
 }
 
 // Measures how long its call takes on the device's thread, not on the GPU.
-double call_s(CudaDevice& device, const CompiledFunction& compiled, std::byte* data) {
+double call_s(DeviceStream& stream, const CompiledFunction& compiled, std::byte* data) {
   CallFrame frame{.bases = {data, data + 1024, data + 2048}, .end = compiled.step_count()};
   double spent_s = 0;
   std::promise<void> done;
   enqueue_task(
-      device,
+      stream,
       [&](Turn& turn) {
         const auto begin = std::chrono::steady_clock::now();
         const Progress progress = compiled.advance(frame, turn);
@@ -187,10 +187,11 @@ void BM_ReplayedFunction(benchmark::State& state) {
   const auto compiled = kernels_in_a_row(device);
   const BufferPtr buffer =
       allocate_buffer(device.memory(), 2048 + compiled->arena_bytes(), "kernels");
-  for (int i = 0; i < 10; ++i) call_s(device, *compiled, buffer->data());  // The second captures.
-  const uint64_t before = device.graphs().launches();
-  for (auto _ : state) state.SetIterationTime(call_s(device, *compiled, buffer->data()));
-  if (device.graphs().launches() - before != static_cast<uint64_t>(state.iterations()))
+  for (int i = 0; i < 10; ++i)
+    call_s(device.stream(), *compiled, buffer->data());  // The second captures.
+  const uint64_t before = device.stream().graphs().launches();
+  for (auto _ : state) state.SetIterationTime(call_s(device.stream(), *compiled, buffer->data()));
+  if (device.stream().graphs().launches() - before != static_cast<uint64_t>(state.iterations()))
     state.SkipWithError("not every call was replayed");
 }
 BENCHMARK(BM_ReplayedFunction)->UseManualTime()->Unit(benchmark::kMicrosecond);

@@ -51,7 +51,7 @@ void walk(CudaDevice& device, const LocalFunction& local) {
   CallFrame frame;
   frame.bases = addresses_of(local);
   frame.end = function->step_count();
-  Turn turn{.device = device, .now_ns = device.now_ns()};
+  Turn turn{.stream = device.stream(), .now_ns = device.stream().now_ns()};
   while (frame.step < frame.end) {
     const Progress progress = function->advance(frame, turn);
     if (frame.error != nullptr) throw *frame.error;

@@ -76,8 +76,8 @@ class Collective {
   virtual int64_t staging_bytes() const { return 0; }
   virtual void use_staging(std::byte* staging) { static_cast<void>(staging); }
 
-  // Done on a discrete device means started; Device::join_collectives() orders later work behind
-  // it.
+  // Done on a discrete device means started; DeviceStream::join_collectives() orders later work
+  // behind it.
   virtual Progress advance() = 0;
   // Once done: whether any member was poisoned.
   virtual bool poisoned() const = 0;

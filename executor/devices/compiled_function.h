@@ -142,9 +142,9 @@ class CompiledFunction {
   // Called once the steps before commit_step() have run. Stores 1 in `flag`, which lies in host
   // memory of the device, if one of committed_values() (ir/plan/committed_values.h) holds an
   // infinity or a NaN. Device thread.
-  virtual void check_committed(const CallFrame& frame, Device& device, uint32_t* flag) const {
+  virtual void check_committed(const CallFrame& frame, DeviceStream& stream, uint32_t* flag) const {
     static_cast<void>(frame);
-    static_cast<void>(device);
+    static_cast<void>(stream);
     static_cast<void>(flag);
   }
 

@@ -2,16 +2,7 @@
 
 #include <utility>
 
-#include "runtime/base/error.h"
-
 namespace gangway {
-
-const std::shared_ptr<const Error>& peer_failed() {
-  static const auto kFailed = std::make_shared<const Error>(
-      ErrorKind::kUnavailable, "run: another device of the plan failed", Where{},
-      "its own error says why");
-  return kFailed;
-}
 
 std::unique_ptr<Collective> Device::collective(Meetings meetings, const DeviceGroup&) {
   return std::move(meetings.all);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "executor/devices/device.h"
+#include "executor/devices/device_stream.h"
 
 namespace gangway {
 namespace {
@@ -143,13 +143,13 @@ void LaneQueue::find_candidates() {
 }
 
 // Whether the candidates before it, which wait, let it go on.
-bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) const {
+bool LaneQueue::may_go_on(const Candidate& candidate, const DeviceStream& stream) const {
   for (size_t i = 0; i < passed_over_; ++i) {
     const Work& before = *candidates_[i].work;
     if (share_a_state(before, *candidate.work) || lie_over_one_another(before, *candidate.work))
       return false;
   }
-  if (!device.collectives_hold() || !candidate.work->meets_others()) return true;
+  if (!stream.collectives_hold() || !candidate.work->meets_others()) return true;
   return std::none_of(candidates_.begin(),
                       candidates_.begin() + static_cast<std::ptrdiff_t>(passed_over_),
                       [&](const Candidate& before) {
@@ -190,7 +190,7 @@ bool LaneQueue::advance_one(Turn& turn) {
   turn.alone = lanes_.size() + tasks_.size() == 1;
   for (passed_over_ = 0; passed_over_ < candidates_.size(); ++passed_over_) {
     const Candidate candidate = candidates_[passed_over_];
-    if (!may_go_on(candidate, turn.device)) continue;
+    if (!may_go_on(candidate, turn.stream)) continue;
     // The works that wait may go on after any piece, so they are tried again then.
     const bool last = passed_over_ + 1 == candidates_.size();
     turn.until_ticket = passed_over_ > 0 ? 0 : last ? kNoTicket : candidates_[1].ticket;
@@ -204,15 +204,15 @@ bool LaneQueue::advance_one(Turn& turn) {
 
 Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
   const Candidate going = candidate;  // A copy, since `candidate` may be the holder's own record.
-  turn.device.at_work = going.work;
+  turn.stream.at_work = going.work;
   const Progress progress = going.work->advance(turn);
   const bool holds = progress == Progress::kPending && going.work->holds() != Hold::kNothing;
   holder_ = holds ? going : Candidate{};
   if (progress == Progress::kDone) {
     end(going, turn);
-    turn.now_ns = turn.device.now_ns();
+    turn.now_ns = turn.stream.now_ns();
   }
-  turn.device.at_work = nullptr;
+  turn.stream.at_work = nullptr;
   return progress;
 }
 
@@ -224,12 +224,12 @@ void LaneQueue::end(const Candidate& candidate, Turn& turn) {
     lane->first_ = done->next_;
     if (lane->first_ == nullptr) std::erase(lanes_, lane);
   }
-  if (!turn.device.discrete()) {
+  if (!turn.stream.discrete()) {
     done->settled(turn, nullptr);
     done->retire(true);
     return;
   }
-  done->mark_ = turn.device.mark();
+  done->mark_ = turn.stream.mark();
   done->next_ = nullptr;
   (settling_ == nullptr ? settling_ : settling_last_->next_) = done;
   settling_last_ = done;
@@ -239,7 +239,7 @@ void LaneQueue::end(const Candidate& candidate, Turn& turn) {
 void LaneQueue::settle(Turn& turn) {
   while (settling_ != nullptr) {
     std::shared_ptr<const Error> failure;
-    if (turn.device.reached(settling_->mark_, &failure) == Progress::kPending) return;
+    if (turn.stream.reached(settling_->mark_, &failure) == Progress::kPending) return;
     Work* done = settling_;
     settling_ = done->next_;
     done->settled(turn, failure);

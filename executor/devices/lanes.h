@@ -10,9 +10,9 @@
 //  - works that share a state: the higher ticket sees the state that the lower one left;
 //  - works of different plans that share memory (Work::region()): each gets all its tickets at
 //    once, so the one with the higher ticket begins when the lower one has ended;
-//  - on a device whose collectives hold it (Device::collectives_hold()), a collective begins only
-//    when all work with lower tickets has been done, or launched. Otherwise that work would wait
-//    behind the collective, whose other members may wait for it: two devices that begin two
+//  - on a device whose collectives hold it (DeviceStream::collectives_hold()), a collective begins
+//    only when all work with lower tickets has been done, or launched. Otherwise that work would
+//    wait behind the collective, whose other members may wait for it: two devices that begin two
 //    collectives in opposite orders wait for each other for ever, and so do a collective and work
 //    that its peers need.
 //
@@ -38,7 +38,7 @@
 
 namespace gangway {
 
-class Device;
+class DeviceStream;
 
 // The works of one rank of a plan on one device.
 class Lane {
@@ -86,7 +86,7 @@ class LaneQueue {
   Progress advance(const Candidate& candidate, Turn& turn);
   void find_candidates();
   bool missed_candidates() const;
-  bool may_go_on(const Candidate& candidate, const Device& device) const;
+  bool may_go_on(const Candidate& candidate, const DeviceStream& stream) const;
   void end(const Candidate& candidate, Turn& turn);
   void settle(Turn& turn);
 

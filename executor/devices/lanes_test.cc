@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class HeldDevice final : public BareDevice {
+class HeldStream final : public BareStream {
  public:
   bool collectives_hold() const override { return true; }
 };
@@ -69,11 +69,11 @@ class Pieces final : public Work {
 class LanesTest : public testing::Test {
  protected:
   Progress advance() {
-    Turn turn{device};
+    Turn turn{stream};
     return queue.advance(turn);
   }
   std::vector<std::string> log;
-  HeldDevice device;
+  HeldStream stream;
   Lane a, b, c;
   LaneQueue queue;
 };

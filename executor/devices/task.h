@@ -5,7 +5,7 @@
 // Errors: the functions must not throw.
 //
 // Example:
-//   enqueue_task(device, [](Turn& turn) {
+//   enqueue_task(stream, [](Turn& turn) {
 //     initialise(turn);
 //     return Progress::kDone;
 //   });
@@ -13,7 +13,7 @@
 
 #include <utility>
 
-#include "executor/devices/device.h"
+#include "executor/devices/device_stream.h"
 
 namespace gangway {
 
@@ -26,7 +26,7 @@ struct TaskOrder {
 };
 
 template <class Body, class End>
-void enqueue_task(Device& device, Body body, End end, TaskOrder order = {}) {
+void enqueue_task(DeviceStream& stream, Body body, End end, TaskOrder order = {}) {
   struct Task final : Work {
     Task(Body b, End e, TaskOrder o) : body(std::move(b)), end(std::move(e)), order(o) {}
     Progress advance(Turn& turn) override { return body(turn); }
@@ -41,12 +41,12 @@ void enqueue_task(Device& device, Body body, End end, TaskOrder order = {}) {
     TaskOrder order;
   };
   Work& task = *new Task(std::move(body), std::move(end), order);
-  order.lane == nullptr ? device.enqueue(task) : device.enqueue(task, *order.lane);
+  order.lane == nullptr ? stream.enqueue(task) : stream.enqueue(task, *order.lane);
 }
 
 template <class Body>
-void enqueue_task(Device& device, Body body) {
-  enqueue_task(device, std::move(body), [](const std::shared_ptr<const Error>&) {});
+void enqueue_task(DeviceStream& stream, Body body) {
+  enqueue_task(stream, std::move(body), [](const std::shared_ptr<const Error>&) {});
 }
 
 }  // namespace gangway

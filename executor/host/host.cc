@@ -136,7 +136,7 @@ LinkBytes Host::moved_bytes() const {
   LinkBytes sum{};
   for (const auto& device : devices_->all) {
     for (const LinkClass link : kLinkClasses)
-      sum[static_cast<size_t>(link)] += device->moved.read(link);
+      sum[static_cast<size_t>(link)] += device->stream().moved.read(link);
   }
   return sum;
 }

@@ -67,13 +67,13 @@ struct Copy {
   std::optional<Error> error;
 };
 
-void copy_shard(Device& device, const ShardRuns& runs, const Shard& shard, std::byte* client,
+void copy_shard(DeviceStream& stream, const ShardRuns& runs, const Shard& shard, std::byte* client,
                 bool in) {
-  device.moved.add(LinkClass::kHost, runs.bytes());  // Clients are on this machine.
+  stream.moved.add(LinkClass::kHost, runs.bytes());  // Clients are on this machine.
   runs.for_each([&](int64_t client_at, int64_t at, int64_t bytes) {
     std::byte* there = client + client_at;
     std::byte* here = shard.buffer->data() + at;
-    device.copy(in ? here : there, in ? there : here, bytes);
+    stream.copy(in ? here : there, in ? there : here, bytes);
   });
 }
 
@@ -121,21 +121,21 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
       copy->pins.push_back(devices_.all[shard.device]->memory().pin(copy->bytes, bytes));
   }
   for (const auto& [shard, runs] : parts) {
-    Device& device = *devices_.all[shard.device];
+    DeviceStream& stream = devices_.all[shard.device]->stream();
     const auto log = ticket == Ticket() ? nullptr : devices_.options.order_log;
     const auto landings = in ? nullptr : devices_.options.landings;
     const auto start = [copy, shard, in, log, landings, ticket, runs, request, client](Turn& turn) {
       if (!in && shard.buffer->pending) return Progress::kPending;
-      if (in) shard.buffer->settling = turn.device.discrete();
+      if (in) shard.buffer->settling = turn.stream.discrete();
       if (in || shard.buffer->error == nullptr) {
-        copy_shard(turn.device, runs, shard, copy->bytes, in);
+        copy_shard(turn.stream, runs, shard, copy->bytes, in);
         if (landings != nullptr)
-          landings->writes(turn.device.name(), request,
+          landings->writes(turn.stream.name(), request,
                            {client.segment, client.offset, client.bytes});
       }
       if (log != nullptr)
         log->record(
-            {.device = turn.device.name(), .ticket = ticket.value, .states = {shard.buffer.get()}});
+            {.device = turn.stream.name(), .ticket = ticket.value, .states = {shard.buffer.get()}});
       return Progress::kDone;
     };
     const auto end = [this, request, copy, shard, in, runs, bytes_of_shard = tensor.local.bytes(),
@@ -153,7 +153,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
       });
     };
     const TaskOrder order{ticket.value, ticket == Ticket() ? nullptr : shard.buffer.get()};
-    enqueue_task(device, start, end, order);
+    enqueue_task(stream, start, end, order);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 
 #include "executor/collectives/collective.h"
 #include "executor/devices/lanes.h"
@@ -20,11 +21,11 @@ using testing::HasSubstr;
 
 constexpr ArrayId kArray{100};
 
-// A discrete device whose marks are all reached at once, when the queue has looked `looks` times.
-// Work that is started before its first mark fails.
-class LateDevice final : public BareDevice {
+// The stream of a discrete device whose marks are all reached at once, when the queue has looked
+// `looks` times. Work that is started before its first mark fails.
+class LateStream final : public BareStream {
  public:
-  explicit LateDevice(int looks) : BareDevice("late", 1 << 20, /*discrete=*/true), looks_(looks) {}
+  explicit LateStream(int looks) : BareStream("late", /*discrete=*/true), looks_(looks) {}
   void push(Work& work, Lane* lane) override { queue.push(work, lane); }
 
   LaneQueue queue;
@@ -91,7 +92,7 @@ struct OneCall {
   void start(const BufferPtr& x) {
     run->bind({.run = RunId(1), .arguments = {x}, .inline_bytes = {nullptr}, .outputs = {nullptr}});
     run->grant({.count = 2, .ticket = Ticket(1)});
-    laid.device->enqueue(*run, plan.lane);
+    laid.device->stream().enqueue(*run, plan.lane);
   }
 
   const std::shared_ptr<const CompiledFunction> function = std::make_shared<Nothing>();
@@ -122,18 +123,19 @@ TEST(HostArraysTest, ARunCommitsNothingOfAnArrayWhosePutFailsWheneverThatIsKnown
     HostDevices devices(
         *reactor,
         {.name = "host-0", .kind = DeviceKind::kSim, .devices = 1, .memory_bytes = 1 << 20});
-    devices.all[0] = std::make_unique<LateDevice>(looks);
-    auto& device = static_cast<LateDevice&>(*devices.all[0]);
+    auto late = std::make_unique<LateStream>(looks);
+    LateStream& stream = *late;
+    devices.all[0] = std::make_unique<BareDevice>(std::move(late));
     StateStore states;
     EventLog events;
     HostArrays arrays(*reactor, devices, states, events);
-    OneCall call(*reactor, device);
+    OneCall call(*reactor, *devices.all[0]);
     const SharedSegment segment = SharedSegment::create(64);
     arrays.put(1, kArray, input_of(call), {segment.descriptor(), 0, 8});
     call.start(arrays.find(kArray)->on(0, 0)->buffer);
-    Turn turn{device};
-    for (int i = 0; i < 8; ++i) device.queue.advance(turn);
-    ASSERT_EQ(device.queue.advance(turn), Progress::kDone);
+    Turn turn{stream};
+    for (int i = 0; i < 8; ++i) stream.queue.advance(turn);
+    ASSERT_EQ(stream.queue.advance(turn), Progress::kDone);
     ASSERT_NE(call.run->error(), nullptr);
     EXPECT_THAT(call.run->error()->what(), HasSubstr("copy: broke"));
     EXPECT_EQ(call.plan.last_committed, RunId()) << "it was let pass";

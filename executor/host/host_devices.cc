@@ -78,14 +78,15 @@ HostDevices::HostDevices(Reactor& reactor, HostOptions given)
   for (const auto& driver : options.gpus)
     cards_.push_back(std::make_shared<cuda::Gpu>(driver, pins));
   for (int d = 0; d < options.devices; ++d) {
-    Device& device = *all.emplace_back(make_device(reactor, options, cards_, d));
+    DeviceStream& stream = all.emplace_back(make_device(reactor, options, cards_, d))->stream();
     if (options.tracer == nullptr) continue;
-    device.trace_host = trace_number(options.name);
-    device.trace_row = &options.tracer->add_row(device.name());
-    device.collectives_row = &options.tracer->add_row(device.name() + " collectives");
+    stream.trace.host = trace_number(options.name);
+    stream.trace.row = &options.tracer->add_row(stream.name());
+    stream.trace.collectives_row = &options.tracer->add_row(stream.name() + " collectives");
   }
   if (options.kind == DeviceKind::kSim) {
-    for (const auto& device : all) bells_.push_back(static_cast<SimDevice&>(*device).bell());
+    for (const auto& device : all)
+      bells_.push_back(static_cast<SimDevice&>(*device).stream().bell());
     link_ = std::make_unique<SimLink>(
         options.fabric != nullptr ? options.fabric : std::make_shared<SimFabric>(), bells_);
     return;
@@ -93,7 +94,7 @@ HostDevices::HostDevices(Reactor& reactor, HostOptions given)
   auto link = std::make_unique<SharedLink>(static_cast<uint32_t>(options.devices));
   for (uint32_t d = 0; d < all.size(); ++d) {
     bells_.push_back(link->bell(d));
-    all[d]->use_bell(bells_.back());
+    all[d]->stream().use_bell(bells_.back());
   }
   link_ = std::move(link);
 }
@@ -112,7 +113,7 @@ void HostDevices::leave() {
 }
 
 void HostDevices::stop() {
-  for (const std::unique_ptr<Device>& device : all) device->stop();
+  for (const std::unique_ptr<Device>& device : all) device->stream().stop();
 }
 
 }  // namespace gangway

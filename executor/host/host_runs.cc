@@ -133,10 +133,10 @@ void HostRuns::prepare(ReadyPlan& made, const PrepareFrame& frame) {
   ++made.active;
   runs_[request.run] = {&made, &run};
   for (size_t d = 0; d < made.devices.size(); ++d) {
-    Device& device = *made.ranks[d].device;
-    device.runs_queued.fetch_add(1, std::memory_order_relaxed);
-    device.enqueue_unrung(*run.devices[d], made.devices[d]->lane);
-    ring_soon(device);
+    DeviceStream& stream = made.ranks[d].device->stream();
+    stream.trace.runs_queued.fetch_add(1, std::memory_order_relaxed);
+    stream.enqueue_unrung(*run.devices[d], made.devices[d]->lane);
+    ring_soon(stream);
   }
 }
 
@@ -169,7 +169,7 @@ void HostRuns::grant(const GrantFrame& frame) {
     if (made->sequential) prepare_granted(*made, *run, range);
     (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
     for (size_t d = 0; d < run->devices.size(); ++d) {
-      if (run->devices[d]->grant(range)) ring_soon(*made->ranks[d].device);
+      if (run->devices[d]->grant(range)) ring_soon(made->ranks[d].device->stream());
     }
     if (++grants_unrung_ >= kGrantsUnrungMax) ring_now();
   }
@@ -178,18 +178,18 @@ void HostRuns::grant(const GrantFrame& frame) {
 // Rings once all frames that came together are handled. Waking a parked device takes longer than
 // preparing and granting a run, so a device is woken once for all of them, and not at all if their
 // work is brief.
-void HostRuns::ring_soon(Device& device) {
+void HostRuns::ring_soon(DeviceStream& stream) {
   if (to_ring_.empty()) {
     reactor_.mailbox().post([this, guard = alive] {
       if (*guard) serve_or_ring_now();
     });
   }
-  if (std::find(to_ring_.begin(), to_ring_.end(), &device) == to_ring_.end())
-    to_ring_.push_back(&device);
+  if (std::find(to_ring_.begin(), to_ring_.end(), &stream) == to_ring_.end())
+    to_ring_.push_back(&stream);
 }
 
 void HostRuns::ring_now() {
-  for (Device* device : to_ring_) device->ring();
+  for (DeviceStream* stream : to_ring_) stream->ring();
   to_ring_.clear();
   grants_unrung_ = 0;
 }
@@ -198,7 +198,7 @@ void HostRuns::ring_now() {
 // are small.
 void HostRuns::serve_or_ring_now() {
   int64_t left_ns = kBriefNs;
-  for (Device* device : to_ring_) left_ns -= device->serve_or_ring(left_ns);
+  for (DeviceStream* stream : to_ring_) left_ns -= stream->serve_or_ring(left_ns);
   to_ring_.clear();
   grants_unrung_ = 0;
 }
@@ -234,7 +234,7 @@ void HostRuns::fill_frames(const ReadyPlan& made, PlanRun& run, uint32_t node) {
                       std::ranges::any_of(made.shares, has_entries);
   TraceSpan span("enqueue", run.run.value, node,
                  begins ? TraceMark::kNodeEnqueued : TraceMark::kSpan,
-                 begins ? made.ranks[0].device->trace_host : 0);
+                 begins ? made.ranks[0].device->stream().trace.host : 0);
   for (size_t d = 0; d < made.devices.size(); ++d) {
     const LaidOutShare& share = made.shares[d];
     for (uint32_t e = node == 0 ? 0 : share.entries_end[node - 1]; e < share.entries_end[node]; ++e)
@@ -349,7 +349,7 @@ EventPtr HostRuns::fill_source(ReadyPlan& made, size_t d, DeviceRun& run, uint32
   if (made.sources[source] == nullptr) return nullptr;  // No device here reads it.
   if (share.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   auto filled = std::make_shared<Event>();
-  filled->on_ready([target = share.device] { target->ring(); });
+  filled->on_ready([&stream = share.device->stream()] { stream.ring(); });
   share.device->memory().host_access(HostAccess::kWrite, run.staging_data(value),
                                      made.shards[value].local.bytes());
   feeder_->fill({made.sources[source].get(), position, &share.source_parts[source],
@@ -370,7 +370,7 @@ void HostRuns::give_up(ReadyPlan& made, const std::shared_ptr<const Error>& erro
     }
   }
   if (made.active > 0) sound_alarm(made);
-  for (const PlanRank& rank : made.ranks) rank.device->ring();
+  for (const PlanRank& rank : made.ranks) rank.device->stream().ring();
 }
 
 // A device may already be past the point where it checks whether its run has ended, and wait for

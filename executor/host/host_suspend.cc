@@ -76,7 +76,7 @@ Future<int64_t> StateMoves::move_to_host(const MoveRequest& request) {
     move->bytes += to.bytes;
     for (const Shard& shard : shards) {
       Device& device = *devices_.all[shard.device];
-      to.copies.push_back({.bytes = device.discrete()
+      to.copies.push_back({.bytes = device.stream().discrete()
                                         ? device.memory().host_memory(shard.buffer->bytes())
                                         : nullptr,
                            .error = shard.buffer->error,
@@ -131,7 +131,7 @@ void StateMoves::copy_shards(const std::shared_ptr<Move>& move) {
       const Buffer* const buffer = (move->to_host ? shards[i].buffer : moved.buffers[i]).get();
       const auto start = [buffer, host, to_host = move->to_host](Turn& turn) {
         void* const there = host.get();
-        turn.device.copy(to_host ? there : buffer->data(), to_host ? buffer->data() : there,
+        turn.stream.copy(to_host ? there : buffer->data(), to_host ? buffer->data() : there,
                          buffer->bytes());
         return Progress::kDone;
       };
@@ -142,7 +142,7 @@ void StateMoves::copy_shards(const std::shared_ptr<Move>& move) {
         });
       };
       ++move->copying;
-      enqueue_task(*devices_.all[shards[i].device], start, end);
+      enqueue_task(devices_.all[shards[i].device]->stream(), start, end);
     }
   }
   if (move->copying == 0) end_move(*move);
@@ -174,7 +174,7 @@ void StateMoves::left_devices(Move& move) {
   }
   for (Move::Moved& moved : move.states) {
     for (Shard& shard : moved.state->shards.shards) {
-      if (devices_.all[shard.device]->discrete()) {
+      if (devices_.all[shard.device]->stream().discrete()) {
         shard.buffer = nullptr;
       } else {
         shard.buffer->leave_device();

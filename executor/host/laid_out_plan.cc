@@ -14,7 +14,7 @@ namespace {
 // The region for the device's temporaries of an overlaid plan; null: they are in an arena of the
 // plan's own.
 std::shared_ptr<OverlayRegion> region_of(const PlanRank& rank, OverlayRegions& regions) {
-  if (!rank.plan->overlaid || rank.device->discrete()) return nullptr;
+  if (!rank.plan->overlaid || rank.device->stream().discrete()) return nullptr;
   std::shared_ptr<OverlayRegion>& region = regions[rank.member.device];
   if (region == nullptr) region = std::make_shared<OverlayRegion>(rank.device->memory());
   return region;
@@ -25,8 +25,9 @@ LaidOutShare share_of(const CompiledHostPlan& plan, size_t rank, OverlayRegions&
   static_cast<PlanRank&>(share) = plan.ranks[rank];
   share.functions = plan.functions[rank];
   share.region = region_of(share, regions);
-  share.layout = lay_out(*share.plan, share.member, share.functions,
-                         share.region == nullptr ? plan.init_arena : 0, share.device->discrete());
+  share.layout =
+      lay_out(*share.plan, share.member, share.functions,
+              share.region == nullptr ? plan.init_arena : 0, share.device->stream().discrete());
   add_entries(share, plan.positions);
   return share;
 }
@@ -48,8 +49,8 @@ DeviceNeed need_of(const LaidOutPlan& plan, const LaidOutShare& share) {
   need.slots = (share.layout.slot_bytes + share.layout.bound_bytes + own_inbox_bytes(share)) *
                facts.runs_in_flight_max;
   // Memory that peers write is the host's.
-  need.slots += share.device->discrete() ? block_bytes(staging_bytes(plan, share))
-                                         : shared_bytes(plan, share.member);
+  need.slots += share.device->stream().discrete() ? block_bytes(staging_bytes(plan, share))
+                                                  : shared_bytes(plan, share.member);
   return need;
 }
 

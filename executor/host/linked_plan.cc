@@ -91,7 +91,7 @@ LinkedPlan linked(LaidOutPlan& plan, const std::vector<LinkOffer>& offers,
   const std::vector<Member> members = plan_members(*plan.plan);
   const auto threads = static_cast<int>(
       std::ranges::count_if(members, [](const Member& member) { return member.rank == 0; }));
-  for (const PlanRank& rank : plan.ranks) rank.device->expect_peers(threads);
+  for (const PlanRank& rank : plan.ranks) rank.device->stream().expect_peers(threads);
   return {std::move(plan), std::move(links)};
 }
 

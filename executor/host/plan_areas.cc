@@ -71,7 +71,7 @@ int64_t shared_bytes(const LaidOutPlan& plan, const Member& member) {
 }
 
 int64_t own_inbox_bytes(const LaidOutShare& share) {
-  return share.device->discrete() ? share.layout.inbox_bytes : 0;
+  return share.device->stream().discrete() ? share.layout.inbox_bytes : 0;
 }
 
 AreaList areas_of(const LaidOutPlan& plan) {

@@ -133,7 +133,7 @@ class Linker {
                      }};
     for (const Member& member : group.here) {
       links.bells.push_back(bell_of_(member.device));
-      links.meters.push_back(counted ? &plan_.ranks[rank_of(plan_, member)].device->moved
+      links.meters.push_back(counted ? &plan_.ranks[rank_of(plan_, member)].device->stream().moved
                                      : nullptr);
     }
     return join_group(group.view, links);

@@ -54,7 +54,9 @@ struct PlanOnHost : PlanRequest {
 PlanOnHost plan_on_host(const PlanRequest& request, const HostDevices& devices);
 
 // All devices of a host are alike. The plan has a rank here.
-inline bool is_discrete(const PlanOnHost& plan) { return plan.ranks[0].device->discrete(); }
+inline bool is_discrete(const PlanOnHost& plan) {
+  return plan.ranks[0].device->stream().discrete();
+}
 inline bool has_values(const PlanOnHost& plan) {
   return plan.ranks[0].device->memory().has_values();
 }

@@ -110,7 +110,7 @@ void HostPlans::initialise(InitialisingPlan& made, size_t s, const std::shared_p
     };
     ++made.running;
     // One after another: they share the plan's arena.
-    enqueue_task(*share.device, start, end, {.lane = &device->lane});
+    enqueue_task(share.device->stream(), start, end, {.lane = &device->lane});
   }
 }
 

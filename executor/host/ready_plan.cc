@@ -87,7 +87,7 @@ void allocate_share(const LinkedPlan& plan, size_t rank, WithInitialisers initia
   if (!overlaid || initialisers == WithInitialisers::kYes)
     to.arena = allocate_buffer(memory, overlaid ? plan.init_arena : share.layout.arena_bytes, what);
   to.slots = allocate_buffer(memory, share.layout.slot_bytes * plan.plan->runs_in_flight_max, what);
-  if (share.device->discrete()) {
+  if (share.device->stream().discrete()) {
     allocate_discrete(plan, rank, to, what);
   } else {
     to.reserved = reserve(memory, shared_bytes(plan, share.member), what);

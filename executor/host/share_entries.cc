@@ -170,7 +170,7 @@ class EntryMaker {
     GW_ASSERT(entry == share_.entries.size());
     for (uint32_t s = 0; s < plan_.slices.size(); ++s) {
       if (!share_.entry_at[s].empty() && plan_.slices[s].ranges[0].host == share_.member.host &&
-          !share_.device->discrete())
+          !share_.device->stream().discrete())
         add_told_slice(s);
     }
   }

@@ -143,7 +143,7 @@ void DeviceRun::cancel(std::shared_ptr<const Error> error) {
   if (cancel_wanted_.load(std::memory_order_relaxed)) return;
   cancel_error_ = std::move(error);
   cancel_wanted_.store(true, std::memory_order_release);
-  laid_.device->ring();
+  laid_.device->stream().ring();
 }
 
 void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {

@@ -18,12 +18,12 @@ void DeviceRun::look_for_cancel(const Entry& entry) {
 
 // Whether all that was started so far is done. A failure of it poisons the run.
 bool DeviceRun::landed(Turn& turn) {
-  if (!turn.device.discrete()) return true;
-  if (!marked_) mark_ = turn.device.mark();
+  if (!turn.stream.discrete()) return true;
+  if (!marked_) mark_ = turn.stream.mark();
   marked_ = true;
   if (arguments_settling()) return false;  // Their marks come before this one.
   std::shared_ptr<const Error> failure;
-  if (turn.device.reached(mark_, &failure) == Progress::kPending) return false;
+  if (turn.stream.reached(mark_, &failure) == Progress::kPending) return false;
   marked_ = false;
   look_at_failure(failure);
   look_at_arguments();
@@ -55,7 +55,7 @@ void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
 // The plan's runs follow one another on the device: the one before has ended.
 void DeviceRun::begin(Turn& turn) {
   started_ = true;
-  entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+  entry_start_ns_ = turn.stream.trace.row == nullptr ? 0 : turn.stream.now_ns();
   record_begin(turn);
   record_counters(turn);
   copy_inline_inputs(turn);
@@ -141,7 +141,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     if (!beside && over(turn)) return Progress::kMore;
   }
   progress_ = 2 * cursor_ + 1;
-  turn.device.runs_queued.fetch_sub(1, std::memory_order_relaxed);
+  turn.stream.trace.runs_queued.fetch_sub(1, std::memory_order_relaxed);
   record_counters(turn);
   finish(turn);
   return Progress::kDone;
@@ -166,7 +166,7 @@ bool DeviceRun::goes_on(const Turn& turn) const {
   const Entry& then = laid_.entries[next];
   if (then.kind != now.kind || then.node != now.node) return false;
   const Plan& plan = *laid_.plan;
-  if (turn.device.collectives_hold() &&
+  if (turn.stream.collectives_hold() &&
       plan.slices[plan.nodes[now.node].slice].ranks_per_device > 1)
     return false;
   const bool gap = !turn.alone && tickets_[next] != tickets_[cursor_] + 1;
@@ -206,23 +206,23 @@ bool DeviceRun::sources_pending() const {
 // An entry's span begins where the one before it ended, so its waiting belongs to it. A node that
 // is dispatched sequentially may be enqueued after that, so no arrow leads to it.
 void DeviceRun::record_span(const Entry& entry, Turn& turn) {
-  if (turn.device.trace_row == nullptr) return;
-  const int64_t end_ns = turn.device.now_ns();
+  if (turn.stream.trace.row == nullptr) return;
+  const int64_t end_ns = turn.stream.now_ns();
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
   const bool waits_for_host = is_sequential(*laid_.plan);
-  turn.device.trace_row->record({.name = "run",
+  turn.stream.trace.row->record({.name = "run",
                                  .begin_ns = entry_start_ns_,
                                  .end_ns = end_ns,
                                  .run = run_.value,
                                  .node = node,
-                                 .step = waits_for_host ? 0 : turn.device.trace_host,
+                                 .step = waits_for_host ? 0 : turn.stream.trace.host,
                                  .mark = waits_for_host ? TraceMark::kSpan : TraceMark::kNodeRuns});
   entry_start_ns_ = end_ns;
 }
 
 void DeviceRun::record_begin(Turn& turn) {
-  if (turn.device.trace_row == nullptr) return;
-  turn.device.trace_row->record({.name = "begin",
+  if (turn.stream.trace.row == nullptr) return;
+  turn.stream.trace.row->record({.name = "begin",
                                  .begin_ns = entry_start_ns_,
                                  .end_ns = entry_start_ns_,
                                  .run = run_.value,
@@ -231,28 +231,29 @@ void DeviceRun::record_begin(Turn& turn) {
 }
 
 void DeviceRun::record_counters(Turn& turn) {
-  if (turn.device.trace_row == nullptr) return;
-  turn.device.trace_row->count("memory in use", turn.device.memory().in_use());
-  turn.device.trace_row->count("runs queued",
-                               turn.device.runs_queued.load(std::memory_order_relaxed));
+  if (turn.stream.trace.row == nullptr) return;
+  turn.stream.trace.row->count("memory in use", laid_.device->memory().in_use());
+  turn.stream.trace.row->count("runs queued",
+                               turn.stream.trace.runs_queued.load(std::memory_order_relaxed));
 }
 
 void DeviceRun::record_order(const Entry& entry) {
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
   const bool receives = entry.kind == EntryKind::kReceive;
-  laid_.order_log->record({.device = laid_.device->name(),
-                           .plan = laid_.id,
-                           .rank = laid_.member.rank,
-                           .run = run_,
-                           .node = node,
-                           .sender = receives ? laid_.plan->nodes[node].peer : 0,
-                           .receives = receives,
-                           .ticket = tickets_[cursor_],
-                           .in_order = entry.meets_others && laid_.device->collectives_hold(),
-                           .states = plan_.shared_states,
-                           .region = entered_ ? laid_.region.get() : nullptr,
-                           .reads = arrays_read(entry),
-                           .fills = arrays_filled()});
+  laid_.order_log->record(
+      {.device = laid_.device->name(),
+       .plan = laid_.id,
+       .rank = laid_.member.rank,
+       .run = run_,
+       .node = node,
+       .sender = receives ? laid_.plan->nodes[node].peer : 0,
+       .receives = receives,
+       .ticket = tickets_[cursor_],
+       .in_order = entry.meets_others && laid_.device->stream().collectives_hold(),
+       .states = plan_.shared_states,
+       .region = entered_ ? laid_.region.get() : nullptr,
+       .reads = arrays_read(entry),
+       .fills = arrays_filled()});
 }
 
 std::vector<const void*> DeviceRun::arrays_read(const Entry& entry) const {
@@ -324,10 +325,10 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   }
   if (frame.peer_poisoned) poison_by_peer();
   if (entry.guarded && error_ == nullptr)
-    entry.function->check_committed(frame, turn.device, not_finite_);
+    entry.function->check_committed(frame, turn.stream, not_finite_);
   if (entry.finite_value != kNone && error_ == nullptr) {
     const Type& type = laid_.plan->values[entry.finite_value].local_type;
-    turn.device.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);
+    turn.stream.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);
   }
   return Progress::kDone;
 }
@@ -367,7 +368,7 @@ Progress DeviceRun::advance_gate(Turn& turn) {
   if (!begun_) {
     if (!landed(turn)) return Progress::kPending;
     begun_ = true;
-    turn.device.memory().host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
+    laid_.device->memory().host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
     links_.gate->begin_exchange(*not_finite_, error_ != nullptr);
   }
   if (links_.gate->advance() == Progress::kPending) return Progress::kPending;
@@ -390,10 +391,11 @@ void DeviceRun::diagnose() {
   diagnosis_ = std::make_unique<Diagnosis>(laid_, links_.gate, frames_, unfused);
   mailbox_.post([unfused, &share = laid_, &listener = listener_, alive = listener_.alive] {
     if (!*alive) return;
-    unfused->job.done = [&done = unfused->done, device = share.device, alive](const CompileJob&) {
+    unfused->job.done = [&done = unfused->done, &stream = share.device->stream(),
+                         alive](const CompileJob&) {
       if (!*alive) return;
       done.store(true, std::memory_order_release);
-      device->ring();
+      stream.ring();
     };
     listener.compile_unfused(share, {unfused, &unfused->job});
   });
@@ -410,20 +412,20 @@ void DeviceRun::finish(Turn& turn) {
     const BufferPtr& buffer = inputs_.outputs[output.output];
     if (buffer == nullptr) continue;
     buffer->pending = false;
-    buffer->settling = turn.device.discrete();
+    buffer->settling = turn.stream.discrete();
     buffer->error = error_;
     if (error_ != nullptr) continue;
     const int64_t bytes = laid_.plan->values[output.value].local_type.bytes();
-    if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
+    if (!output.bound) turn.stream.copy(buffer->data(), values_[output.value], bytes);
     if (output.small)
-      turn.device.copy(small_ + kSmallBytesMax * output.output, buffer->data(), bytes);
+      turn.stream.copy(small_ + kSmallBytesMax * output.output, buffer->data(), bytes);
   }
 }
 
 // On a discrete device all that it read is settled before.
 void DeviceRun::settled(Turn& turn, const std::shared_ptr<const Error>& failure) {
   look_at_failure(failure);
-  if (turn.device.discrete()) {
+  if (turn.stream.discrete()) {
     look_at_arguments();
     for (const BufferPtr& buffer : inputs_.outputs) {
       if (buffer == nullptr) continue;

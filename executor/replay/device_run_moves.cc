@@ -9,7 +9,7 @@ namespace gangway {
 // Copies what the host wrote for this run to the device, in stream order.
 void DeviceRun::copy_from_staging(uint32_t value, Turn& turn) {
   if (memory_.staging == nullptr) return;
-  turn.device.copy(slot_data(value), staging_data(value),
+  turn.stream.copy(slot_data(value), staging_data(value),
                    laid_.plan->values[value].local_type.bytes());
 }
 
@@ -44,7 +44,7 @@ Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
     look_at_arguments(entry);
     if (error_ == nullptr) send(entry, turn);
   }
-  if (sent_at_ns_ != 0 && turn.device.now_ns() < sent_at_ns_) {
+  if (sent_at_ns_ != 0 && turn.stream.now_ns() < sent_at_ns_) {
     turn.wake_by(sent_at_ns_);
     return Progress::kPending;
   }
@@ -57,11 +57,11 @@ void DeviceRun::send(const Entry& entry, Turn& turn) {
   const TransferChannel& channel = links_.channels[entry.channel];
   const PlanValue& value = laid_.plan->values[entry.value];
   const int64_t bytes = value.local_type.bytes();
-  turn.device.moved.add(channel.link_class, bytes);
-  if (const int64_t ns = turn.device.send_ns(channel.link_class, bytes); ns > 0)
-    sent_at_ns_ = turn.device.now_ns() + ns;
+  turn.stream.moved.add(channel.link_class, bytes);
+  if (const int64_t ns = turn.stream.send_ns(channel.link_class, bytes); ns > 0)
+    sent_at_ns_ = turn.stream.now_ns() + ns;
   if (channel.link == nullptr)
-    return turn.device.copy(channel.sender.payload(inputs_.number), values_[entry.value], bytes);
+    return turn.stream.copy(channel.sender.payload(inputs_.number), values_[entry.value], bytes);
   const uint32_t slot = channel.slots.slot(inputs_.number);
   const auto failure = channel.link->send(slot, memory_.linked_inboxes[entry.channel].slot(slot),
                                           values_[entry.value], bytes);
@@ -82,7 +82,7 @@ Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
   if (receiver.poisoned(run)) poison_by_peer();
   if (error_ == nullptr && channel.link != nullptr) channel.link->receive(channel.slots.slot(run));
   if (error_ == nullptr && laid_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
-    turn.device.copy(values_[entry.value], receiver.payload(run),
+    turn.stream.copy(values_[entry.value], receiver.payload(run),
                      laid_.plan->values[entry.value].local_type.bytes());
   }
   return Progress::kDone;

@@ -77,7 +77,7 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
   for (uint64_t i = 1; i <= 2; ++i) {  // The record serves the next run like the first.
     throwing->poisoned.clear();
     calls.bind(RunId(i));
-    Turn turn{calls.device};
+    Turn turn{calls.device.stream()};
     EXPECT_EQ(run.advance(turn), Progress::kPending) << "it has no tickets yet";
     EXPECT_TRUE(run.grant({.count = 2, .ticket = Ticket(2 * i)}));
     EXPECT_EQ(run.advance(turn), Progress::kDone);
@@ -108,14 +108,14 @@ TEST(DeviceRunTest, OnlyARunThatIsAloneGoesOnWithATicketThatIsNotTheNext) {
   calls.bind(RunId(1));
   grant(0, 3);
   grant(1, 5);
-  Turn among_others{calls.device};
+  Turn among_others{calls.device.stream()};
   EXPECT_EQ(run.advance(among_others), Progress::kMore) << "another run may have ticket 4";
   EXPECT_EQ(run.advance(among_others), Progress::kDone);
   run.release();
   calls.bind(RunId(2));
   grant(0, 6);
   grant(1, 8);
-  Turn alone{.device = calls.device, .alone = true};
+  Turn alone{.stream = calls.device.stream(), .alone = true};
   EXPECT_EQ(run.advance(alone), Progress::kDone);
   run.release();
 }
@@ -134,7 +134,7 @@ TEST(DiagnosisTest, TheDevicesThreadGoesOnWhileTheReplayIsCompiled) {
   const auto unfused = std::make_shared<Diagnosis::Unfused>();
   const std::vector<CallFrame> frames(1);
   Diagnosis diagnosis(share, nullptr, frames, unfused);
-  Turn turn{device};
+  Turn turn{device.stream()};
   EXPECT_EQ(diagnosis.advance(turn), Progress::kPending);
   EXPECT_EQ(device.compiler().compiled, 0);
   add_unfused(share, unfused->job);

@@ -123,14 +123,14 @@ void Diagnosis::look_at_parameters() {
   for (uint32_t p = 0; p < parameters; ++p) {
     const Type& type = source_->types[p];
     if (!is_float(type.dtype)) continue;
-    laid_.device->check_finite(type.dtype, frame_.bases[p], type.elements(), flags + p);
+    laid_.device->stream().check_finite(type.dtype, frame_.bases[p], type.elements(), flags + p);
   }
 }
 
 bool Diagnosis::landed(Turn& turn) {
-  if (!marked_) mark_ = turn.device.mark();
+  if (!marked_) mark_ = turn.stream.mark();
   std::shared_ptr<const Error> failure;
-  marked_ = turn.device.reached(mark_, &failure) == Progress::kPending;
+  marked_ = turn.stream.reached(mark_, &failure) == Progress::kPending;
   if (failure != nullptr) keep(*failure);
   return !marked_;
 }

@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/devices/device.h"
+#include "executor/devices/compiled_function.h"
 #include "ir/plan/plan.h"
 #include "ir/plan/plan_members.h"
 

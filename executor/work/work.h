@@ -2,7 +2,7 @@
 // advance it.
 //
 // Threads: advance() and settled() run on one thread at a time: the device's, or the one that
-// serves the device in its place (Device::serve_or_ring()). They do not throw.
+// serves the device in its place (DeviceStream::serve_or_ring()). They do not throw.
 // Life of a work: pushed -> advanced until it is done -> on a discrete device: the queue awaits
 // what it started, while the works behind it advance -> settled -> retired.
 // Ownership: a work stays its owner's until its queue (devices/lanes.h) calls retire(), exactly
@@ -21,7 +21,7 @@
 
 namespace gangway {
 
-class Device;
+class DeviceStream;
 class Lane;
 class Work;
 
@@ -42,7 +42,7 @@ inline constexpr int64_t kShortNs = 50'000;
 // One attempt to advance. A work that returns kPending is advanced again when the device is rung,
 // or at `wake_at_ns`.
 struct Turn {
-  Device& device;
+  DeviceStream& stream;
   int64_t now_ns = 0;  // When the turn began, or the last work ended in it.
   int64_t wake_at_ns = kNever;
   bool may_spin = false;  // The device's wait policy spins.

@@ -19,7 +19,6 @@
 
 #include "executor/collectives/hosts/group_collective.h"
 #include "executor/devices/cpu/step_timer.h"
-#include "executor/devices/device.h"
 #include "ir/plan/plan.h"
 #include "ir/plan/plan_members.h"
 #include "ir/transforms/overlap/moves.h"
@@ -96,9 +95,9 @@ class TimedRanks {
   // Advances a rank until it ends or waits for a time or for other ranks.
   Progress advance(uint32_t rank, int64_t now_ns = 0) {
     Rank& at = ranks_[rank];
-    at.device.clock_ns = now_ns;
+    at.stream.clock_ns = now_ns;
     *at.is_rung = false;
-    Turn turn{.device = at.device, .now_ns = now_ns};
+    Turn turn{.stream = at.stream, .now_ns = now_ns};
     const Progress progress = at.compiled->advance(at.frame, turn);
     at.done = progress == Progress::kDone;
     at.wake_ns = at.done ? kNever : turn.wake_at_ns;
@@ -135,7 +134,7 @@ class TimedRanks {
 
  private:
   struct Rank {
-    ClockedDevice device;
+    BareStream stream;
     std::unique_ptr<CompiledFunction> compiled;
     std::vector<std::vector<double>> memory;
     std::vector<std::unique_ptr<Collective>> collectives;

@@ -64,7 +64,7 @@ TEST_P(DeviceSuite, WorksOfALaneRunInTheOrderOfEnqueueing) {
 
 TEST_P(DeviceSuite, PendingWorkGoesOnWhenRungAndHoldsBackWhatFollows) {
   auto event = std::make_shared<Event>();
-  event->on_ready([this] { device->ring(); });
+  event->on_ready([this] { device->stream().ring(); });
   std::atomic<bool> followed{false};
   enqueue([event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
   enqueue([&followed](Turn&) {
@@ -80,7 +80,7 @@ TEST_P(DeviceSuite, PendingWorkGoesOnWhenRungAndHoldsBackWhatFollows) {
 
 TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherLanes) {
   auto event = std::make_shared<Event>();
-  event->on_ready([this] { device->ring(); });
+  event->on_ready([this] { device->stream().ring(); });
   enqueue([event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
   Lane other;
   std::atomic<int> passed{0};
@@ -88,8 +88,9 @@ TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherLanes) {
     ++passed;
     return Progress::kDone;
   };
-  enqueue_task(*device, pass);
-  enqueue_task(*device, pass, [](const std::shared_ptr<const Error>&) {}, {.lane = &other});
+  enqueue_task(device->stream(), pass);
+  enqueue_task(device->stream(), pass, [](const std::shared_ptr<const Error>&) {},
+               {.lane = &other});
   drain(&other);
   EXPECT_EQ(passed, 2);
   event->record();
@@ -97,10 +98,10 @@ TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherLanes) {
 }
 
 TEST_P(DeviceSuite, PendingWorkIsWokenWhenItsTimeHasCome) {
-  const int64_t until_ns = device->now_ns() + 2'000'000;
+  const int64_t until_ns = device->stream().now_ns() + 2'000'000;
   int64_t seen_ns = 0;
   enqueue([&](Turn& turn) {
-    seen_ns = turn.device.now_ns();
+    seen_ns = turn.stream.now_ns();
     if (seen_ns >= until_ns) return Progress::kDone;
     turn.wake_by(until_ns);
     return Progress::kPending;
@@ -143,11 +144,11 @@ TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
   BufferPtr buffer = allocate_buffer(device->memory(), 16, "test");
   HostArray<int32_t> in(device->memory(), {1, 2, 3, 4}), out(device->memory(), {0, 0, 0, 0});
   enqueue([&](Turn& turn) {
-    turn.device.copy(buffer->data(), in.data(), 16);
+    turn.stream.copy(buffer->data(), in.data(), 16);
     return Progress::kDone;
   });
   enqueue([&](Turn& turn) {
-    turn.device.copy(out.data(), buffer->data(), 16);
+    turn.stream.copy(out.data(), buffer->data(), 16);
     return Progress::kDone;
   });
   drain();
@@ -166,9 +167,9 @@ TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
       y(device->memory(), {0, 0, 0, 0});
   CallFrame frame{.bases = {in->data(), out->data(), arena->data()}, .end = compiled->step_count()};
   enqueue([&](Turn& turn) {
-    if (frame.step == 0 && !frame.begun) turn.device.copy(in->data(), x_values.data(), 24);
+    if (frame.step == 0 && !frame.begun) turn.stream.copy(in->data(), x_values.data(), 24);
     if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
-    turn.device.copy(y.data(), out->data(), 16);
+    turn.stream.copy(y.data(), out->data(), 16);
     return Progress::kDone;
   });
   drain();
@@ -188,9 +189,9 @@ TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
                   .poisoned = true};
   HostArray<float> y(device->memory(), {-7});
   enqueue([&](Turn& turn) {
-    if (frame.step == 0) turn.device.copy(out->data(), y.data(), 4);
+    if (frame.step == 0) turn.stream.copy(out->data(), y.data(), 4);
     if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
-    turn.device.copy(y.data(), out->data(), 4);
+    turn.stream.copy(y.data(), out->data(), 4);
     return Progress::kDone;
   });
   drain();
@@ -204,11 +205,11 @@ TEST_P(DeviceSuite, ATimedStepKeepsTheDeviceBusyForItsTime) {
   BufferPtr data = allocate_buffer(device->memory(), 64, "all");
   CallFrame frame{.bases = {data->data(), data->data() + 16, data->data() + 32},
                   .end = compiled->step_count()};
-  const int64_t begin_ns = device->now_ns();
+  const int64_t begin_ns = device->stream().now_ns();
   int64_t end_ns = 0;
   enqueue([&](Turn& turn) { return compiled->advance(frame, turn); });
   enqueue([&](Turn& turn) {
-    end_ns = turn.device.now_ns();
+    end_ns = turn.stream.now_ns();
     return Progress::kDone;
   });
   drain();
@@ -234,9 +235,9 @@ TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
   HostArray<uint32_t> flags(device->memory(), {0, 0, 0});
   BufferPtr data = allocate_buffer(device->memory(), values.bytes(), "data");
   enqueue([&](Turn& turn) {
-    turn.device.copy(data->data(), values.data(), values.bytes());
+    turn.stream.copy(data->data(), values.data(), values.bytes());
     for (int64_t i = 0; i < 3; ++i)
-      turn.device.check_finite(DType::kF32, data->data() + 8 * i, 2, flags.data() + i);
+      turn.stream.check_finite(DType::kF32, data->data() + 8 * i, 2, flags.data() + i);
     return Progress::kDone;
   });
   drain();
@@ -255,8 +256,8 @@ TEST_P(DeviceSuite, OneValueOfManyThatIsNotFiniteIsFound) {
   enqueue([&](Turn& turn) {
     uint32_t* flag = flags.data();
     for (HostArray<float>* values : {&finite, &last, &all}) {
-      turn.device.copy(data->data(), values->data(), values->bytes());
-      turn.device.check_finite(DType::kF32, data->data(), 20'001, flag++);
+      turn.stream.copy(data->data(), values->data(), values->bytes());
+      turn.stream.check_finite(DType::kF32, data->data(), 20'001, flag++);
     }
     return Progress::kDone;
   });
@@ -272,13 +273,13 @@ TEST_P(DeviceSuite, AMarkIsReachedOnceWhatWasStartedBeforeItIsDone) {
   std::vector<int32_t> seen;
   enqueue([&](Turn& turn) {
     if (!marked) {
-      turn.device.copy(data->data(), in.data(), 8);
-      turn.device.copy(out.data(), data->data(), 8);
-      mark = turn.device.mark();
+      turn.stream.copy(data->data(), in.data(), 8);
+      turn.stream.copy(out.data(), data->data(), 8);
+      mark = turn.stream.mark();
       marked = true;
     }
     std::shared_ptr<const Error> failure;
-    if (turn.device.reached(mark, &failure) == Progress::kPending) return Progress::kPending;
+    if (turn.stream.reached(mark, &failure) == Progress::kPending) return Progress::kPending;
     EXPECT_EQ(failure, nullptr);
     seen = out.values();
     return Progress::kDone;

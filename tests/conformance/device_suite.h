@@ -1,5 +1,5 @@
-// Conformance suite of devices (executor/devices/device.h): order, events, errors, copies, memory
-// accounting.
+// Conformance suite of devices (executor/devices/device.h) and of their three parts: order, events,
+// errors, copies, memory accounting.
 //
 // An implementation instantiates the suite with a maker; see devices_test.cc.
 #pragma once
@@ -37,7 +37,7 @@ class DeviceSuite : public testing::TestWithParam<DeviceMaker> {
   // Enqueues in one lane.
   template <class Body>
   void enqueue(Body body) {
-    enqueue_task(*device, std::move(body), [](const std::shared_ptr<const Error>&) {},
+    enqueue_task(device->stream(), std::move(body), [](const std::shared_ptr<const Error>&) {},
                  {.lane = &lane});
   }
   // Runs the reactor until the device has done all that was enqueued in the lane before.
@@ -45,7 +45,7 @@ class DeviceSuite : public testing::TestWithParam<DeviceMaker> {
   void drain(Lane* in) {
     auto done = std::make_shared<std::atomic<bool>>(false);
     enqueue_task(
-        *device, [](Turn&) { return Progress::kDone; },
+        device->stream(), [](Turn&) { return Progress::kDone; },
         [done, mailbox = &reactor->mailbox()](const std::shared_ptr<const Error>&) {
           mailbox->post([done] { *done = true; });
         },

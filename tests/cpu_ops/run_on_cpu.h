@@ -47,13 +47,14 @@ inline std::vector<Literal> run_on_cpu(const LocalFunction& local,
                                        Stepping stepping = Stepping::kWhole) {
   const auto& function = local.function;
   Parallel par(threads);
-  BareDevice device("test", int64_t{1} << 30);
+  const auto memory = std::make_shared<DeviceMemory>("test", int64_t{1} << 30);
+  BareStream stream;
   const CpuFunction compiled(local, par);
   CallFrame frame;
   frame.mesh_device = mesh_device;
   std::vector<std::unique_ptr<GuardedBytes>> places;
   const auto add = [&](int64_t bytes) {
-    places.push_back(std::make_unique<GuardedBytes>(device.memory(), bytes));
+    places.push_back(std::make_unique<GuardedBytes>(*memory, bytes));
     frame.bases.push_back(places.back()->data());
     return places.back()->data();
   };
@@ -64,7 +65,7 @@ inline std::vector<Literal> run_on_cpu(const LocalFunction& local,
   }
   for (ValueId result : function->results) add(function->types[result].bytes());
   add(compiled.arena_bytes());
-  Turn turn{.device = device};
+  Turn turn{.stream = stream};
   frame.end = stepping == Stepping::kWhole ? compiled.step_count() : 0;
   while (stepping == Stepping::kForgetful && frame.end + 1 < compiled.step_count()) {
     ++frame.end;

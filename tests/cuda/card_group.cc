@@ -27,7 +27,7 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
   for (uint32_t d = 0; d < cards.size(); ++d) {
     const auto device = std::make_shared<CudaDevice>(CudaDeviceOptions{
         .name = cat("cuda-", d), .memory_bytes = int64_t{16} << 20, .gpu = cards[d]});
-    device->use_bell(link_.bell(d));
+    device->stream().use_bell(link_.bell(d));
     group.members.push_back(device.get());
     made.push_back(device);
     devices.devices.push_back(d);
@@ -76,7 +76,7 @@ std::vector<std::unique_ptr<Collective>> CardGroup::meet(const Group& group) {
 }
 
 CardGroup::~CardGroup() {
-  for (Place& place : places_) place.device->stop();
+  for (Place& place : places_) place.device->stream().stop();
   for (Place& place : places_) place.collective = nullptr;
 }
 
@@ -105,7 +105,7 @@ bool CardGroup::run(const MemberBody& body) {
 void CardGroup::on_device(Place& place, const std::function<Progress()>& body) {
   auto done = std::make_shared<std::promise<void>>();
   enqueue_task(
-      *place.device, [body](Turn&) { return body(); },
+      place.device->stream(), [body](Turn&) { return body(); },
       [done](const std::shared_ptr<const Error>& failure) {
         EXPECT_EQ(failure, nullptr) << failure->what();
         done->set_value();
@@ -147,13 +147,13 @@ bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poiso
   bool begun = false;
   on_device(place, [&] {
     if (!begun) {
-      device.copy(place.data->data(), place.host.get(), bytes);
+      device.stream().copy(place.data->data(), place.host.get(), bytes);
       place.collective->begin(call, poisoned);
       begun = true;
     }
     if (place.collective->advance() == Progress::kPending) return Progress::kPending;
-    device.join_collectives();
-    device.copy(place.host.get(), place.data->data(), bytes);
+    device.stream().join_collectives();
+    device.stream().copy(place.host.get(), place.data->data(), bytes);
     return Progress::kDone;
   });
   if (place.collective->poisoned()) return false;

@@ -110,7 +110,7 @@ TEST(CudaOps, AScanOfMoreStepsThanAGraphHoldsIsRun) {
   Literal ones = filled(f32({kLength, 2}), 1), three = filled(f32({2}), 3);
   constexpr int kRuns = 4;
   EXPECT_EQ(devices.run(function, {{three, ones}}, kRuns)[0][0], filled(f32({2}), 3.0 + kLength));
-  const cuda::GraphCache& graphs = devices.device().graphs();
+  const cuda::GraphCache& graphs = devices.device().stream().graphs();
   EXPECT_GT(graphs.captures(), 1u);
   // The first run is launched one by one, the second one captured.
   EXPECT_EQ(graphs.launches(), (kRuns - 1) * graphs.captures());

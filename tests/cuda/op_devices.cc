@@ -32,7 +32,7 @@ OpDevices::OpDevices(Card card, uint32_t count) : card_(std::move(card)), bells_
   for (uint32_t i = 0; i < count; ++i) {
     devices_.push_back(std::make_unique<CudaDevice>(
         CudaDeviceOptions{.name = cat("cuda-", i), .memory_bytes = int64_t{1} << 30, .gpu = gpu}));
-    devices_.back()->use_bell({&bells_[i], nullptr});
+    devices_.back()->stream().use_bell({&bells_[i], nullptr});
   }
 }
 
@@ -107,21 +107,22 @@ void OpDevices::enqueue(Call& call) {
     CallFrame& frame = call.frame;
     if (frame.step == 0 && !frame.begun) {
       for (size_t i = 0; i < call.in.size(); ++i)
-        turn.device.copy(frame.bases[i], call.in[i].get(), call.in_bytes[i]);
+        turn.stream.copy(frame.bases[i], call.in[i].get(), call.in_bytes[i]);
     }
     do {
       frame.end = section == 0 ? steps : std::min(steps, frame.step + section);
       if (call.compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
     } while (frame.step < steps);
     for (size_t r = 0; r < call.out.size(); ++r)
-      turn.device.copy(call.out[r].get(), frame.bases[call.in.size() + r], call.results[r].bytes());
+      turn.stream.copy(call.out[r].get(), frame.bases[call.in.size() + r], call.results[r].bytes());
     return Progress::kDone;
   };
-  enqueue_task(*call.device, body, [this, &call](const std::shared_ptr<const Error>& failure) {
-    EXPECT_EQ(failure, nullptr) << failure->what();
-    EXPECT_EQ(call.frame.error, nullptr) << call.frame.error->what();
-    reactor_->mailbox().post([&call] { call.done = true; });
-  });
+  enqueue_task(call.device->stream(), body,
+               [this, &call](const std::shared_ptr<const Error>& failure) {
+                 EXPECT_EQ(failure, nullptr) << failure->what();
+                 EXPECT_EQ(call.frame.error, nullptr) << call.frame.error->what();
+                 reactor_->mailbox().post([&call] { call.done = true; });
+               });
 }
 
 std::vector<Literal> OpDevices::results_of(Call& call) {

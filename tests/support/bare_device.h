@@ -1,5 +1,5 @@
 // A device that has memory and does nothing by itself, for tests that advance work by themselves. A
-// test overrides the functions that it needs to do more.
+// test overrides the functions of the stream that it needs to do more.
 //
 // Threads: the test's.
 #pragma once
@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "executor/devices/device.h"
 
@@ -23,32 +24,34 @@ class BareCompiler final : public DeviceCompiler {
   int compiled = 0;
 };
 
-class BareDevice : public Device {
+class BareStream : public DeviceStream {
  public:
-  explicit BareDevice(const std::string& name = "bare", int64_t memory_bytes = 1 << 20,
-                      bool discrete = false)
-      : Device(name, std::make_shared<DeviceMemory>(name, memory_bytes), compiler_, discrete) {}
-  BareCompiler& compiler() { return compiler_; }
+  explicit BareStream(std::string device = "bare", bool discrete = false)
+      : DeviceStream(std::move(device), discrete) {}
   void push(Work&, Lane*) override {}
   void ring() override {}
   void stop() override {}
   void use_bell(Bell) override {}
-  int64_t now_ns() const override { return 0; }
+  int64_t now_ns() const override { return clock_ns; }
   void copy(void* to, const void* from, int64_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void check_finite(DType, const void*, int64_t, uint32_t*) override {}
 
- private:
-  BareCompiler compiler_;
+  int64_t clock_ns = 0;  // The test sets it.
 };
 
-// A bare device whose clock the test sets.
-class ClockedDevice final : public BareDevice {
+class BareDevice final : public Device {
  public:
-  int64_t now_ns() const override { return clock_ns; }
+  explicit BareDevice(std::unique_ptr<BareStream> stream = std::make_unique<BareStream>())
+      : Device(std::make_shared<DeviceMemory>(stream->name(), 1 << 20), compiler_, *stream),
+        stream_(std::move(stream)) {}
+  BareCompiler& compiler() { return compiler_; }
+  BareStream& stream() { return *stream_; }
 
-  int64_t clock_ns = 0;
+ private:
+  BareCompiler compiler_;
+  const std::unique_ptr<BareStream> stream_;
 };
 
 }  // namespace gangway

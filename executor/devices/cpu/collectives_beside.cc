@@ -22,7 +22,7 @@ void CollectivesBeside::pass_over(uint32_t stream) {
 
 void CollectivesBeside::poll() {
   if (none()) return;
-  if (timer_ != nullptr) turn_.now_ns = turn_.device.now_ns();
+  if (timer_ != nullptr) turn_.now_ns = turn_.stream.now_ns();
   for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
     if (frame_.beside[stream].size() > 0) poll(stream, turn_.now_ns);
   }
@@ -44,8 +44,8 @@ void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
     } else if (!item.begun) {
       collective.begin(item.call, frame_.poisoned);
     }
-    if (!item.begun && turn_.device.collectives_row != nullptr)
-      item.begun_ns = turn_.device.now_ns();
+    if (!item.begun && turn_.stream.trace.collectives_row != nullptr)
+      item.begun_ns = turn_.stream.now_ns();
     item.begun = true;
     if (collective.advance() == Progress::kPending) break;
     meet(stream, item, now_ns);
@@ -66,7 +66,7 @@ void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64
     frame_.poisoned = true;
   }
   if (collective.poisoned()) frame_.poisoned = frame_.peer_poisoned = true;
-  if (timer_ == nullptr) return record(item, turn_.device.now_ns());
+  if (timer_ == nullptr) return record(item, turn_.stream.now_ns());
   const int64_t cost_ns =
       timer_->collective_ns(item.call.kind, static_cast<double>(item.bytes), collective.peers()) /
       collective.ranks_here();
@@ -77,11 +77,11 @@ void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64
 // The span begins when the item was begun on its group. On a modelled device, a collective of the
 // same group that ends later uses the links after the one before.
 void CollectivesBeside::record(const CollectiveQueue::Item& item, int64_t end_ns) {
-  internal::TraceBuffer* row = turn_.device.collectives_row;
+  internal::TraceBuffer* row = turn_.stream.trace.collectives_row;
   if (row == nullptr) return;
-  const int64_t begin_ns = std::max(item.begun_ns, turn_.device.collective_recorded_ns);
+  const int64_t begin_ns = std::max(item.begun_ns, turn_.stream.trace.collective_recorded_ns);
   if (end_ns < begin_ns) return;
-  turn_.device.collective_recorded_ns = end_ns;
+  turn_.stream.trace.collective_recorded_ns = end_ns;
   const char* name = to_string(item.call.kind).data();  // Points to a literal.
   row->record({.name = name,
                .begin_ns = begin_ns,
@@ -144,7 +144,7 @@ Progress CollectivesBeside::wait_for(uint32_t stream, CollectiveQueue::Item& ite
     return Progress::kPending;
   }
   const Collective& collective = *frame_.collectives[stream];
-  const bool holds = turn_.device.collectives_hold() && collective.all_here_began();
+  const bool holds = turn_.stream.collectives_hold() && collective.all_here_began();
   frame_.holds = holds ? Hold::kOthers : Hold::kNothing;
   return Progress::kPending;
 }

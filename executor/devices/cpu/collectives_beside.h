@@ -11,8 +11,9 @@
 
 #include <span>
 
+#include "executor/devices/compiled_function.h"
 #include "executor/devices/cpu/step_timer.h"
-#include "executor/devices/device.h"
+#include "executor/devices/device_stream.h"
 #include "ir/transforms/memory/join_plan.h"
 
 namespace gangway {

@@ -177,15 +177,15 @@ void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {
 
 // On a timeline a kernel is a span of its own, named as its op.
 void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) const {
-  if (turn.device.trace_row == nullptr) return run_kernel(step, frame);
-  const int64_t begin_ns = turn.device.now_ns();
+  if (turn.stream.trace.row == nullptr) return run_kernel(step, frame);
+  const int64_t begin_ns = turn.stream.now_ns();
   run_kernel(step, frame);
-  record_span(step, frame, turn, begin_ns, turn.device.now_ns());
+  record_span(step, frame, turn, begin_ns, turn.stream.now_ns());
 }
 
 void CpuFunction::record_span(const Step& step, const CallFrame& frame, Turn& turn,
                               int64_t begin_ns, int64_t end_ns) {
-  internal::TraceBuffer* row = turn.device.trace_row;
+  internal::TraceBuffer* row = turn.stream.trace.row;
   if (row == nullptr) return;
   const char* name = to_string(step.in_graph().op).data();  // Points to a literal.
   row->record({.name = name,
@@ -212,7 +212,7 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
       const std::byte* from = address(frame, *step.part, node.inputs[0]);
       std::byte* to = address(frame, *step.part, node.first_result);
       if (from != to)
-        turn.device.copy(to, from, step.part->function->types[node.first_result].bytes());
+        turn.stream.copy(to, from, step.part->function->types[node.first_result].bytes());
     }
     if (looking) check_results(frame, step);
     if (step.duration_ns == 0) return Progress::kDone;

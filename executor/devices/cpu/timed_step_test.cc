@@ -35,8 +35,8 @@ class TimedStepTest : public testing::Test {
   }
   // Advances at this time, in a new turn. Returns when it wants to be woken; kNever: it has ended.
   int64_t wakes_at(int64_t now_ns) {
-    device_.clock_ns = now_ns;
-    turn_ = std::make_unique<Turn>(Turn{.device = device_, .now_ns = now_ns});
+    stream_.clock_ns = now_ns;
+    turn_ = std::make_unique<Turn>(Turn{.stream = stream_, .now_ns = now_ns});
     if (compiled_->advance(frame_, *turn_) == Progress::kDone) return kNever;
     return turn_->wake_at_ns;
   }
@@ -47,7 +47,7 @@ class TimedStepTest : public testing::Test {
   }
 
   Parallel par_{1};
-  ClockedDevice device_;
+  BareStream stream_;
   std::unique_ptr<CpuFunction> compiled_;
   std::vector<std::byte> memory_;
   CallFrame frame_;

@@ -1,8 +1,10 @@
 #include "executor/devices/cuda/card_link.h"
 
+#include <utility>
+
 namespace gangway {
 
-CardLink::CardLink(CudaDevice& sender, CudaDevice& receiver, uint32_t slots)
+CardLink::CardLink(CudaStream& sender, CudaStream& receiver, uint32_t slots)
     : sender_(sender), receiver_(receiver), label_(cat("send to ", receiver.name())) {
   cuda::Driver& driver = sender_.gpu().driver();
   ready_ = driver.make_event().take();

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/cuda/cuda_stream.h"
 #include "executor/transfers/device_link.h"
 
 namespace gangway {
 
 class CardLink final : public DeviceLink {
  public:
-  CardLink(CudaDevice& sender, CudaDevice& receiver, uint32_t slots);
+  CardLink(CudaStream& sender, CudaStream& receiver, uint32_t slots);
   ~CardLink() override;
 
   std::shared_ptr<const Error> send(uint32_t slot, void* to, const void* from,
@@ -25,8 +25,8 @@ class CardLink final : public DeviceLink {
   void receive(uint32_t slot) override;
 
  private:
-  CudaDevice& sender_;
-  CudaDevice& receiver_;
+  CudaStream& sender_;
+  CudaStream& receiver_;
   const std::string label_;
   cuda::EventHandle ready_;
   std::vector<cuda::EventHandle> sent_;  // Indexed by slot.

@@ -1,7 +1,7 @@
 #include "executor/devices/cuda/cuda_compiler.h"
 
-#include "executor/devices/cuda/cuda_device.h"
 #include "executor/devices/cuda/cuda_function.h"
+#include "executor/devices/cuda/cuda_stream.h"
 
 namespace gangway {
 
@@ -9,6 +9,6 @@ std::shared_ptr<const CompiledFunction> CudaCompiler::compile(const LocalFunctio
   return std::make_shared<const CudaFunction>(local, gpu_);
 }
 
-void CudaCompiler::trim() { device_.trim_graphs(); }
+void CudaCompiler::trim() { stream_.trim_graphs(); }
 
 }  // namespace gangway

@@ -11,12 +11,12 @@
 
 namespace gangway {
 
-class CudaDevice;
+class CudaStream;
 
 class CudaCompiler final : public DeviceCompiler {
  public:
-  CudaCompiler(std::shared_ptr<cuda::Gpu> gpu, CudaDevice& device)
-      : gpu_(std::move(gpu)), device_(device) {}
+  CudaCompiler(std::shared_ptr<cuda::Gpu> gpu, CudaStream& stream)
+      : gpu_(std::move(gpu)), stream_(stream) {}
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   bool blocks() const override { return true; }
@@ -26,7 +26,7 @@ class CudaCompiler final : public DeviceCompiler {
 
  private:
   const std::shared_ptr<cuda::Gpu> gpu_;
-  CudaDevice& device_;
+  CudaStream& stream_;
 };
 
 }  // namespace gangway

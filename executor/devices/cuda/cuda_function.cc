@@ -151,11 +151,11 @@ void CudaFunction::place(cuda::Command& command, uint32_t part, NodeId id) const
 }
 
 // Enters the bodies around the step, from the function down.
-void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const {
+void CudaFunction::go_to(CallFrame& frame, CudaStream& card, uint32_t step) const {
   if (frame.bases.size() < bases()) frame.bases.resize(bases());
   frame.at = {.step = step, .command = first_command_.back()};
   if (step == 0) return;
-  device.join_collectives();
+  card.join_collectives();
   if (step == step_count()) {
     frame.at.command += static_cast<uint32_t>(function().nodes.size());
     return;
@@ -167,10 +167,10 @@ void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) co
     CallFrame::Loop& loop = frame.at.loops[frame.at.depth - 1];
     loop_of(loop).places.bind(frame.bases.data(), 0);
     loop.iteration = level.iteration;
-    const bool issues = can_issue(frame, device);
+    const bool issues = can_issue(frame, card);
     const cuda::Status status =
-        begin_iteration(frame, issues ? device.compute() : cuda::StreamHandle());
-    if (!status.ok()) fail(frame, device, status);
+        begin_iteration(frame, issues ? card.compute() : cuda::StreamHandle());
+    if (!status.ok()) fail(frame, card, status);
   }
 }
 
@@ -210,11 +210,10 @@ cuda::Status CudaFunction::enter_or_leave(CallFrame& frame, cuda::StreamHandle s
   return status.ok() ? begun : status;
 }
 
-void CudaFunction::enter_or_leave(CallFrame& frame, CudaDevice& device) const {
-  const bool issues = can_issue(frame, device);
-  const cuda::Status status =
-      enter_or_leave(frame, issues ? device.compute() : cuda::StreamHandle());
-  if (!status.ok()) fail(frame, device, status);
+void CudaFunction::enter_or_leave(CallFrame& frame, CudaStream& card) const {
+  const bool issues = can_issue(frame, card);
+  const cuda::Status status = enter_or_leave(frame, issues ? card.compute() : cuda::StreamHandle());
+  if (!status.ok()) fail(frame, card, status);
 }
 
 cuda::Status CudaFunction::begin_iteration(CallFrame& frame, cuda::StreamHandle stream) const {
@@ -251,36 +250,36 @@ void CudaFunction::bind_again(CallFrame& frame) const {
 }
 
 Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {
-  auto& device = static_cast<CudaDevice&>(turn.device);
+  auto& card = static_cast<CudaStream&>(turn.stream);
   // A call begins, or somebody has set the step.
   const uint32_t now = frame.step;
   if (now != frame.at.step || (now == 0 && !frame.begun && frame.told_by == 0))
-    go_to(frame, device, now);
+    go_to(frame, card, now);
   if (advance_steps(frame, turn) == Progress::kPending) return Progress::kPending;
-  end_bodies(frame, device);
+  end_bodies(frame, card);
   frame.told = nullptr;
   // Collectives go on beside the sections that follow, up to where the join plan waits for them.
-  if (frame.end == commit_step() || frame.end == step_count()) device.join_collectives();
+  if (frame.end == commit_step() || frame.end == step_count()) card.join_collectives();
   return Progress::kDone;
 }
 
 Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
-  auto& device = static_cast<CudaDevice&>(turn.device);
+  auto& card = static_cast<CudaStream&>(turn.stream);
   while (frame.step < frame.end) {
     const Step& step = steps_[frame.at.command];
-    if (step.joins_to.has_value()) device.join(*step.joins_to);
+    if (step.joins_to.has_value()) card.join(*step.joins_to);
     const bool is_step = step.kind != StepKind::kEnterBody && step.kind != StepKind::kEndOfBody;
     if (!is_step && frame.check) {
-      enter_or_leave(frame, device);
+      enter_or_leave(frame, card);
       continue;
     }
     if (!is_step || (step.kind == StepKind::kKernel && !frame.check)) {
-      advance_commands(frame, device);
+      advance_commands(frame, card);
       continue;
     }
     if (passes_over(step, frame.at)) {
       // The join plan counts it.
-      if (step.kind == StepKind::kCollective) device.end_collective();
+      if (step.kind == StepKind::kCollective) card.end_collective();
     } else {
       const Progress progress =
           frame.check ? advance_checked(step, frame, turn) : advance_step(step, frame, turn);
@@ -294,33 +293,33 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
 }
 
 // Copies that an iteration has behind its last step belong to it, and not to the next section.
-void CudaFunction::end_bodies(CallFrame& frame, CudaDevice& device) const {
+void CudaFunction::end_bodies(CallFrame& frame, CudaStream& card) const {
   while (frame.at.depth > 0 && steps_[frame.at.command].kind == StepKind::kEndOfBody) {
     const std::optional<uint32_t> joins_to = steps_[frame.at.command].joins_to;
-    if (joins_to.has_value()) device.join(*joins_to);
-    enter_or_leave(frame, device);
+    if (joins_to.has_value()) card.join(*joins_to);
+    enter_or_leave(frame, card);
   }
 }
 
 Progress CudaFunction::advance_step(const Step& step, CallFrame& frame, Turn& turn) const {
   if (step.kind == StepKind::kCollective) return advance_collective(step, frame);
   if (step.kind == StepKind::kTimed) return advance_timed(step, frame, turn);
-  issue(step, frame, static_cast<CudaDevice&>(turn.device));
+  issue(step, frame, static_cast<CudaStream&>(turn.stream));
   return Progress::kDone;
 }
 
-bool CudaFunction::can_issue(CallFrame& frame, const CudaDevice& device) {
-  if (!frame.poisoned && device.lost() != nullptr) {
-    frame.error = device.lost();
+bool CudaFunction::can_issue(CallFrame& frame, const CudaStream& card) {
+  if (!frame.poisoned && card.lost() != nullptr) {
+    frame.error = card.lost();
     frame.poisoned = true;
   }
   return !frame.poisoned;
 }
 
-void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device) const {
-  if (!can_issue(frame, device)) return;
-  const cuda::Status status = issue_on(step, frame, device.compute());
-  if (!status.ok()) fail(frame, device, status);
+void CudaFunction::issue(const Step& step, CallFrame& frame, CudaStream& card) const {
+  if (!can_issue(frame, card)) return;
+  const cuda::Status status = issue_on(step, frame, card.compute());
+  if (!status.ok()) fail(frame, card, status);
 }
 
 cuda::Status CudaFunction::issue_on(const Step& step, const CallFrame& frame,
@@ -370,7 +369,7 @@ cuda::Status CudaFunction::issue_to(const Position& end, CallFrame& frame,
 }
 
 // Launches the commands as one graph. False: there is none.
-bool CudaFunction::replay_to(const Position& end, CallFrame& frame, CudaDevice& device) const {
+bool CudaFunction::replay_to(const Position& end, CallFrame& frame, CudaStream& card) const {
   const Position begin = frame.at;
   const auto place = [](const Position& at) { return uint64_t{at.step} << 32 | at.command; };
   bool walked = false;
@@ -380,27 +379,27 @@ bool CudaFunction::replay_to(const Position& end, CallFrame& frame, CudaDevice& 
   };
   const std::span<std::byte* const> bases(frame.bases.data(), main().places.end_base());
   cuda::Status status;
-  const bool replayed = device.graphs().replay(
-      {device.compute(), steps_[begin.command].label},
+  const bool replayed = card.graphs().replay(
+      {card.compute(), steps_[begin.command].label},
       {owner_, place(begin), place(end), frame.mesh_device, bases}, issue_all, status);
   if (!replayed && !walked) return false;
   frame.at = replayed ? end : begin;
   bind_again(frame);
-  if (!status.ok() && replayed) fail(frame, device, status);
+  if (!status.ok() && replayed) fail(frame, card, status);
   return replayed;
 }
 
-void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const {
+void CudaFunction::advance_commands(CallFrame& frame, CudaStream& card) const {
   const Position end = ahead(frame.at, frame.end);
-  const bool issues = can_issue(frame, device);
+  const bool issues = can_issue(frame, card);
   if (!issues) {
     frame.at = end;
     bind_again(frame);
-  } else if (end.step - frame.at.step < 2 || !replay_to(end, frame, device)) {
-    const cuda::Status status = issue_to(end, frame, device.compute());
+  } else if (end.step - frame.at.step < 2 || !replay_to(end, frame, card)) {
+    const cuda::Status status = issue_to(end, frame, card.compute());
     frame.step = frame.at.step;
     if (!status.ok()) {
-      fail(frame, device, status);
+      fail(frame, card, status);
       frame.at = end;
       bind_again(frame);
     }
@@ -408,8 +407,8 @@ void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const 
   frame.step = frame.at.step;
 }
 
-void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const {
-  fail(frame, *device.failure_of(status));
+void CudaFunction::fail(CallFrame& frame, CudaStream& card, const cuda::Status& status) const {
+  fail(frame, *card.failure_of(status));
 }
 
 void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
@@ -421,20 +420,20 @@ void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
 
 // The device is busy for a given time, once all earlier work is done.
 Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& turn) const {
-  auto& device = static_cast<CudaDevice&>(turn.device);
+  auto& card = static_cast<CudaStream&>(turn.stream);
   if (!frame.begun) {
-    issue(step, frame, device);
+    issue(step, frame, card);
     if (frame.poisoned) return Progress::kDone;
-    frame.told_by = device.mark();
+    frame.told_by = card.mark();
     frame.begun = true;
     frame.resume_at_ns = 0;
   }
   if (frame.resume_at_ns == 0) {
     std::shared_ptr<const Error> failure;
-    if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
+    if (card.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
     frame.told_by = 0;
     if (failure != nullptr) frame.error = std::move(failure);
-    frame.resume_at_ns = device.now_ns() + step.duration_ns;
+    frame.resume_at_ns = card.now_ns() + step.duration_ns;
   }
   return wait_to_resume(frame, turn);
 }
@@ -456,55 +455,55 @@ Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) co
 // Runs one step at a time: the card checks the step's inputs and results, and the host waits for
 // the findings. Once a step is blamed, or the run failed, steps run without checks.
 Progress CudaFunction::advance_checked(const Step& step, CallFrame& frame, Turn& turn) const {
-  Device& device = turn.device;
+  DeviceStream& card = turn.stream;
   const auto looks = [&] {
     return frame.culprit == kNone && !frame.poisoned && frame.error == nullptr;
   };
   if (frame.told_by == 0 || frame.begun) {
     // An in-place step overwrites its inputs, so they are checked first.
-    if (!frame.begun && looks()) check_inputs(step, frame, device);
+    if (!frame.begun && looks()) check_inputs(step, frame, card);
     if (advance_step(step, frame, turn) == Progress::kPending) return Progress::kPending;
-    device.join_collectives();
+    card.join_collectives();
     if (!looks()) return Progress::kDone;
-    check_results(step, frame, device);
-    frame.told_by = device.mark();
+    check_results(step, frame, card);
+    frame.told_by = card.mark();
   }
   std::shared_ptr<const Error> failure;
-  if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
+  if (card.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
   frame.told_by = 0;
   if (failure != nullptr) frame.error = std::move(failure);
-  if (looks()) blame(step, frame, device);
+  if (looks()) blame(step, frame);
   return Progress::kDone;
 }
 
-void CudaFunction::check_inputs(const Step& step, CallFrame& frame, Device& device) const {
+void CudaFunction::check_inputs(const Step& step, CallFrame& frame, DeviceStream& card) const {
   const auto bytes = static_cast<int64_t>(flags_ * sizeof(uint32_t));
-  if (frame.told == nullptr) frame.told = device.memory().host_memory(bytes);
-  device.memory().host_access(HostAccess::kWrite, frame.told.get(), bytes);
+  if (frame.told == nullptr) frame.told = gpu_->host_memory(bytes, card.name());
+  gpu_->driver().host_access({frame.told.get(), bytes, cuda::AccessKind::kWrite}, "host");
   std::fill_n(frame.told.get(), bytes, std::byte{0});
   auto* flag = reinterpret_cast<uint32_t*>(frame.told.get());
-  for (const ValueId input : step.in_graph().inputs) check(step, frame, device, input, flag++);
+  for (const ValueId input : step.in_graph().inputs) check(step, frame, card, input, flag++);
 }
 
-void CudaFunction::check_results(const Step& step, CallFrame& frame, Device& device) const {
+void CudaFunction::check_results(const Step& step, CallFrame& frame, DeviceStream& card) const {
   const Node& node = step.in_graph();
   auto* const flag = reinterpret_cast<uint32_t*>(frame.told.get()) + node.inputs.size();
   for (uint32_t r = 0; r < node.results; ++r)
-    check(step, frame, device, node.first_result + r, flag + r);
+    check(step, frame, card, node.first_result + r, flag + r);
 }
 
-void CudaFunction::check(const Step& step, const CallFrame& frame, Device& device, ValueId value,
-                         uint32_t* flag) {
+void CudaFunction::check(const Step& step, const CallFrame& frame, DeviceStream& card,
+                         ValueId value, uint32_t* flag) {
   const Type& type = step.part->function->types[value];
   if (is_float(type.dtype))
-    device.check_finite(type.dtype, address(frame, *step.part, value), type.elements(), flag);
+    card.check_finite(type.dtype, address(frame, *step.part, value), type.elements(), flag);
 }
 
-void CudaFunction::blame(const Step& step, CallFrame& frame, Device& device) const {
+void CudaFunction::blame(const Step& step, CallFrame& frame) const {
   const Node& node = step.in_graph();
   const auto* const flags = reinterpret_cast<const uint32_t*>(frame.told.get());
-  device.memory().host_access(HostAccess::kRead, flags,
-                              static_cast<int64_t>(flags_ * sizeof(uint32_t)));
+  const auto bytes = static_cast<int64_t>(flags_ * sizeof(uint32_t));
+  gpu_->driver().host_access({flags, bytes, cuda::AccessKind::kRead}, "host");
   const auto is_finite = [&](ValueId value) {
     const auto input = std::ranges::find(node.inputs, value) - node.inputs.begin();
     const bool is_result = value >= node.first_result && value < node.first_result + node.results;

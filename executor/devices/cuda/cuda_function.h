@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/cuda/cuda_stream.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/lower/planned_function.h"
 
@@ -71,37 +71,37 @@ class CudaFunction final : public PlannedFunction {
   void place(cuda::Command& command, uint32_t part, NodeId id) const;
 
   // Goes through the list. Begin and end of a body are not steps, but commands that bind its bases.
-  void go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const;
+  void go_to(CallFrame& frame, CudaStream& card, uint32_t step) const;
   const Loop& loop_of(const CallFrame::Loop& at) const { return loops_[steps_[at.command].loop]; }
   void enter_or_leave(Position& at) const;
   bool passes_over(const Step& step, const Position& at) const;
   cuda::Status enter_or_leave(CallFrame& frame, cuda::StreamHandle stream) const;
-  void enter_or_leave(CallFrame& frame, CudaDevice& device) const;
+  void enter_or_leave(CallFrame& frame, CudaStream& card) const;
   cuda::Status begin_iteration(CallFrame& frame, cuda::StreamHandle stream) const;
   cuda::Status end_iteration(CallFrame& frame, cuda::StreamHandle stream) const;
   void bind_again(CallFrame& frame) const;
   Position ahead(Position at, uint32_t end) const;
   cuda::Status issue_to(const Position& end, CallFrame& frame, cuda::StreamHandle stream) const;
   cuda::Status issue_on(const Step& step, const CallFrame& frame, cuda::StreamHandle stream) const;
-  bool replay_to(const Position& end, CallFrame& frame, CudaDevice& device) const;
-  void advance_commands(CallFrame& frame, CudaDevice& device) const;
+  bool replay_to(const Position& end, CallFrame& frame, CudaStream& card) const;
+  void advance_commands(CallFrame& frame, CudaStream& card) const;
 
   Progress advance_steps(CallFrame& frame, Turn& turn) const;
   Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_collective(const Step& step, CallFrame& frame) const;
-  void end_bodies(CallFrame& frame, CudaDevice& device) const;
-  void issue(const Step& step, CallFrame& frame, CudaDevice& device) const;
-  static bool can_issue(CallFrame& frame, const CudaDevice& device);
-  void fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const;
+  void end_bodies(CallFrame& frame, CudaStream& card) const;
+  void issue(const Step& step, CallFrame& frame, CudaStream& card) const;
+  static bool can_issue(CallFrame& frame, const CudaStream& card);
+  void fail(CallFrame& frame, CudaStream& card, const cuda::Status& status) const;
   void fail(CallFrame& frame, const Error& failure) const;
 
   Progress advance_checked(const Step& step, CallFrame& frame, Turn& turn) const;
-  void check_inputs(const Step& step, CallFrame& frame, Device& device) const;
-  void check_results(const Step& step, CallFrame& frame, Device& device) const;
-  static void check(const Step& step, const CallFrame& frame, Device& device, ValueId value,
+  void check_inputs(const Step& step, CallFrame& frame, DeviceStream& card) const;
+  void check_results(const Step& step, CallFrame& frame, DeviceStream& card) const;
+  static void check(const Step& step, const CallFrame& frame, DeviceStream& card, ValueId value,
                     uint32_t* flag);
-  void blame(const Step& step, CallFrame& frame, Device& device) const;
+  void blame(const Step& step, CallFrame& frame) const;
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   const Numerics numerics_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "executor/devices/device.h"
+#include "executor/devices/compiled_function.h"
 #include "ir/types/axis_list.h"
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"

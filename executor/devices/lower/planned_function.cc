@@ -44,11 +44,11 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
   return {cat(to_string(node.op), " of ", to_string(type)), steps_.where(step), row(node.op).meets};
 }
 
-void PlannedFunction::check_committed(const CallFrame& frame, Device& device,
+void PlannedFunction::check_committed(const CallFrame& frame, DeviceStream& stream,
                                       uint32_t* flag) const {
   for (const ValueId value : committed_) {
     const Type& type = function().types[value];
-    device.check_finite(type.dtype, address(frame, main(), value), type.elements(), flag);
+    stream.check_finite(type.dtype, address(frame, main(), value), type.elements(), flag);
   }
 }
 
@@ -136,7 +136,7 @@ bool PlannedFunction::has_collective(uint32_t begin, uint32_t end) const {
 
 Progress PlannedFunction::wait_to_resume(CallFrame& frame, Turn& turn) {
   // The turn's clock was read before this step, perhaps long before.
-  turn.now_ns = turn.device.now_ns();
+  turn.now_ns = turn.stream.now_ns();
   if (turn.now_ns < frame.resume_at_ns) {
     frame.holds = Hold::kAll;
     turn.wake_by(frame.resume_at_ns);

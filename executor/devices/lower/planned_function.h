@@ -21,7 +21,8 @@
 #include <optional>
 #include <vector>
 
-#include "executor/devices/device.h"
+#include "executor/devices/compiled_function.h"
+#include "executor/devices/device_stream.h"
 #include "executor/devices/lower/body_loop.h"
 #include "executor/devices/lower/masked_values.h"
 #include "executor/devices/lower/met_node.h"
@@ -40,7 +41,7 @@ class PlannedFunction : public CompiledFunction {
   std::vector<uint32_t> section_steps() const override;
   bool has_collective(uint32_t begin, uint32_t end) const override;
   StepText describe_step(uint32_t step) const override;
-  void check_committed(const CallFrame& frame, Device& device, uint32_t* flag) const override;
+  void check_committed(const CallFrame& frame, DeviceStream& stream, uint32_t* flag) const override;
   // Bodies before those that run them, the function last; valid while this lives.
   std::vector<PlannedPart> memory_plans() const;
 

@@ -1,12 +1,7 @@
 // SimDevice: a device on the virtual clock: the CPU's steps, computed inline on the reactor, each
 // charged modelled time; or the time alone (sim_host.h).
 //
-// A fiber takes the place of the device's thread and advances the same stream. Time is that of the
-// rates of "sim" (ir/plan/rates.h) and of the links (links.h), so that a run's timing repeats
-// exactly from its seed.
-//
-// Threads: the reactor's only.
-// Ownership: the destructor stops the fiber and drops works that have not run.
+// Threads: the reactor's only. Ownership: see device.h.
 #pragma once
 
 #include <memory>
@@ -14,6 +9,7 @@
 
 #include "executor/devices/device.h"
 #include "executor/devices/sim/sim_compiler.h"
+#include "executor/devices/sim/sim_device_stream.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/kernels/parallel.h"
 #include "runtime/fibers/reactor.h"
@@ -23,37 +19,17 @@ namespace gangway {
 class SimDevice final : public Device {
  public:
   // `host`: null for a device with default properties and no peers.
-  SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes,
+  SimDevice(Reactor& reactor, const std::string& name, int64_t memory_bytes,
             std::shared_ptr<SimHost> host = nullptr);
   ~SimDevice() override;
 
-  void ring() override;
-  void stop() override;
-  // Peers ring it through a function: see bell().
-  void use_bell(Bell) override {}
-  Bell bell() const { return {nullptr, bell_}; }
-  bool collectives_hold() const override { return true; }
-  int64_t now_ns() const override;
-  int64_t send_ns(LinkClass link, int64_t bytes) const override;
-  void copy(void* to, const void* from, int64_t bytes) override;
-  void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
+  SimDeviceStream& stream() { return stream_; }
 
  private:
-  bool has_values() const { return !host_->options().timed_only; }
-  void push(Work& work, Lane* lane) override;
-  void serve();
-
-  Reactor& reactor_;
   const std::shared_ptr<SimHost> host_;
   Parallel par_{1};
   SimCompiler compiler_;
-  const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring a destroyed device: null then.
-  const std::shared_ptr<const std::function<void()>> bell_;
-  LaneQueue queue_;
-  bool rung_ = false;
-  bool stopping_ = false;
-  WaitQueue ringing_;
-  Fiber fiber_;
+  SimDeviceStream stream_;
 };
 
 }  // namespace gangway

@@ -9,7 +9,7 @@ namespace gangway {
 
 void SimHost::resume() {
   stopped_ = false;
-  for (SimDevice* device : devices_) device->ring();
+  for (SimDevice* device : devices_) device->stream().ring();
 }
 
 void SimHost::remove(SimDevice& device) {
@@ -51,10 +51,10 @@ int64_t SimHost::count(const CallFrame& frame, Turn& turn, int64_t ns) {
   if (frame.program != nullptr) {
     by_program_[*frame.program] += ns;
     if (options_.busy != nullptr)
-      options_.busy->push_back({turn.device.name(), *frame.program, turn.now_ns, turn.now_ns + ns});
+      options_.busy->push_back({turn.stream.name(), *frame.program, turn.now_ns, turn.now_ns + ns});
   }
   if (options_.replay != nullptr)
-    options_.replay->add(ReplayHash::of(turn.device.name()), turn.now_ns + ns);
+    options_.replay->add(ReplayHash::of(turn.stream.name()), turn.now_ns + ns);
   return ns;
 }
 

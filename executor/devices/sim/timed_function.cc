@@ -110,12 +110,12 @@ const PlannedFunction::PlannedStep& TimedFunction::planned_step(uint32_t step) c
 // Begins the kernels before step `end`.
 void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const {
   const int64_t cost_ns = costs_ns_->before(end) - costs_ns_->before(frame.step);
-  turn.now_ns = turn.device.now_ns();
+  turn.now_ns = turn.stream.now_ns();
   frame.begun = true;
   frame.resume_at_ns = turn.now_ns;
   if (frame.poisoned || cost_ns == 0) return;
   frame.resume_at_ns += timer_.begin_step(frame, turn, cost_ns);
-  if (turn.device.trace_row != nullptr) record_kernels(frame, turn, end, cost_ns);
+  if (turn.stream.trace.row != nullptr) record_kernels(frame, turn, end, cost_ns);
 }
 
 // Records a span for each kernel, one behind the other; or one for all, if they would fill the row.
@@ -127,7 +127,7 @@ void TimedFunction::record_kernels(const CallFrame& frame, Turn& turn, uint32_t 
   if (end - frame.step > kSpansMax) {
     event.name = "kernels";
     event.end_ns = frame.resume_at_ns;
-    turn.device.trace_row->record(event);
+    turn.stream.trace.row->record(event);
     return;
   }
   // On a slow host they take longer than they cost.
@@ -141,7 +141,7 @@ void TimedFunction::record_kernels(const CallFrame& frame, Turn& turn, uint32_t 
     const StepMap::Leaf leaf = steps().leaf(step);
     event.name = to_string(steps().function(leaf.part).nodes[leaf.node].op).data();
     event.step = step;
-    turn.device.trace_row->record(event);
+    turn.stream.trace.row->record(event);
     event.begin_ns = event.end_ns;
   }
 }

@@ -26,7 +26,7 @@ class TimedFunction final : public PlannedFunction {
 
   Progress advance(CallFrame& frame, Turn& turn) const override;
   Progress join(CallFrame& frame, Turn& turn) const override;
-  void check_committed(const CallFrame&, Device&, uint32_t*) const override {}  // No values.
+  void check_committed(const CallFrame&, DeviceStream&, uint32_t*) const override {}  // No values.
 
  private:
   const PlannedStep& planned_step(uint32_t step) const;

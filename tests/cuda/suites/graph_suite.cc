@@ -25,10 +25,10 @@ std::shared_ptr<const Function> chain() {
   return std::make_shared<const Function>(std::move(function));
 }
 
-void enqueue_and_wait(Reactor& reactor, CudaDevice& device,
+void enqueue_and_wait(Reactor& reactor, DeviceStream& stream,
                       const std::function<Progress(Turn&)>& work) {
   std::atomic<bool> done{false};
-  enqueue_task(device, work, [&](const std::shared_ptr<const Error>& error) {
+  enqueue_task(stream, work, [&](const std::shared_ptr<const Error>& error) {
     EXPECT_EQ(error, nullptr) << error->what();
     reactor.mailbox().post([&done] { done = true; });
   });
@@ -69,7 +69,7 @@ class Replayed {
                                 (parameters_ + 1) * kStride + compiled_->arena_bytes(), "f")),
         host_(device_.memory().host_memory((parameters_ + 1) * kStride)) {}
 
-  CudaDevice& device() { return device_; }
+  CudaStream& stream() { return device_.stream(); }
   std::vector<float> run(const std::vector<std::vector<float>>& arguments) {
     for (size_t p = 0; p < arguments.size(); ++p) {
       device_.memory().host_access(HostAccess::kWrite, host(p), bytes_of(arguments[p]));
@@ -80,11 +80,11 @@ class Replayed {
       frame.bases.push_back(buffer_->data() + static_cast<int64_t>(base) * kStride);
     std::vector<float> result(elements_);
     float* const told = host(arguments.size());
-    enqueue_and_wait(*reactor_, device_, [&](Turn& turn) {
+    enqueue_and_wait(*reactor_, device_.stream(), [&](Turn& turn) {
       for (size_t p = 0; p < arguments.size(); ++p)
-        device_.copy(frame.bases[p], host(p), bytes_of(arguments[p]));
+        turn.stream.copy(frame.bases[p], host(p), bytes_of(arguments[p]));
       EXPECT_EQ(compiled_->advance(frame, turn), Progress::kDone);
-      device_.copy(told, frame.bases[arguments.size()], bytes_of(result));
+      turn.stream.copy(told, frame.bases[arguments.size()], bytes_of(result));
       return Progress::kDone;
     });
     device_.memory().host_access(HostAccess::kRead, told, bytes_of(result));
@@ -118,8 +118,8 @@ TEST_P(CardGraphs, CommandsThatComeAgainWithTheirAddressesAreReplayedAsOneGraph)
       EXPECT_NEAR(function.run({std::vector<float>(4, at)})[0], std::exp(at) * 2 - std::tanh(at),
                   1e-4);
     }
-    EXPECT_EQ(function.device().graphs().captures(), 1u);
-    EXPECT_EQ(function.device().graphs().launches(), 4u);
+    EXPECT_EQ(function.stream().graphs().captures(), 1u);
+    EXPECT_EQ(function.stream().graphs().launches(), 4u);
   }
   EXPECT_EQ(card.report(), "");
 }
@@ -135,8 +135,8 @@ TEST_P(CardGraphs, TheIterationsOfAScanAreReplayedAsOneGraph) {
       for (size_t i = 0; i < w.size(); ++i) want[i % 3] = want[i % 3] * w[i] + w[i];
       EXPECT_EQ(function.run({x, w}), want);
     }
-    EXPECT_EQ(function.device().graphs().captures(), 1u);
-    EXPECT_EQ(function.device().graphs().launches(), 4u);
+    EXPECT_EQ(function.stream().graphs().captures(), 1u);
+    EXPECT_EQ(function.stream().graphs().launches(), 4u);
   }
   EXPECT_EQ(card.report(), "");
 }

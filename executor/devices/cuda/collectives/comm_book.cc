@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "executor/devices/device.h"
+#include "executor/devices/device_stream.h"
 
 namespace gangway {
 

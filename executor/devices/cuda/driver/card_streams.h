@@ -28,7 +28,7 @@ class CardStreams {
   virtual const Work* owner() const = 0;
   // The mark that will be taken next.
   virtual uint64_t next_mark() const = 0;
-  // Device::mark() and reached().
+  // DeviceStream::mark() and reached().
   virtual uint64_t take_mark() = 0;
   virtual Progress look_for(uint64_t mark, std::shared_ptr<const Error>* failure) = 0;
   // Has the device's work looked at again.

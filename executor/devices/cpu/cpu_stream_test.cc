@@ -1,4 +1,4 @@
-#include "executor/devices/cpu/cpu_device.h"
+#include "executor/devices/cpu/cpu_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -35,25 +35,26 @@ class OneStep final : public Work {
   std::future<void>* const until_;
 };
 
-class CpuDeviceTest : public testing::Test {
+class CpuStreamTest : public testing::Test {
  protected:
   // Returns the thread that did the work.
   std::thread::id serve(int64_t ns) {
     OneStep& work = works_.emplace_back(ns);
-    device_.enqueue_unrung(work, lane_);
-    spent_ns_ = device_.serve_or_ring(kBriefNs);
+    stream_.enqueue_unrung(work, lane_);
+    spent_ns_ = stream_.serve_or_ring(kBriefNs);
     work.retired.get_future().wait();
     return work.done_by.get_future().get();
   }
 
   std::deque<OneStep> works_;
   Lane lane_;
-  CpuDevice device_{{.name = "cpu", .memory_bytes = 1 << 20}};
+  Parallel par_{1};
+  CpuStream stream_{"cpu", par_, SpinPolicy::park()};
   int64_t spent_ns_ = 0;
   const std::thread::id me_ = std::this_thread::get_id();
 };
 
-TEST_F(CpuDeviceTest, BriefWorkRunsOnTheThreadThatEnqueuesIt) {
+TEST_F(CpuStreamTest, BriefWorkRunsOnTheThreadThatEnqueuesIt) {
   for (int i = 0; i < 100; ++i) {
     tests::wait_until_others_sleep();  // Otherwise the device's thread may still be at it.
     EXPECT_EQ(serve(1000), me_);
@@ -61,33 +62,34 @@ TEST_F(CpuDeviceTest, BriefWorkRunsOnTheThreadThatEnqueuesIt) {
   }
 }
 
-TEST_F(CpuDeviceTest, LongerWorkRunsOnTheDevicesThread) {
+TEST_F(CpuStreamTest, LongerWorkRunsOnTheDevicesThread) {
   for (const int64_t ns : {kBriefNs + 1, kNever}) {
     EXPECT_NE(serve(ns), me_);
     EXPECT_EQ(spent_ns_, 0);
   }
 }
 
-TEST_F(CpuDeviceTest, ServingADeviceThatIsAtWorkDoesNotWait) {
+TEST_F(CpuStreamTest, ServingADeviceThatIsAtWorkDoesNotWait) {
   std::promise<void> go_on;
   std::future<void> gone_on = go_on.get_future();
   OneStep &first = works_.emplace_back(kNever, &gone_on), &second = works_.emplace_back(1000);
-  device_.enqueue(first, lane_);
+  stream_.enqueue(first, lane_);
   while (!first.begun.load()) std::this_thread::yield();
-  device_.enqueue_unrung(second, lane_);
-  EXPECT_EQ(device_.serve_or_ring(kBriefNs), 0);
+  stream_.enqueue_unrung(second, lane_);
+  EXPECT_EQ(stream_.serve_or_ring(kBriefNs), 0);
   go_on.set_value();
   second.retired.get_future().wait();
   EXPECT_NE(second.done_by.get_future().get(), me_);
 }
 
-TEST_F(CpuDeviceTest, ADeviceSpinsOnlyForPendingWorkWhileThereAreEnoughCores) {
-  CpuDevice device({.name = "cpu", .memory_bytes = 1 << 20, .wait = SpinPolicy::spin_then_park()});
-  device.expect_peers(available_cores());
-  EXPECT_GT(device.spin_ns(Progress::kPending), 0);
-  EXPECT_EQ(device.spin_ns(Progress::kDone), 0);
-  device.expect_peers(available_cores() + 1);
-  EXPECT_EQ(device.spin_ns(Progress::kPending), 0);
+TEST_F(CpuStreamTest, ADeviceSpinsOnlyForPendingWorkWhileThereAreEnoughCores) {
+  Parallel par(1);
+  CpuStream stream("cpu", par, SpinPolicy::spin_then_park());
+  stream.expect_peers(available_cores());
+  EXPECT_GT(stream.spin_ns(Progress::kPending), 0);
+  EXPECT_EQ(stream.spin_ns(Progress::kDone), 0);
+  stream.expect_peers(available_cores() + 1);
+  EXPECT_EQ(stream.spin_ns(Progress::kPending), 0);
 }
 
 }  // namespace
