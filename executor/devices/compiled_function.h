@@ -138,6 +138,9 @@ class CompiledFunction {
   virtual Progress join(CallFrame& frame, Turn& turn) const {
     return static_cast<void>(frame), static_cast<void>(turn), Progress::kDone;
   }
+  // For a collective that is done: its failure, with the user's line of the step that began it, and
+  // whether a member was poisoned, go to the frame. Device thread.
+  void take_outcome(const Collective& collective, uint32_t step, CallFrame& frame) const;
 
   // Called once the steps before commit_step() have run. Stores 1 in `flag`, which lies in host
   // memory of the device, if one of committed_values() (ir/plan/committed_values.h) holds an

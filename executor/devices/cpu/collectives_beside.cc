@@ -59,13 +59,7 @@ void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
 void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64_t now_ns) {
   const Collective& collective = *frame_.collectives[stream];
   item.met = true;
-  if (const auto failure = collective.failure(); failure != nullptr) {
-    auto error = std::make_shared<Error>(*failure);
-    error->add_where({.at = function_.describe_step(item.step).at});
-    frame_.error = std::move(error);
-    frame_.poisoned = true;
-  }
-  if (collective.poisoned()) frame_.poisoned = frame_.peer_poisoned = true;
+  function_.take_outcome(collective, item.step, frame_);
   if (timer_ == nullptr) return record(item, turn_.stream.now_ns());
   const int64_t cost_ns =
       timer_->collective_ns(item.call.kind, static_cast<double>(item.bytes), collective.peers()) /

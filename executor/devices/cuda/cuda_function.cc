@@ -408,11 +408,7 @@ void CudaFunction::advance_commands(CallFrame& frame, CudaStream& card) const {
 }
 
 void CudaFunction::fail(CallFrame& frame, CudaStream& card, const cuda::Status& status) const {
-  fail(frame, *card.failure_of(status));
-}
-
-void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
-  auto error = std::make_shared<Error>(failure);
+  auto error = std::make_shared<Error>(*card.failure_of(status));
   if (frame.step < step_count()) error->add_where({.at = steps().where(frame.step)});
   frame.error = std::move(error);
   frame.poisoned = true;
@@ -446,8 +442,7 @@ Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) co
     frame.begun = true;
   }
   if (collective.advance() == Progress::kPending) return Progress::kPending;
-  if (const auto failure = collective.failure(); failure != nullptr) fail(frame, *failure);
-  if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
+  take_outcome(collective, frame.step, frame);
   frame.begun = false;
   return Progress::kDone;
 }

@@ -94,7 +94,6 @@ class CudaFunction final : public PlannedFunction {
   void issue(const Step& step, CallFrame& frame, CudaStream& card) const;
   static bool can_issue(CallFrame& frame, const CudaStream& card);
   void fail(CallFrame& frame, CudaStream& card, const cuda::Status& status) const;
-  void fail(CallFrame& frame, const Error& failure) const;
 
   Progress advance_checked(const Step& step, CallFrame& frame, Turn& turn) const;
   void check_inputs(const Step& step, CallFrame& frame, DeviceStream& card) const;

@@ -11,9 +11,9 @@ namespace gangway {
 
 CommCollective::CommCollective(CardStreams& device, CommBook& comms,
                                std::unique_ptr<Collective> meeting, Options options)
-    : device_(device),
+    : ForwardingCollective(std::move(meeting)),
+      device_(device),
       comms_(comms),
-      meeting_(std::move(meeting)),
       options_(std::move(options)),
       own_cards_(meeting_->size()) {
   std::iota(own_cards_.begin(), own_cards_.end(), 0);
@@ -29,14 +29,11 @@ int64_t CommCollective::staging_bytes_for(CollectiveKinds kinds, int64_t bytes_m
 void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
   no_comm_ = false;
-  failure_ = nullptr;
-  meeting_->begin_exchange(word, poisoned);
+  forward_exchange(word, poisoned);
 }
 
 void CommCollective::begin(const CollectiveCall& call, bool poisoned) {
-  tensors_.assign(call.tensors.begin(), call.tensors.end());
-  call_ = call;
-  call_.tensors = tensors_;
+  keep(call);
   ranks_.assign(1, {rank(), &call_, staging_});
   ranks_given_ = false;
   if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);

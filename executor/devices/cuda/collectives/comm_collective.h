@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "executor/collectives/collective_call.h"
+#include "executor/collectives/forwarding_collective.h"
 #include "executor/devices/cuda/collectives/card_comms.h"
 #include "executor/devices/cuda/collectives/comm_book.h"
 #include "executor/devices/cuda/collectives/ragged_sizes.h"
@@ -44,7 +45,7 @@
 
 namespace gangway {
 
-class CommCollective final : public Collective {
+class CommCollective final : public ForwardingCollective {
  public:
   struct Options {
     std::string group;                  // DeviceGroup::name.
@@ -60,9 +61,6 @@ class CommCollective final : public Collective {
 
   static int64_t staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max, uint32_t members);
 
-  uint32_t rank() const override { return meeting_->rank(); }
-  uint32_t size() const override { return meeting_->size(); }
-  void name(std::string_view label) override { label_ = label; }
   void begin(const CollectiveCall& call, bool poisoned) override;
   // Begins any kind except an all-reduce, for all ranks of this card; their calls live until it is
   // done.
@@ -74,10 +72,6 @@ class CommCollective final : public Collective {
   void use_staging(std::byte* staging) override { staging_ = staging; }
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned() || no_comm_; }
-  uint64_t least() const override { return meeting_->least(); }
-  uint64_t most() const override { return meeting_->most(); }
-  std::span<const uint64_t> words() const override { return meeting_->words(); }
-  std::shared_ptr<const Error> failure() const override { return failure_; }
   void raise_alarm(uint64_t what) override { meeting_->raise_alarm(what); }
   bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
 
@@ -100,7 +94,6 @@ class CommCollective final : public Collective {
 
   CardStreams& device_;
   CommBook& comms_;
-  const std::unique_ptr<Collective> meeting_;
   const Options options_;
   std::shared_ptr<Comm> comm_;  // Used by the collective that has begun.
   uint64_t id_[kIdWords] = {};
@@ -108,11 +101,7 @@ class CommCollective final : public Collective {
   Phase phase_ = Phase::kExchange;
   bool tried_ = false;    // It tried to create a communicator for this collective.
   bool no_comm_ = false;  // It could not be created, or a peer broke it.
-  std::string_view label_ = "all_reduce";
-  std::shared_ptr<const Error> failure_;
   std::byte* staging_ = nullptr;
-  std::vector<CollectiveTensor> tensors_;
-  CollectiveCall call_;  // Its tensors are the ones above.
   std::unique_ptr<RaggedSizes> sizes_;
   std::vector<uint32_t> own_cards_;  // Used if each member has one rank.
   std::vector<CardRank> ranks_;      // Ranks of the collective that has begun.

@@ -9,7 +9,7 @@ namespace gangway {
 
 CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
                                Options options)
-    : device_(device), meeting_(std::move(meeting)), options_(options) {
+    : ForwardingCollective(std::move(meeting)), device_(device), options_(options) {
   if (options_.kinds.has(CollectiveKind::kRaggedAllToAll))
     sizes_ = std::make_unique<RaggedSizes>(device_, size());
   for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();
@@ -30,14 +30,11 @@ void CopyCollective::use_staging(std::byte* staging) {
 
 void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
-  failure_ = nullptr;
-  meeting_->begin_exchange(word, poisoned);
+  forward_exchange(word, poisoned);
 }
 
 void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
-  tensors_.assign(call.tensors.begin(), call.tensors.end());
-  call_ = call;
-  call_.tensors = tensors_;
+  keep(call);
   failure_ = nullptr;
   if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
   sizes_->begin(call_, label_, poisoned);

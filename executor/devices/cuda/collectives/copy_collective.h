@@ -25,13 +25,14 @@
 #include <vector>
 
 #include "executor/collectives/collective_call.h"
+#include "executor/collectives/forwarding_collective.h"
 #include "executor/devices/cuda/collectives/ragged_sizes.h"
 #include "executor/devices/cuda/driver/card_streams.h"
 #include "executor/transfers/link_meter.h"
 
 namespace gangway {
 
-class CopyCollective final : public Collective {
+class CopyCollective final : public ForwardingCollective {
  public:
   struct Options {
     LinkMeter& meter;       // The device's.
@@ -43,19 +44,11 @@ class CopyCollective final : public Collective {
 
   static int64_t staging_bytes_for(int64_t bytes_max);
 
-  uint32_t rank() const override { return meeting_->rank(); }
-  uint32_t size() const override { return meeting_->size(); }
-  void name(std::string_view label) override { label_ = label; }
   void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
   int64_t staging_bytes() const override { return staging_bytes_for(options_.bytes_max); }
   void use_staging(std::byte* staging) override;
   Progress advance() override;
-  bool poisoned() const override { return meeting_->poisoned(); }
-  uint64_t least() const override { return meeting_->least(); }
-  uint64_t most() const override { return meeting_->most(); }
-  std::span<const uint64_t> words() const override { return meeting_->words(); }
-  std::shared_ptr<const Error> failure() const override { return failure_; }
 
  private:
   enum class Phase : uint8_t { kExchange, kSizes, kMeet };
@@ -75,16 +68,11 @@ class CopyCollective final : public Collective {
   void take(const std::vector<const Part*>& parts);
 
   CardStreams& device_;
-  const std::unique_ptr<Collective> meeting_;
   const Options options_;
   std::unique_ptr<RaggedSizes> sizes_;
   Part part_;
   uint64_t sequence_ = 0;
   Phase phase_ = Phase::kExchange;
-  std::vector<CollectiveTensor> tensors_;
-  CollectiveCall call_;  // Its tensors are the ones above.
-  std::string_view label_ = "all_reduce";
-  std::shared_ptr<const Error> failure_;
 };
 
 }  // namespace gangway

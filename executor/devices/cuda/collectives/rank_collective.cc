@@ -10,7 +10,10 @@ namespace gangway {
 
 RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
                                std::unique_ptr<CommCollective> cards, Options options)
-    : device_(device), meeting_(std::move(meeting)), cards_(std::move(cards)), options_(options) {
+    : ForwardingCollective(std::move(meeting)),
+      device_(device),
+      cards_(std::move(cards)),
+      options_(options) {
   part_.card = &device;
   part_.rank = rank();
   part_.call = &call_;
@@ -43,14 +46,11 @@ void RankCollective::raise_alarm(uint64_t what) {
 
 void RankCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
-  failure_ = nullptr;
-  meeting_->begin_exchange(word, poisoned);
+  forward_exchange(word, poisoned);
 }
 
 void RankCollective::begin(const CollectiveCall& call, bool poisoned) {
-  tensors_.assign(call.tensors.begin(), call.tensors.end());
-  call_ = call;
-  call_.tensors = tensors_;
+  keep(call);
   failure_ = nullptr;
   if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
   sizes_->begin(call_, label_, poisoned);

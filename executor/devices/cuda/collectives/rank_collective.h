@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "executor/collectives/collective_call.h"
+#include "executor/collectives/forwarding_collective.h"
 #include "executor/devices/cuda/collectives/comm_collective.h"
 #include "executor/devices/cuda/collectives/ragged_sizes.h"
 #include "executor/devices/cuda/driver/card_streams.h"
@@ -40,7 +41,7 @@
 
 namespace gangway {
 
-class RankCollective final : public Collective {
+class RankCollective final : public ForwardingCollective {
  public:
   struct Options {
     LinkMeter& meter;       // The device's.
@@ -53,8 +54,6 @@ class RankCollective final : public Collective {
 
   static int64_t staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max, uint32_t members);
 
-  uint32_t rank() const override { return meeting_->rank(); }
-  uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override;
   void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
@@ -63,11 +62,6 @@ class RankCollective final : public Collective {
   }
   void use_staging(std::byte* staging) override;
   Progress advance() override;
-  bool poisoned() const override { return meeting_->poisoned(); }
-  uint64_t least() const override { return meeting_->least(); }
-  uint64_t most() const override { return meeting_->most(); }
-  std::span<const uint64_t> words() const override { return meeting_->words(); }
-  std::shared_ptr<const Error> failure() const override { return failure_; }
   void raise_alarm(uint64_t what) override;
   bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
 
@@ -92,7 +86,6 @@ class RankCollective final : public Collective {
   void copy_out();
 
   CardStreams& device_;
-  const std::unique_ptr<Collective> meeting_;
   const std::unique_ptr<CommCollective> cards_;
   const Options options_;
   std::unique_ptr<RaggedSizes> sizes_;
@@ -100,10 +93,7 @@ class RankCollective final : public Collective {
   std::vector<const Part*> parts_;  // Parts of this card's ranks, from the first meeting on.
   const Part* first_ = nullptr;     // The one with the sum.
   Phase phase_ = Phase::kExchange;
-  std::vector<CollectiveTensor> tensors_, sums_;
-  CollectiveCall call_;  // Its tensors are the ones above.
-  std::string_view label_ = "all_reduce";
-  std::shared_ptr<const Error> failure_;
+  std::vector<CollectiveTensor> sums_;
 };
 
 }  // namespace gangway

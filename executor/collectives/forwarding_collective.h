@@ -1,0 +1,55 @@
+// ForwardingCollective: the common part of collectives whose members meet in host memory, by a
+// *meeting*, while the bytes go another way.
+//
+// What the members agree on is the meeting's, so questions about it are forwarded there. Alarms are
+// not: a collective forwards them if its members may wait outside of the meeting. A device whose
+// bytes go through host memory as well uses the meeting itself.
+//
+// Threads, errors: see collective.h.
+// Ownership: the meeting; a call's tensors are the caller's.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/collectives/collective_call.h"
+
+namespace gangway {
+
+class ForwardingCollective : public Collective {
+ public:
+  uint32_t rank() const final { return meeting_->rank(); }
+  uint32_t size() const final { return meeting_->size(); }
+  void name(std::string_view label) override { label_ = label; }
+  bool poisoned() const override { return meeting_->poisoned(); }
+  uint64_t least() const final { return meeting_->least(); }
+  uint64_t most() const final { return meeting_->most(); }
+  std::span<const uint64_t> words() const final { return meeting_->words(); }
+  std::shared_ptr<const Error> failure() const final { return failure_; }
+
+ protected:
+  explicit ForwardingCollective(std::unique_ptr<Collective> meeting)
+      : meeting_(std::move(meeting)) {}
+
+  void forward_exchange(uint64_t word, bool poisoned) {
+    failure_ = nullptr;
+    meeting_->begin_exchange(word, poisoned);
+  }
+  void keep(const CollectiveCall& call) {
+    tensors_.assign(call.tensors.begin(), call.tensors.end());
+    call_ = call;
+    call_.tensors = tensors_;
+  }
+
+  const std::unique_ptr<Collective> meeting_;
+  std::string_view label_ = "all_reduce";
+  std::vector<CollectiveTensor> tensors_;
+  CollectiveCall call_;  // Its tensors are the ones above.
+  std::shared_ptr<const Error> failure_;
+};
+
+}  // namespace gangway
