@@ -9,7 +9,7 @@ void Controller::note_asked(SessionId session, SliceId slice, const SliceShape& 
 }
 
 void Controller::note_resuming(SessionId session, std::set<std::string> readers) {
-  shared_states_.is_resuming(session, std::move(readers));
+  shared_states_.begin_resuming(session, std::move(readers));
 }
 
 void Controller::note_restored(SessionId session, SliceId slice, StateVersion version) {

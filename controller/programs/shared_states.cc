@@ -19,11 +19,13 @@ Error program_ended() {
           "open them again when it runs again"};
 }
 
-Error being_resumed(const std::string& program) {
-  return {ErrorKind::kOverloaded,
-          cat("states: the ", program, " is brought back behind a restart of its controller"),
-          {},
-          "try again later; \"gangway ps\" shows what it waits for"};
+// Only its owner sees what it waits for.
+Error being_resumed(const std::string& program, bool is_own) {
+  return {
+      ErrorKind::kOverloaded,
+      cat("states: the ", program, " is brought back behind a restart of its controller"),
+      {},
+      is_own ? "try again later; \"gangway ps\" may show what it waits for" : "try again later"};
 }
 
 }  // namespace
@@ -34,7 +36,7 @@ bool SharedStateTable::may_read(SessionId reader, SessionId program,
   return owner == names_.owner(program) || readers.contains(owner) || readers.contains(kEveryone);
 }
 
-void SharedStateTable::is_resuming(SessionId program, std::set<std::string> readers) {
+void SharedStateTable::begin_resuming(SessionId program, std::set<std::string> readers) {
   resuming_[program] = std::move(readers);
 }
 
@@ -80,7 +82,8 @@ SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::str
                                    is_own ? text : text.substr(slash + 1));
   const auto resuming = session ? resuming_.find(*session) : resuming_.end();
   if (resuming != resuming_.end() && may_read(reader, *session, resuming->second))
-    throw being_resumed(cat("program \"", text, "\""));
+    throw being_resumed(cat("program \"", text, "\""),
+                        names_.owner(reader) == names_.owner(*session));
   const SliceRecord* const slice = session ? shared_slice(reader, *session, text) : nullptr;
   GW_REQUIRE(slice != nullptr, "there is no program \"", text,
              "\" whose states this client may read: expected \"owner/name\" of one that has some");
@@ -114,7 +117,7 @@ const SliceRecord& SharedStateTable::require_may_ask(SessionId reader,
                                                      const Request& request) const {
   const SliceRecord& slice = readable(reader, request.slice);
   if (resuming_.contains(slice.owner) && request.is_counted)
-    throw being_resumed("program that is read");
+    throw being_resumed("program that is read", names_.owner(reader) == names_.owner(slice.owner));
   if (slice.given_up) throw Error(*slice.given_up);
   require_fits(slice, request);
   const auto asked = std::count_if(reads_.begin(), reads_.end(), [&](const ReadPtr& other) {

@@ -63,7 +63,7 @@ class SharedStateTable {
   // The program is brought back behind a restart of its controller: it may have no devices yet, and
   // its states are not there. Until resumed(), or its end, clients that may read it get
   // kOverloaded.
-  void is_resuming(SessionId program, std::set<std::string> readers);
+  void begin_resuming(SessionId program, std::set<std::string> readers);
   void resumed(SessionId program) { resuming_.erase(program); }
 
   struct Opened {

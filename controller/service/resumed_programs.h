@@ -16,7 +16,8 @@
 // something else that an op needs, such as the library of a user's kernel, is passed over. If no
 // other hosts could take the program, it ends with that host's refusal, kWholeWaitMs after the
 // first refusal. A slice that is refused for another reason than a lack of devices, such as a quota
-// that is too small for it by now, ends the program with that reason.
+// that is too small for it by now, ends the program with that reason; it waits while other programs
+// of its owner hold the quota.
 //
 // Threads: the reactor's. A fiber for each program, until its steps go on.
 // Ownership: the constructor's arguments outlive it.

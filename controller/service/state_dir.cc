@@ -33,7 +33,6 @@ using Json = nlohmann::json;
 constexpr const char* kHosts = "hosts.jsonl";
 constexpr const char* kPrograms = "programs.jsonl";
 constexpr const char* kRecords = "programs";
-constexpr const char* kBeingWritten = ".new";
 constexpr const char* kOlderPrograms = "programs.1.jsonl";
 constexpr const char* kSetAside = "set_aside";
 constexpr size_t kLineBytesMax = 16 << 10;
@@ -101,12 +100,6 @@ std::string record_name(const std::string& owner, const std::string& name) {
   if (whole.size() <= kRecordNameBytesMax) return whole;
   const std::string hash = content_hash(cat(owner, "/", name));
   return cat(whole.substr(0, kRecordNameBytesMax - hash.size() - 1), "~", hash);
-}
-
-// Whether a controller ended while it wrote this file (replace_whole()). The name of a record has
-// one dot, between owner and name.
-bool is_half_written(const std::string& name) {
-  return name.ends_with(kBeingWritten) && std::ranges::count(name, '.') > 1;
 }
 
 // Why the file can't be read. None: `read` succeeded. Throws for a file of another version, since
@@ -197,6 +190,7 @@ StateDir::StateDir(fs::path folder) : folder_(std::move(folder)) {
     require_writable(folder_);
     if (is_there(folder_ / kRecords)) require_writable(folder_ / kRecords);
     set_aside_files();
+    remove_left_over_files();
   } catch (...) {
     ::close(folder_fd_);
     throw;
@@ -256,11 +250,7 @@ void StateDir::read_programs() {
   if (error) fail_file("read the folder", folder, error.value());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    if (is_half_written(file.filename())) {
-      ::unlink(file.c_str());
-      continue;
-    }
-    if (file.filename() == ".trial") continue;
+    if (is_left_over(file.filename().string()) || file.filename() == ".trial") continue;
     const auto why = why_unreadable([&] { programs_.push_back(read_program(file)); });
     if (why) set_aside_.push_back({file, {}, why->message()});
   }
@@ -279,6 +269,17 @@ void StateDir::set_aside_files() {
     sync_folder(file.was.parent_path());
   }
   sync_folder(folder);
+}
+
+// A controller was killed while it wrote them.
+void StateDir::remove_left_over_files() {
+  for (const fs::path& folder : {folder_, folder_ / kRecords}) {
+    std::error_code error;
+    fs::directory_iterator entries(folder, error), end;
+    for (; !error && entries != end; entries.increment(error)) {
+      if (is_left_over(entries->path().filename().string())) ::unlink(entries->path().c_str());
+    }
+  }
 }
 
 void StateDir::require_writable(const fs::path& folder) const {

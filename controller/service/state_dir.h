@@ -77,6 +77,7 @@ class StateDir {
   void read_programs();
   ProgramRecord read_program(const std::filesystem::path& file) const;
   void set_aside_files();
+  void remove_left_over_files();
 
   std::filesystem::path folder_;
   int folder_fd_ = -1;

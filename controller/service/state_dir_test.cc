@@ -202,9 +202,11 @@ TEST_F(StateDirTest, WrittenProgramsAreFoundAndOtherUsersCannotReadThem) {
     state.write_program("ann", "third", print_record(a_program("third")));
     state.remove_program("ann", "third");
   }
-  FolderTest::write("state/programs/ann.other.new", "half of it");
+  const std::string half_written[] = {"hosts.jsonl.0123abcd.new",
+                                      "programs/ann.other.89abcdef.new"};
+  for (const std::string& name : half_written) FolderTest::write("state/" + name, "half of it");
   const StateDir state(state_);
-  EXPECT_FALSE(std::filesystem::exists(state_ / "programs/ann.other.new"));
+  for (const std::string& name : half_written) EXPECT_FALSE(std::filesystem::exists(state_ / name));
   ASSERT_EQ(state.programs().size(), 2u);
   EXPECT_EQ(print_record(state.programs()[0]), print_record(one));
   EXPECT_EQ(print_record(state.programs()[1]), print_record(other));

@@ -82,7 +82,7 @@ struct SliceRecord {
   // sees or changes them any more.
   std::optional<Error> given_up;
   bool was_written = false;  // Its client wrote states, so runs alone can't compute them again.
-  std::set<std::string> readers;  // Owners that may read its states (service/shared_states.h).
+  std::set<std::string> readers;  // Owners that may read its states (programs/shared_states.h).
   Future<void> installing = ready_future();  // Ready when no plan that has states in it installs.
 };
 

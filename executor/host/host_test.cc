@@ -122,12 +122,12 @@ HundredRuns hundred_runs(const std::shared_ptr<const Plan>& plan) {
 TEST(HostBriefRuns, EndWithoutTheDevicesThread) {
   const HundredRuns runs = hundred_runs(additions(3));
   EXPECT_EQ(runs.ended_at_once, 100);
-  EXPECT_LT(runs.sleeps, 100);
+  EXPECT_LT(runs.sleeps, 20);  // Others may sleep too, and a sleep may be counted a moment later.
 }
 
 // Otherwise the host could not report that it is stuck in the kernel.
 TEST(HostBriefRuns, AreNoneWhereABodyMayHoldAUsersKernel) {
-  EXPECT_EQ(hundred_runs(addition_in_a_body()).sleeps, 100);
+  EXPECT_GT(hundred_runs(addition_in_a_body()).sleeps, 80);
 }
 
 TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {

@@ -9,8 +9,8 @@
 // --trust DIR`), by the content that they had when it was started; one of a local cluster, which
 // ends with its client, loads any file of its user's.
 // Threads: pure, but for reading the file.
-// Errors: kInvalid for a file that can't be read; a missing file or symbol on the executor's side
-// is an error of compile().
+// Errors: those of durable_file.h for a file that can't be read; a missing file or symbol on the
+// executor's side is an error of compile().
 //
 // Example:
 //   Value y = custom_call(user_kernel("libmine.so", "halve"), {x}, x.type());  // user_kernel.h
@@ -37,7 +37,7 @@ UserKernel user_kernel(const std::string& path, const std::string& symbol);
 Value custom_call(const UserKernel& kernel, const std::vector<Value>& inputs, const Type& result,
                   Loc loc = Loc::current());
 
-// The bytes of a library; throws kInvalid naming it when it can't be read.
+// The bytes of a library.
 std::string read_library(const std::string& path);
 
 }  // namespace gangway

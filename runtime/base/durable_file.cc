@@ -87,14 +87,18 @@ std::string read_whole(const std::filesystem::path& path, uint64_t bytes_max) {
   return bytes;
 }
 
-DurableFile::DurableFile(std::filesystem::path path, FileAccess access) : path_(std::move(path)) {
+DurableFile::DurableFile(std::filesystem::path path, FileAccess access,
+                         std::filesystem::path known_as)
+    : path_(std::move(path)), known_as_(known_as.empty() ? path_ : std::move(known_as)) {
   const mode_t mode = access == FileAccess::kOwnerOnly ? 0600 : 0666;
   descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (descriptor_ < 0) fail_file("create", path_, errno);
+  if (descriptor_ < 0) fail_file("create", known_as_, errno);
 }
 
 DurableFile::DurableFile(DurableFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      known_as_(std::move(other.known_as_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 DurableFile::~DurableFile() {
   if (descriptor_ < 0) return;
@@ -107,7 +111,7 @@ void DurableFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
     ssize_t count = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     // A file limit in the middle of a write shows as a short count, then as an error.
-    if (count <= 0) fail_file("write", path_, count < 0 ? errno : ENOSPC);
+    if (count <= 0) fail_file("write", known_as_, count < 0 ? errno : ENOSPC);
     offset += static_cast<uint64_t>(count);
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
@@ -117,20 +121,20 @@ void DurableFile::read_at(uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t count = pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail_file("read", path_, count < 0 ? errno : EIO);
+    if (count <= 0) fail_file("read", known_as_, count < 0 ? errno : EIO);
     offset += static_cast<uint64_t>(count);
     to = to.subspan(static_cast<size_t>(count));
   }
 }
 
 void DurableFile::finish() {
-  if (fsync(descriptor_) != 0) fail_file("sync", path_, errno);
+  if (fsync(descriptor_) != 0) fail_file("sync", known_as_, errno);
   // Some file systems report a failed write only now.
   int descriptor = std::exchange(descriptor_, -1);
   if (close(descriptor) != 0) {
     int error = errno;
     unlink(path_.c_str());
-    fail_file("close", path_, error);
+    fail_file("close", known_as_, error);
   }
 }
 
@@ -157,7 +161,7 @@ std::filesystem::path unused_name(const std::filesystem::path& path) {
 template <class Appear>
 int write_beside(const std::filesystem::path& path, std::string_view bytes, FileAccess access,
                  const Appear& appear) {
-  DurableFile file(unused_name(path), access);
+  DurableFile file(unused_name(path), access, path);
   const std::filesystem::path written = file.path();
   file.write_at(0, std::as_bytes(std::span(bytes)));
   file.finish();
@@ -180,6 +184,16 @@ void replace_whole(const std::filesystem::path& path, std::string_view bytes, Fi
   const int error = write_beside(
       path, bytes, access, [&](const char* written) { return rename(written, path.c_str()); });
   if (error != 0) fail_file("replace", path, error);
+}
+
+bool is_left_over(std::string_view file_name) {
+  constexpr std::string_view kEnd = ".new";
+  constexpr size_t kDigits = 8;
+  if (!file_name.ends_with(kEnd)) return false;
+  file_name.remove_suffix(kEnd.size());
+  if (file_name.size() <= kDigits || file_name[file_name.size() - kDigits - 1] != '.') return false;
+  return file_name.substr(file_name.size() - kDigits).find_first_not_of("0123456789abcdef") ==
+         file_name.npos;
 }
 
 }  // namespace gangway

@@ -36,8 +36,9 @@ enum class FileAccess : uint8_t { kByUmask, kOwnerOnly };
 // A new file. The destructor removes it unless finish() was reached.
 class DurableFile {
  public:
-  // Creates the file; it must not exist.
-  explicit DurableFile(std::filesystem::path path, FileAccess access = FileAccess::kByUmask);
+  // Creates the file; it must not exist. Errors name `known_as` in place of a path that is given.
+  explicit DurableFile(std::filesystem::path path, FileAccess access = FileAccess::kByUmask,
+                       std::filesystem::path known_as = {});
   ~DurableFile();
   DurableFile(DurableFile&& other) noexcept;
   DurableFile& operator=(DurableFile&&) = delete;
@@ -51,7 +52,7 @@ class DurableFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  std::filesystem::path path_, known_as_;
   int descriptor_ = -1;
 };
 
@@ -61,7 +62,8 @@ void write_durably(const std::filesystem::path& path, std::string_view bytes);
 
 // Others, and a process that starts after a crash at any point, find under the path what was there
 // before or all of these bytes. Several threads and processes may write one path at once: one of
-// them wins. A crash may leave a file `path`.XXXXXXXX.new (eight hexadecimal digits) behind.
+// them wins. A crash may leave a file `path`.XXXXXXXX.new (eight hexadecimal digits) behind; whoever
+// owns a folder removes these when it opens it.
 //
 // create_whole() returns false, and changes nothing, if the path is taken; replace_whole() replaces
 // the file that has it.
@@ -69,5 +71,7 @@ void write_durably(const std::filesystem::path& path, std::string_view bytes);
                                 FileAccess access = FileAccess::kByUmask);
 void replace_whole(const std::filesystem::path& path, std::string_view bytes,
                    FileAccess access = FileAccess::kByUmask);
+// Whether a file of this name is one that such a crash has left behind.
+bool is_left_over(std::string_view file_name);
 
 }  // namespace gangway

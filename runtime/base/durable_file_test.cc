@@ -99,5 +99,18 @@ TEST_F(WholeFilesTest, AFileIsCreatedWholeUnlessItsNameIsTaken) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(WholeFilesTest, AWriteIntoAFolderThatIsNotThereNamesThePathThatWasAskedFor) {
+  const fs::path path = folder_ / "missing" / "token";
+  EXPECT_EQ(error_of([&] { replace_whole(path, "x"); }).message(),
+            "cannot create " + path.string() + ": No such file or directory");
+}
+
+TEST(LeftOver, OnlyNamesThatWritesOfWholeFilesChooseAreOnesThatACrashLeft) {
+  EXPECT_TRUE(is_left_over("hosts.jsonl.0123abcd.new"));
+  for (const char* name : {"hosts.jsonl", "hosts.new", "ann.new", "a.0123abcd", "a.0123abcg.new",
+                           ".0123abc.new", "0123abcd.new", "a.bak.new", ""})
+    EXPECT_FALSE(is_left_over(name)) << name;
+}
+
 }  // namespace
 }  // namespace gangway

@@ -11,12 +11,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <unistd.h>
 
+#include "runtime/base/environment.h"
 #include "tests/support/seed.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -108,8 +111,8 @@ int main(int argc, char** argv) {
     std::snprintf(current_run, sizeof(current_run), "fuzz: failed at input %zu of the corpus\n", i);
     LLVMFuzzerTestOneInput(corpus[i].data(), corpus[i].size());
   }
-  const char* runs = std::getenv("GW_FUZZ_RUNS");
-  const uint64_t count = runs ? std::strtoull(runs, nullptr, 10) : 2000;
+  const std::optional<std::string> runs = gangway::environment_value("GW_FUZZ_RUNS");
+  const uint64_t count = runs ? std::strtoull(runs->c_str(), nullptr, 10) : 2000;
   for (uint64_t run = 0; run < count; ++run) run_mutation(corpus, seed, run);
   std::printf("%zu inputs and %llu mutations passed\n", corpus.size(),
               static_cast<unsigned long long>(count));

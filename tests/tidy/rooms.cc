@@ -141,7 +141,7 @@ std::vector<Room> public_rooms() {
                                      "ir/inspect", "ir/transforms", "ir/transforms/propagation",
                                      "client",     "checkpoint"};
   return {
-      {"client", graphs() + Names{"runtime", "ir/wire", "ir/plan", "protocol", "checkpoint"}},
+      {"client", graphs() + Names{"runtime", "ir/wire", "ir/plan", "protocol"}},
       {"client/local",  // Starts clusters in this process or as children.
        {"runtime/base", "runtime", "protocol", "client", "controller", "controller/service",
         "executor/service"}},

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/scheduler/policies/policy.h"
-#include "ir/text/text.h"
 #include "runtime/base/printable.h"
 #include "runtime/base/units.h"
 #include "sim/study.h"

@@ -33,7 +33,14 @@ static_assert(kGangwayBool == static_cast<int>(DType::kBool) &&
 std::shared_ptr<void> load(const LowerCall& call, const std::string& bytes) {
   const TempDir folder;
   const std::string copy = folder.path() / "library.so";
-  write_durably(copy, bytes);
+  try {
+    write_durably(copy, bytes);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                cat("custom_call: library ", call.attrs().text("path"),
+                    ": the copy to load: ", error.message()),
+                {.node = call.function.name, .at = where(call.function, call.id)}, error.hint());
+  }
   void* handle = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) fail(call, cat("it can't be loaded: ", dlerror()));
   return {handle, [](void* library) { dlclose(library); }};

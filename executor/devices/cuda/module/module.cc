@@ -3,6 +3,7 @@
 
 #include "executor/devices/cuda/module/cuda_driver.h"
 #include "executor/devices/cuda/module/kernel_loading.h"
+#include "runtime/base/environment.h"
 
 namespace gangway::cuda {
 namespace {
@@ -21,7 +22,7 @@ GpuInfo info_of(const cudaDeviceProp& found) {
 FoundGpus find() {
   // To CUDA an empty list of visible devices is not the same as none: it names no card at all.
   if (loads_all_kernels_at_once(cards_of("/dev"), std::getenv("CUDA_VISIBLE_DEVICES")))
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    if (!environment_value("CUDA_MODULE_LOADING")) setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   int count = 0;
   if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess)
     return {{}, cat("the NVIDIA driver does not answer: ", cudaGetErrorString(code))};
