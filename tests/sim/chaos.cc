@@ -166,6 +166,9 @@ void run_on(Reactor& reactor, uint64_t seed, FrameMeddler* meddler, ChaosScene s
   }
   look_at_leaks(cluster, report.problems);
   look_at_executors(cluster, faults.happened(), report.problems);
+  report.charged += static_cast<int>(cluster.options().charge_log->sums().size());
+  report.meetings += static_cast<int>(
+      std::ranges::count_if(cluster.options().order_log->steps(), &OrderedStep::in_order));
   const std::vector<std::string> wrong = wrong_charges(*cluster.options().charge_log);
   report.problems.insert(report.problems.end(), wrong.begin(), wrong.end());
   look_at_order(*cluster.options().order_log, faults.happened(), report.problems);

@@ -24,6 +24,8 @@ struct ChaosReport {
   std::vector<std::string> problems;  // Violations found; empty if there are none.
   std::vector<std::string> errors;    // Errors that clients got.
   int runs = 0, done = 0;             // Sums over all clients.
+  int charged = 0;                    // Programs in the log of charges.
+  int meetings = 0;                   // Steps in the log of devices that are done in one order.
   uint64_t replay_hash = 0;
 };
 

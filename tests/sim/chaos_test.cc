@@ -24,11 +24,13 @@ using ::testing::Matches;
 
 TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   const uint64_t first = tests::test_seed();
-  int runs = 0, done = 0;
+  int runs = 0, done = 0, charged = 0, meetings = 0;
   for (uint64_t seed = first; seed < first + GW_CHAOS_SEEDS; ++seed) {
     const ChaosReport report = chaos(seed);
     runs += report.runs;
     done += report.done;
+    charged += report.charged;
+    meetings += report.meetings;
     for (const std::string& problem : report.problems)
       ADD_FAILURE() << "seed " << seed << ", " << report.scene << problem;
     if (!report.problems.empty()) return;
@@ -36,6 +38,8 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   // Most runs must get through, otherwise the test checks nothing.
   EXPECT_GT(done, runs / 5) << runs;
   EXPECT_LT(done, runs);
+  EXPECT_GT(charged, GW_CHAOS_SEEDS / 4) << "logs of charges are empty";
+  EXPECT_GT(meetings, done / 2) << "logs of devices are empty";
 }
 
 TEST(ChaosTest, ASeedRepeatsExactly) {
@@ -68,8 +72,7 @@ TEST(ChaosTest, AMachineWithTooLittleMemoryEndsTheTestAndIsNoFaultOfTheCluster) 
 }
 
 TEST(MeddledChaosTest, APrepareThatIsLeftOutIsFound) {
-  expect_found(leaves_out_a_prepare, AnyOf(HasSubstr(" ended: "), HasSubstr("no fault explains: "),
-                                           HasSubstr("simulation: passed its time limit of ")));
+  expect_found(leaves_out_a_prepare, HasSubstr(" ended: "));
 }
 
 TEST(MeddledChaosTest, AnOutputOfAnotherValueIsFound) {

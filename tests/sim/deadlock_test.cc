@@ -3,6 +3,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct Scene {
 };
 
 struct Seen : Crossed {
-  std::string broken;  // Violation of the order in the devices' logs.
+  std::string broken;    // Violation of the order in the devices' logs.
+  int64_t meetings = 0;  // Steps in the logs that all devices of a run do in one order.
 };
 
 Seen cross_all(const Scene& scene) {
@@ -39,6 +41,7 @@ Seen cross_all(const Scene& scene) {
     cross([&](const std::string& name) { return cluster.connect(name); }, scene.runs, all);
   });
   all.broken = broken_order(*log);
+  all.meetings = std::ranges::count_if(log->steps(), &OrderedStep::in_order);
   return all;
 }
 
@@ -50,6 +53,7 @@ TEST_P(DeadlockTest, TenThousandCrossingGangLaunchesAllEndInTheOrderOfTickets) {
   EXPECT_EQ(all.done, kCrossingClients * kRuns);
   EXPECT_TRUE(all.errors.empty()) << all.errors.front();
   EXPECT_EQ(all.broken, "");
+  EXPECT_GE(all.meetings, kRuns) << "the devices' logs lack collectives";
 }
 
 // The order is checked in all clusters of tests, also if the test does not ask for it.

@@ -29,6 +29,8 @@ FrameMeddler swaps_tickets();
 FrameMeddler holds_prepares_back();
 // The first array that a run is to read is freed before.
 FrameMeddler frees_before_a_read();
+// Clients are told that no host writes any more for a copy that failed.
+FrameMeddler tells_that_copies_are_settled();
 // No process hears which of its messages have arrived.
 FrameMeddler hides_acknowledgements();
 

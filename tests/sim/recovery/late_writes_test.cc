@@ -11,6 +11,7 @@
 #include "runtime/os/landing_log.h"
 #include "runtime/os/temp_dir.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/meddling.h"
 #include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
@@ -45,32 +46,50 @@ HostTensor ones() {
                                std::vector<float>(static_cast<size_t>(kRows * kColumns), 1.0f));
 }
 
+// Loses a host while it is asked for a state, puts an array of ones, and lets the host go on.
+// Returns the array's mean.
+float mean_of_ones_behind_a_loss(Reactor& reactor, SimCluster& cluster, const Client& client) {
+  const Slice lost = client.allocate({.devices = 1});
+  const Executable add = lost.compile(adding_seven(1));
+  const Slice other = client.allocate({.devices = 1});
+  const Executable average = other.compile(averaging());
+  const gangway::Run run = add.run();
+  Error error(ErrorKind::kBug, "not thrown");
+  Fiber read = reactor.spawn("read", [&] { error = error_of([&] { lost.read_state("w"); }); });
+  pass(reactor, 100 * kMillisecond);
+  cluster.stop(0);
+  read.join();
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+
+  // The array's bytes are on their way to the other host when the first one goes on.
+  cluster.stop(1);
+  const gangway::Run averaged = average.run({{"x", other.from_host(ones())}});
+  pass(reactor, kMillisecond);
+  cluster.resume(0);
+  pass(reactor, 2 * kSecond);
+  cluster.resume(1);
+  return averaged["mean"].item<float>();
+}
+
 TEST(LateWritesTest, AnArrayThatIsPutAfterAHostWasLostIsNotOverwrittenWhenThatHostGoesOn) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {.hosts = 2, .devices_per_host = 1},
               [&](SimCluster& cluster, const Client& client) {
-                const Slice lost = client.allocate({.devices = 1});
-                const Executable add = lost.compile(adding_seven(1));
-                const Slice other = client.allocate({.devices = 1});
-                const Executable average = other.compile(averaging());
-                const gangway::Run run = add.run();
-                Error error(ErrorKind::kBug, "not thrown");
-                Fiber read = reactor->spawn(
-                    "read", [&] { error = error_of([&] { lost.read_state("w"); }); });
-                pass(*reactor, 100 * kMillisecond);
-                cluster.stop(0);
-                read.join();
-                EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-
-                // The array's bytes are on their way to the other host when the first one goes on.
-                cluster.stop(1);
-                const gangway::Run averaged = average.run({{"x", other.from_host(ones())}});
-                pass(*reactor, kMillisecond);
-                cluster.resume(0);
-                pass(*reactor, 2 * kSecond);
-                cluster.resume(1);
-                EXPECT_EQ(averaged["mean"].item<float>(), 1.0f);
+                EXPECT_EQ(mean_of_ones_behind_a_loss(*reactor, cluster, client), 1.0f);
               });
+}
+
+// The client believes that the host has ended its copy, and uses the memory again.
+TEST(LateWritesTest, TheLogKnowsMemoryThatIsUsedAgainWhileAHostMayWriteToIt) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  const auto log = std::make_shared<LandingLog>();
+  FrameMeddler meddler = tells_that_copies_are_settled();
+  with_client(*reactor, {.hosts = 2, .devices_per_host = 1, .new_landings = [log] { return log; }},
+              [&](SimCluster& cluster, const Client& client) {
+                meddler.stand_in(cluster.network);
+                mean_of_ones_behind_a_loss(*reactor, cluster, client);
+              });
+  EXPECT_THAT(log->broken(), HasSubstr("handed to transfer"));
 }
 
 // A program with checkpoints on hosts 0 and 1; host 2 is a spare.
