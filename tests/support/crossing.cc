@@ -10,7 +10,7 @@
 namespace gangway {
 namespace {
 
-// Time that a hop of the first client computes, and by which each next client's hop computes longer.
+// Time that a hop of the first client computes, and by how much each next client's is longer.
 constexpr int64_t kFirstMicroseconds = 20, kMoreMicroseconds = 7;
 
 // Sums all rows of x, and mixes in the output of the hop before.
