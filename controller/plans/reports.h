@@ -13,8 +13,8 @@ namespace gangway {
 // The reason, in words for the user; empty: they do report.
 std::string why_no_reports(const PlanRecord& record, const HostTable& hosts);
 
-// Throws kUnimplemented, naming the program, where nodes of it are dispatched sequentially on
-// devices that do not report.
+// Throws kUnimplemented, naming the program, where it is dispatched sequentially on devices that do
+// not report.
 void require_reports(const PlanRecord& record, const HostTable& hosts);
 
 }  // namespace gangway

@@ -88,8 +88,8 @@ class Host {
   // flight than the plan has room for, or two of its arrays have one name.
   void prepare(const PrepareFrame& frame);
   // Gives parts of prepared runs their tickets. Throws kInvalid for a grant that breaks the order
-  // (protocol/frames.capnp); runs that have ended here are skipped. The host-side work of nodes
-  // that are dispatched sequentially (ir/plan/sequential.h) is done now.
+  // (protocol/frames.capnp); runs that have ended here are skipped. The host-side work of a
+  // plan that is dispatched sequentially (ir/plan/sequential.h) is done now.
   void grant(const GrantFrame& frame);
   // Number of calls for which such a frame makes this host do its work. A simulation charges the
   // host time for them.

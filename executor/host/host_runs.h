@@ -1,7 +1,7 @@
 // HostRuns: the runs of a host's plans, from when they are prepared to their ends.
 //
 // A run is prepared once, gets its tickets in one or more grants, and ends on each device. Nodes
-// that are dispatched sequentially are prepared with their grant (host_dispatch.cc).
+// of a plan that is dispatched sequentially are prepared with their grant (host_dispatch.cc).
 //
 // Threads: reactor thread.
 // Ownership: plans own their records of runs; a plan is dropped here before it is destroyed.

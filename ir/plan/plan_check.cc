@@ -32,7 +32,7 @@ class Check {
     GW_PLAN(plan_.runs_in_flight_max >= 1 && plan_.runs_in_flight_max <= kRunsInFlightMax,
             "runs in flight: expected 1 to ", kRunsInFlightMax, ", got ", plan_.runs_in_flight_max);
     GW_PLAN(!plan_.overlaid || !is_sequential(plan_),
-            "overlaid, though some of it is dispatched sequentially");
+            "overlaid, though it is dispatched sequentially");
     for (const PlanSlice& slice : plan_.slices) check(slice);
     for (const LocalFunction& local : plan_.functions) check(local);
     for (size_t i = 0; i < plan_.values.size(); ++i) check(plan_.values[i], i);

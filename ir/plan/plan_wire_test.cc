@@ -63,7 +63,7 @@ TEST(PlanWireTest, AnOverlaidPlanReadsBackAsOverlaid) {
   EXPECT_FALSE(plan_from_wire(to_wire(plan)).overlaid);
   plan.overlaid = true;
   EXPECT_THAT(error_text_of([&] { plan_from_wire(to_wire(plan)); }),
-              HasSubstr("overlaid, though some of it is dispatched sequentially"));
+              HasSubstr("overlaid, though it is dispatched sequentially"));
   plan.dispatch = Dispatch::kParallel;
   EXPECT_TRUE(plan_from_wire(to_wire(plan)).overlaid);
 }

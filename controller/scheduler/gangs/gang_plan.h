@@ -39,7 +39,7 @@ struct GangPlan {
   // (Plan::overlaid). If such runs were granted in parts, two programs could each be in the middle
   // of a run on devices that the other needs, and wait for each other for ever.
   bool by_section = true;
-  // Some of it is dispatched sequentially: no run is granted whole at once, and none begins before
+  // It is dispatched sequentially: no run is granted whole at once, and none begins before
   // the earlier runs of its scope and the runs whose outputs it takes have ended.
   bool is_sequential = false;
   std::vector<Slice> slices;
