@@ -43,7 +43,8 @@ bool is_replicated(const Sharding& sharding) {
 }  // namespace
 
 // Adds a new array, sharded like an input of a plan, with its memory reserved on all its devices.
-std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& request) {
+// The request gets the plan's name on the hosts.
+std::vector<HostId> CopyTable::make_array(SessionId session, CopyFrame& request) {
   PlanRecord& plan = plans_.at(request.plan, session);
   GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
              " does not exist");
@@ -67,10 +68,11 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
   }
   record.holdings = {std::make_shared<Holding>(hosts_, owner, wanted)};
   objects_.add(request.array, std::move(record));
+  request.plan = plan.on_hosts;
   return layout.holders;
 }
 
-std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& request) {
+std::vector<HostId> CopyTable::hosts_for(SessionId session, CopyFrame& request) {
   switch (request.kind) {
     case CopyKind::kPut: return make_array(session, request);
     case CopyKind::kGet: {

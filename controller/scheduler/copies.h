@@ -68,9 +68,9 @@ class CopyTable {
     std::optional<SliceId> states;  // Slice in whose scope its state is named.
     Done done;                      // Told of the end; none: the client is.
   };
-  std::vector<HostId> hosts_for(SessionId session, const CopyFrame& request);
+  std::vector<HostId> hosts_for(SessionId session, CopyFrame& request);
   void send(Copy copy, CopyFrame request);
-  std::vector<HostId> make_array(SessionId session, const CopyFrame& request);
+  std::vector<HostId> make_array(SessionId session, CopyFrame& request);
   void host_finished(uint64_t id, HostId host);
 
   HostTable& hosts_;
