@@ -9,12 +9,10 @@
 #include "client/call_errors.h"
 #include "client/client_impl.h"
 #include "client/failed_runs.h"
-#include "client/held_runs.h"
 #include "client/runs_in_flight.h"
 #include "client/send_run.h"
 #include "client/status_calls.h"
 #include "ir/plan/plan_check.h"
-#include "ir/plan/rows_overflow.h"
 #include "ir/wire/wire.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/durable_file.h"
@@ -53,17 +51,11 @@ void Run::wait(Loc loc) const {
 }
 
 void Run::cancel() const {
-  RunId now;
-  {
-    const std::lock_guard lock(impl_->client->notify.mutex);
-    impl_->outcome->cancelled = true;
-    now = impl_->outcome->run;
-  }
-  impl_->client->post(
-      [id = now, name = impl_->executable->program.name](internal::Session& session) {
-        session.cancel(id, Error(ErrorKind::kCancelled, cat("run of \"", name, "\": cancelled"),
-                                 {.program = name}));
-      });
+  impl_->client->post([id = impl_->outcome->run,
+                       name = impl_->executable->program.name](internal::Session& session) {
+    session.cancel(id, Error(ErrorKind::kCancelled, cat("run of \"", name, "\": cancelled"),
+                             {.program = name}));
+  });
 }
 
 Executable::Executable(std::shared_ptr<ExecutableImpl> impl) : impl_(std::move(impl)) {}
@@ -81,25 +73,19 @@ std::shared_ptr<RunImpl> internal::run(const std::shared_ptr<ExecutableImpl>& im
   GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
              " ms");
   internal::tell_of_failed_runs(executable);
-  internal::wait_for_held(executable, arguments);
-  if (executable.held != nullptr) return executable.held->run(impl, arguments, options);
-  internal::Bound bound = internal::bind_all(executable, executable.plan.plan, arguments);
+  internal::Bound bound = internal::bind_all(executable, arguments);
   const bool is_only_one = internal::take_place(executable);
   const std::lock_guard enqueueing(executable.enqueueing);
   const std::shared_ptr<RunImpl> run = internal::new_run(impl);
-  internal::send_one(
-      executable, *run->outcome, run->outputs, std::move(bound),
-      {.time_limit_ms = options.time_limit_ms, .position = executable.position++}, is_only_one,
-      [outcome = run->outcome](RunDoneFrame done) { internal::end(*outcome, std::move(done)); });
+  internal::send_one(*run, std::move(bound),
+                     {.time_limit_ms = options.time_limit_ms, .position = executable.position++},
+                     is_only_one);
   return run;
 }
 
 const Program& Executable::program() const { return impl_->program; }
 
-MemoryReport Executable::memory() const {
-  const std::lock_guard lock(impl_->enqueueing);
-  return impl_->plan.memory;
-}
+MemoryReport Executable::memory() const { return impl_->plan.memory; }
 
 uint64_t Executable::position() const { return impl_->position; }
 void Executable::set_position(uint64_t position) const { impl_->position = position; }
@@ -180,7 +166,6 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
     });
   });
   internal::begin_first_chain(*executable);
-  if (may_overflow(program)) internal::hold_runs(executable, options);
   const std::vector<std::string> ignored = impl_->note_states(executable->plan, program);
   if (!ignored.empty()) {
     const std::string told =
@@ -253,7 +238,6 @@ namespace {
 HostTensor read_part(internal::SliceImpl& slice, const std::string& name, const Box& part) {
   HostTensor tensor(part_type(slice, name, part));
   const auto bytes = internal::behind_runs(slice, {name}, [&] {
-    internal::wait_for_held(slice);
     return slice.client->get(
         {.kind = CopyKind::kGetState, .scope = {slice.id}, .name = name, .part = part},
         tensor.type.bytes());
@@ -269,7 +253,6 @@ void write_part(internal::SliceImpl& slice, const std::string& name, const Box& 
              to_string(part), ", got ", to_string(tensor.type));
   tensor.require_whole();
   internal::tell_of_failed_runs(slice, {name});
-  internal::wait_for_held(slice);
   const auto bytes = slice.client->heap().take(type.bytes());
   std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
   slice.client->put({.kind = CopyKind::kPutState, .scope = {slice.id}, .name = name, .part = part},

@@ -201,13 +201,12 @@ class Executable {
   // The controller enqueues this many runs with these inputs by itself, behind the runs that were
   // enqueued before, and goes on when the client has detached. Returns at once. Sources advance by
   // one each step. A step that fails ends the repetition. While it goes on run() of this executable
-  // fails with kInvalid. `gangway ps` shows its step and its scalar outputs. kUnimplemented for a
-  // program that may have to be compiled again with more room.
+  // fails with kInvalid. `gangway ps` shows its step and its scalar outputs.
   Repeat repeat(int64_t steps, const std::vector<RepeatedInput>& inputs = {}) const;
   // The repetition that some client began last; none: the executable was never repeated.
   std::optional<Repeat> repetition() const;
   const Program& program() const;
-  MemoryReport memory() const;
+  MemoryReport memory() const;  // As it was compiled: one that got more room since takes more.
   // explain(): why a node, a value or a line is compiled, sharded and placed as it is; `what` names
   // it in the way of ir/explain/why.h. plan_text(): what the devices do, in the plan that is
   // installed now. Both ask the controller.

@@ -7,7 +7,6 @@
 #include <exception>
 
 #include "client/failed_runs.h"
-#include "client/held_runs.h"
 #include "runtime/base/printable.h"
 
 namespace gangway::internal {
@@ -248,21 +247,8 @@ void ClientImpl::post_copy(CopyFrame frame, PartPtr part, Session::CopyDone done
   });
 }
 
-void wait_until_ended(Notify& notify, Outcome& outcome) {
-  const std::shared_ptr<HeldRuns> held = outcome.held.lock();
-  bool has_ended = false;
-  while (!has_ended) {
-    notify.wait([&] {
-      has_ended = outcome.done;
-      return has_ended || (held != nullptr && held->is_to_run_again());
-    });
-    if (!has_ended) held->run_again();
-  }
-  if (held != nullptr) held->drop_ended();
-}
-
 void wait_for(Notify& notify, Outcome& outcome) {
-  wait_until_ended(notify, outcome);
+  notify.wait([&] { return outcome.done; });
   if (!outcome.error) return;
   {
     const std::lock_guard lock(notify.mutex);
@@ -272,17 +258,14 @@ void wait_for(Notify& notify, Outcome& outcome) {
 }
 
 bool is_done(Notify& notify, Outcome& outcome) {
-  if (const auto held = outcome.held.lock()) held->drop_ended();
   const std::lock_guard lock(notify.mutex);
   return outcome.done;
 }
 
 RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
   const std::lock_guard lock(client->notify.mutex);
-  if (outcome.chain == nullptr) {
-    if (chain->told) begin_chain(*this);
-    outcome.chain = chain;
-  }
+  if (chain->told) begin_chain(*this);
+  outcome.chain = chain;
   outcome.chain->last_run = outcome.weak_from_this();
   outcome.run = run;
   return std::exchange(outcome.chain->last, run);
@@ -294,34 +277,27 @@ SliceImpl::~SliceImpl() {
 }
 
 ExecutableImpl::~ExecutableImpl() {
-  if (held != nullptr) held->finish(*this);
-  let_go_placed(plan.plan);
+  let_go_placed();
   if (is_held) return;
   client->post([id = plan.plan](Session& session) { session.release_plan(id); });
 }
 
 // Arrays that are gone are dropped when the list would grow.
-void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array, PlanId of) {
-  {
-    const std::lock_guard lock(client->notify.mutex);
-    if (plan.plan == of) {
-      if (placed.size() == placed.capacity())
-        std::erase_if(placed, [](const auto& weak) { return weak.expired(); });
-      placed.push_back(array);
-      return;
-    }
-  }
-  array->let_go_placed(of);
+void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array) {
+  const std::lock_guard lock(client->notify.mutex);
+  if (placed.size() == placed.capacity())
+    std::erase_if(placed, [](const auto& weak) { return weak.expired(); });
+  placed.push_back(array);
 }
 
-void ExecutableImpl::let_go_placed(PlanId of) {
+void ExecutableImpl::let_go_placed() {
   std::vector<std::weak_ptr<ArrayImpl>> arrays;
   {
     const std::lock_guard lock(client->notify.mutex);
     arrays.swap(placed);
   }
   for (const auto& weak : arrays) {
-    if (const auto array = weak.lock()) array->let_go_placed(of);
+    if (const auto array = weak.lock()) array->let_go_placed(plan.plan);
   }
 }
 

@@ -105,7 +105,6 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // Guarded by notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
-  std::atomic<bool> holds_runs{false};  // Whether a slice has ever had HeldRuns.
   // Number of chains with a failed run of which the user is still to be told (failed_runs.h).
   const std::shared_ptr<std::atomic<int64_t>> untold_chains =
       std::make_shared<std::atomic<int64_t>>(0);
@@ -145,7 +144,6 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::unique_ptr<ReactorThread> thread_;
 };
 
-class HeldRuns;
 struct Chain;
 struct Outcome;
 struct UpdatedStates;
@@ -180,8 +178,6 @@ class SliceImpl {
   std::map<std::string, State> states;  // States of all programs compiled on the slice.
   // Returns the states that were there already and would have begun otherwise in this program.
   std::vector<std::string> note_states(const CompiledPlan& plan, const Program& program);
-  // Runs of those programs on the slice whose runs may have to be run again.
-  std::vector<std::weak_ptr<HeldRuns>> held;
   // Chains of runs that update the slice's states. Guarded by the client's notify.mutex.
   std::vector<std::shared_ptr<Chain>> chains;
 };
@@ -197,8 +193,6 @@ struct Chain {
   RunId last;
   // The user was told of the run that failed, and the next run begins a new chain.
   bool told = false;
-  // Error of the runs behind the failed one; known here only where runs may have to be run again.
-  std::optional<Error> broken;
   // States that the runs update (failed_runs.h); null: none.
   std::shared_ptr<const UpdatedStates> updates;
   std::weak_ptr<Outcome> last_run;
@@ -211,17 +205,13 @@ struct Chain {
 // holds it.
 struct Outcome : std::enable_shared_from_this<Outcome> {
   bool done = false;
-  bool cancelled = false;        // The user cancelled it, perhaps too late.
-  std::weak_ptr<HeldRuns> held;  // Set where the run may have to be run again.
   std::optional<Error> error;
   std::shared_ptr<Chain> chain;
-  RunId run;  // Its newest name; 0: never sent, since one before it in its chain had failed.
+  RunId run;
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
 
-// Waits for the end of a run. Meanwhile it sends held runs again where they have to be.
-void wait_until_ended(Notify& notify, Outcome& outcome);
-// The same, and throws the run's error.
+// Waits for the end of a run, and throws its error.
 void wait_for(Notify& notify, Outcome& outcome);
 // Whether the run has ended. Waits for nothing.
 bool is_done(Notify& notify, Outcome& outcome);
@@ -257,7 +247,7 @@ class ArrayImpl {
 
   std::shared_ptr<ClientImpl> client;
   Type type;
-  // Fields of a result. Its name is guarded by the client's notify.mutex until the run is done.
+  // Fields of a result.
   ArrayId id;
   uint32_t output = 0;
   std::shared_ptr<Outcome> outcome;
@@ -277,24 +267,20 @@ class ExecutableImpl {
   std::shared_ptr<ClientImpl> client;
   std::vector<std::shared_ptr<SliceImpl>> slices;
   Program program;
-  CompiledPlan plan;  // Its id is guarded by client->notify.mutex where `held` may change it.
+  CompiledPlan plan;
   int64_t runs_in_flight_max = 1;
   bool is_held = false;  // Like SliceImpl::is_held.
   // Guarded by client->notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
   std::shared_ptr<const UpdatedStates> updated;  // States that its runs update; null: none.
-  // Notes that `run` is enqueued now. Returns the run that must commit before it does. A run that
-  // is sent again stays in its chain.
+  // Notes that `run` is enqueued now. Returns the run that must commit before it does.
   RunId next_in_chain(RunId run, Outcome& outcome);
   // Held while runs are named and posted, so that both have one order. Its holder never suspends.
-  // It also guards plan.memory.
   std::mutex enqueueing;
-  std::shared_ptr<HeldRuns> held;  // Null: no run has to be run again.
-  // Notes a host tensor with copies for plan `of`. The copies go with the plan, at once where the
-  // plan has gone meanwhile.
-  void note_placed(const std::shared_ptr<ArrayImpl>& array, PlanId of);
-  void let_go_placed(PlanId of);
+  // Notes a host tensor with copies for its plan. The copies go with the plan.
+  void note_placed(const std::shared_ptr<ArrayImpl>& array);
+  void let_go_placed();
   std::vector<std::weak_ptr<ArrayImpl>> placed;  // Guarded by client->notify.mutex.
   std::atomic<uint64_t> position{0};
 };

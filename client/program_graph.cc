@@ -44,9 +44,7 @@ ProgramGraph read(GraphResults::Reader from) {
   return graph;
 }
 
-// The plan is another one once the program was compiled again with more room.
-Asked about(internal::ExecutableImpl& executable) {
-  const std::scoped_lock lock(executable.client->notify.mutex);
+Asked about(const internal::ExecutableImpl& executable) {
   return {.name = executable.client->name(), .plan = executable.plan.plan};
 }
 

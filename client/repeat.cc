@@ -4,7 +4,6 @@
 #include "client/client.h"
 #include "client/client_impl.h"
 #include "client/failed_runs.h"
-#include "client/held_runs.h"
 #include "client/send_run.h"
 #include "ir/wire/wire.h"
 #include "runtime/base/loc.h"
@@ -41,18 +40,10 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
   internal::ClientImpl& client = *executable.client;
   client.require_open();
   const std::string& name = executable.program.name;
-  if (executable.held != nullptr) {
-    throw Error(ErrorKind::kUnimplemented,
-                cat("repeat of \"", name,
-                    "\": it may have too little room for what comes at run "
-                    "time, and only a client can compile it again"),
-                {.program = name}, "give it room for all rows (MoeConfig::bound)");
-  }
   constexpr int64_t kStepsMax = int64_t{1} << 30;
   GW_REQUIRE(steps >= 1 && steps <= kStepsMax, "repeat of \"", name, "\": expected 1 to ",
              kStepsMax, " steps, got ", steps);
   internal::tell_of_failed_runs(executable);
-  internal::wait_for_held(executable, {});
   internal::RepeatAsked asked{.plan = executable.plan.plan, .steps = steps};
   for (const RepeatedInput& input : inputs) asked.inputs.push_back(bind(executable, input, steps));
   {

@@ -46,7 +46,7 @@ std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<ClientImpl>& client,
 
 namespace {
 
-void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument, Bound& bound) {
+void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
   const std::string& program = executable.program.name;
   const auto& ports = executable.plan.inputs;
   const uint32_t input = find_port("input", program, ports, argument.name);
@@ -71,12 +71,11 @@ void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument,
     require_type(program, ports[input], array->type);
   }
   if (array->tensor) {
-    const ArrayImpl::Placed placed = array->place(plan, input);
-    if (placed.is_new) executable.note_placed(array, plan);
+    const ArrayImpl::Placed placed = array->place(executable.plan.plan, input);
+    if (placed.is_new) executable.note_placed(array);
     to.array = placed.copy->id;
     bound.copies.push_back(placed.copy);
   } else {
-    const std::lock_guard lock(executable.client->notify.mutex);
     to.array = array->id;
   }
   bound.kept.push_back(std::move(array));
@@ -104,9 +103,9 @@ void require_each_input_once(const ExecutableImpl& executable, const Bound& boun
 
 }  // namespace
 
-Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argument>& arguments) {
+Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& arguments) {
   Bound bound;
-  for (const Argument& argument : arguments) bind_one(executable, plan, argument, bound);
+  for (const Argument& argument : arguments) bind_one(executable, argument, bound);
   require_each_input_once(executable, bound);
   return bound;
 }
@@ -137,13 +136,6 @@ bool take_place(ExecutableImpl& executable) {
   return is_only_one;
 }
 
-void give_back_place(ExecutableImpl& executable) {
-  executable.client->notify.change([&] {
-    --*executable.in_flight;
-    --*executable.client->in_flight;
-  });
-}
-
 std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executable) {
   auto run = std::make_shared<RunImpl>();
   run->client = executable->client;
@@ -161,32 +153,35 @@ std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executab
 
 namespace {
 
-void name_run(ExecutableImpl& executable, Outcome& outcome,
-              const std::vector<std::shared_ptr<ArrayImpl>>& outputs, const RunFacts& facts,
-              RunFrame& frame) {
-  ClientImpl& client = *executable.client;
+void name_run(RunImpl& run, const RunFacts& facts, RunFrame& frame) {
+  ClientImpl& client = *run.client;
+  ExecutableImpl& executable = *run.executable;
   frame.plan = executable.plan.plan;
   frame.run = client.new_run();
-  frame.after = executable.next_in_chain(frame.run, outcome);
+  frame.after = executable.next_in_chain(frame.run, *run.outcome);
   frame.time_limit_ms = facts.time_limit_ms;
   frame.source_positions.assign(executable.plan.sources, facts.position);
-  const std::lock_guard lock(client.notify.mutex);
-  for (const auto& array : outputs) {
+  for (const auto& array : run.outputs) {
     array->id = client.new_array();
     frame.outputs.push_back(array->id);
   }
 }
 
-RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<PlacedCopy>> copies,
-                  std::function<void(RunDoneFrame)> end) {
-  return [copies = std::move(copies), end = std::move(end), in_flight = executable.in_flight,
-          of_client = executable.client->in_flight,
-          notify = &executable.client->notify](RunDoneFrame done) {
+void end(Outcome& outcome, RunDoneFrame done) {
+  outcome.error = std::move(done.error);
+  if (outcome.error) note_failed(*outcome.chain, outcome.run, *outcome.error);
+  for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
+  outcome.done = true;
+}
+
+RunDone when_done(const RunImpl& run, std::vector<std::shared_ptr<PlacedCopy>> copies) {
+  return [copies = std::move(copies), outcome = run.outcome, in_flight = run.executable->in_flight,
+          of_client = run.client->in_flight, notify = &run.client->notify](RunDoneFrame done) {
     notify->change([&] {
       for (const auto& copy : copies) {  // Says why an argument was not there.
         if (done.error && copy->failed) done.error = copy->failed;
       }
-      end(std::move(done));
+      end(*outcome, std::move(done));
       --*in_flight;
       --*of_client;
     });
@@ -195,24 +190,10 @@ RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<Placed
 
 }  // namespace
 
-void send_one(ExecutableImpl& executable, Outcome& outcome,
-              const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
-              const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end) {
-  name_run(executable, outcome, outputs, facts, bound.frame);
-  executable.client->send_run(std::move(bound.frame),
-                              when_done(executable, std::move(bound.copies), std::move(end)),
-                              is_only_one);
-}
-
-void end(Outcome& outcome, RunDoneFrame done) {
-  outcome.error = std::move(done.error);
-  if (outcome.error && outcome.chain != nullptr) {
-    // A run that was never sent has failed with the one before it.
-    const RunId run = outcome.run == RunId() ? outcome.chain->failed_run : outcome.run;
-    note_failed(*outcome.chain, run, *outcome.error);
-  }
-  for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
-  outcome.done = true;
+void send_one(RunImpl& run, Bound bound, const RunFacts& facts, bool is_only_one) {
+  name_run(run, facts, bound.frame);
+  run.client->send_run(std::move(bound.frame), when_done(run, std::move(bound.copies)),
+                       is_only_one);
 }
 
 }  // namespace gangway::internal

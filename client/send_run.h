@@ -5,7 +5,6 @@
 // Errors: kInvalid for arguments that do not fit their inputs.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,13 +28,12 @@ struct Bound {
   std::vector<std::shared_ptr<ArrayImpl>> kept;
   std::vector<std::shared_ptr<PlacedCopy>> copies;
 };
-// Suspends where a tensor is first copied to the devices, as this plan lays it out.
-Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argument>& arguments);
+// Suspends where a tensor is first copied to the devices, as the plan lays it out.
+Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& arguments);
 
 // Waits at the in-flight bounds of the executable and of the client; the run's end gives the place
 // back. Returns whether no other run of the client is in flight.
 bool take_place(ExecutableImpl& executable);
-void give_back_place(ExecutableImpl& executable);
 
 // The whole of Executable::run().
 std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
@@ -48,13 +46,9 @@ struct RunFacts {
   int64_t time_limit_ms = 0;
   uint64_t position = 0;  // Position in every source.
 };
-// Gives the run and its results new names and a place in the chain, and sends it. The run's end
-// calls `end` with the client's notify.mutex held, and gives the run's place back. The caller holds
-// `enqueueing` of the executable. `is_only_one`: what take_place() returned.
-void send_one(ExecutableImpl& executable, Outcome& outcome,
-              const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
-              const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end);
-// Sets the outcome from the run's end.
-void end(Outcome& outcome, RunDoneFrame done);
+// Gives the run and its results names and a place in the chain, and sends it. The run's end sets its
+// outcome, and gives its place back. The caller holds `enqueueing` of the executable.
+// `is_only_one`: what take_place() returned.
+void send_one(RunImpl& run, Bound bound, const RunFacts& facts, bool is_only_one);
 
 }  // namespace gangway::internal

@@ -154,7 +154,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   CompiledPlan compile(const std::vector<std::byte>& program, const std::vector<uint64_t>& slices,
-                       const CompileOptions& options, const std::vector<SourceText>& texts) {
+                       const CompileOptions& options) {
     const auto listener = std::make_shared<CompileListener>(CompileListener{options.on_progress});
     KJ_DEFER(listener->is_open = false);
     return made([&](uint64_t call) {
@@ -170,7 +170,6 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         if (options.on_progress) request.setWatch(kj::heap<CompileWatcher>(listener));
         request.setCall(call);
         request.setReleases(releases_);
-        write(request.initTexts(static_cast<uint32_t>(texts.size())), texts);
         return request.send();
       });
       if (listener->thrown) {
@@ -680,9 +679,8 @@ void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);
 }
 CompiledPlan Session::compile(const std::vector<std::byte>& program,
-                              const std::vector<uint64_t>& slices, const CompileOptions& options,
-                              const std::vector<SourceText>& texts) {
-  return open()->compile(program, slices, options, texts);
+                              const std::vector<uint64_t>& slices, const CompileOptions& options) {
+  return open()->compile(program, slices, options);
 }
 void Session::release_plan(PlanId plan) {
   if (impl_ != nullptr) impl_->release_plan(plan);

@@ -41,7 +41,6 @@ struct CompiledPlan {
   uint32_t sources = 0;
   std::string text;
   MemoryReport memory;
-  std::vector<SourceText> texts;  // Texts that its sources read.
 };
 
 // Holdings of a program that was attached to.
@@ -144,10 +143,9 @@ class Session {
                     const std::function<void(const std::string&)>& on_wait);
   void release_slice(uint64_t slice);
   // Suspends. `program` is its wire form, which takes long to make, so the caller makes it. A name
-  // in the options is for clients that attach to the program. `texts`: those of the plan that this
-  // one replaces; none: its sources read what lies there now.
+  // in the options is for clients that attach to the program.
   CompiledPlan compile(const std::vector<std::byte>& program, const std::vector<uint64_t>& slices,
-                       const CompileOptions& options, const std::vector<SourceText>& texts = {});
+                       const CompileOptions& options);
   void release_plan(PlanId plan);
   // Suspends.
   ClusterStatus status();

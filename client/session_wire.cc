@@ -42,7 +42,6 @@ CompiledPlan read_compiled(wire::Session::Compiled::Reader from) {
       plan.memory.devices.push_back({need, host.getHost().cStr()});
     }
   }
-  plan.texts = read(from.getTexts());
   return plan;
 }
 

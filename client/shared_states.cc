@@ -9,7 +9,6 @@
 #include "client/call_errors.h"
 #include "client/client_impl.h"
 #include "client/failed_runs.h"
-#include "client/held_runs.h"
 #include "runtime/base/align.h"
 
 namespace gangway {
@@ -236,7 +235,6 @@ void Slice::load(const Snapshot& snapshot) const {
   for (const auto& [name, type] : own) names.insert(name);
   internal::tell_of_failed_runs(*impl_, names);
   snapshot.wait();
-  internal::wait_for_held(*impl_);
   // Shared, since a caller that waits may be cancelled before all writes have ended. Guarded by the
   // client's notify.mutex.
   struct Outcome {

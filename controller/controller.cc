@@ -63,6 +63,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
           options_.landings),
       shared_states_(slices_, runs_, copies_, names_),
       suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_}),
+      runs_again_({reactor, background_, slices_, objects_, plans_, names_},
+                  runs_again_callbacks()),
       checkpoints_(
           reactor, hosts_, slices_, runs_, copies_, names_,
           {[this](SessionId session, const Checkpoints::Read& read, const StopToken& stop) {
@@ -163,8 +165,14 @@ void Controller::require_free_name(const HostInfo& info) const {
 
 void Controller::host_lost(HostId host, const Error& why, HostEnd end) {
   watch_.lose(host, why, end);
+  look_again();
+}
+
+// Something has ended that suspensions, recovery or runs that are to run again may wait for.
+void Controller::look_again() {
   suspensions_.look_again();
   recovery_.look_again();
+  runs_again_.look_again();
 }
 
 void Controller::set_draining(const std::string& host, bool is_draining) {
@@ -185,13 +193,11 @@ void Controller::on_message(HostId id, Message message) {
     ++host->runs;
     host->runs_done.add();
     runs_.host_done(id, std::move(*done));
-    suspensions_.look_again();
-    recovery_.look_again();
+    look_again();
   } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
     copies_.host_done(id, *copied);
     runs_.pump();
-    suspensions_.look_again();
-    recovery_.look_again();
+    look_again();
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
     host->reactor_longest_ms = heartbeat->reactor_longest_ms;
@@ -286,6 +292,7 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   if (program.log->is_kept()) ended_logs_.add(id, {program.owner, program.name, program.log});
   programs_.erase(found);
   record_changed(id);
+  runs_again_.session_closed(id);
   runs_.session_closed(id);
   copies_.session_closed(id);
   shared_states_.session_closed(id);
@@ -318,7 +325,8 @@ void Controller::on_message(SessionId id, Message message) {
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
     // A client may only cancel: to the hosts, errors of other kinds say more than that.
     const Error why(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where());
-    if (!recovery_.cancel(id, cancel->run, why)) runs_.cancel(id, cancel->run, why);
+    if (!recovery_.cancel(id, cancel->run, why) && !runs_again_.cancel(id, cancel->run, why))
+      runs_.cancel(id, cancel->run, why);
     return;
   } else if (!std::holds_alternative<FreeFrame>(message) &&
              !std::holds_alternative<ReleaseFrame>(message)) {
@@ -333,7 +341,7 @@ void Controller::on_message(SessionId id, Message message) {
 }
 
 bool Controller::is_known_run(SessionId id, RunId run) const {
-  return runs_.knows(id, run) || recovery_.knows(id, run);
+  return runs_.knows(id, run) || runs_again_.knows(id, run) || recovery_.knows(id, run);
 }
 
 void Controller::act(LiveProgram& program, Message&& message) {
@@ -344,9 +352,9 @@ void Controller::act(LiveProgram& program, Message&& message) {
     const std::optional<Error> refused = program.begin_run(*run);
     recovery_.submit(id, std::move(*run), refused);
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
-    start_copy(id, std::move(*copy));
+    if (!runs_again_.waits(id, *copy)) start_copy(id, std::move(*copy));
   } else if (const auto* freed = std::get_if<FreeFrame>(&message)) {
-    for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
+    runs_again_.free(id, freed->arrays);
     runs_.pump();
   } else if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
     program.calls->release(released->calls);
@@ -380,7 +388,7 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
     program->repeats.plan_gone(plan);
     program->executables.drop(plan);
   }
-  release_plan(plan);
+  if (!runs_again_.releases_later(session, plan)) release_plan(plan);
   record_changed(session);
 }
 
@@ -431,9 +439,11 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   request.overlaid = options_.overlay_memory;
   request.owner.name = names_.owner(session);
   request.owner.is_operator = request.owner.name == own_user_name();
-  return plans_.compile(session, names_.holder(session),
-                        std::make_shared<const Program>(std::move(program)), slices,
-                        std::move(request));
+  const PlanRecord& plan = plans_.compile(session, names_.holder(session),
+                                          std::make_shared<const Program>(std::move(program)),
+                                          slices, std::move(request));
+  if (plan.may_overflow) runs_again_.begin(session);
+  return plan;
 }
 
 void Controller::release_plan(PlanId plan) { plans_.release(plan); }
@@ -442,8 +452,7 @@ int64_t Controller::tick(int64_t now_ns) {
   const int64_t late_ns = watch_.late_ns(now_ns);
   const int64_t next_ns = watch_.tick(now_ns);
   runs_.expire(now_ns, late_ns);
-  suspensions_.look_again();
-  recovery_.look_again();
+  look_again();
   return std::min(next_ns, runs_.next_deadline_ns().value_or(next_ns));
 }
 
@@ -454,7 +463,7 @@ ControllerCounts Controller::counts() const {
   counts.slices = slices_.size();
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
-  counts.runs = runs_.size();
+  counts.runs = runs_.size() + runs_again_.held();
   counts.copies = copies_.under_way() + shared_states_.under_way() + checkpoints_.under_way();
   return counts;
 }
@@ -470,6 +479,7 @@ std::map<std::string, size_t> Controller::census() const {
           {"plans", plans_.size()},
           {"arrays", objects_.size()},
           {"runs", runs_.size()},
+          {"runs that are held", runs_again_.held()},
           {"copies", copies_.under_way()},
           {"reads of states", shared_states_.under_way()},
           {"checkpoints", checkpoints_.under_way()},
@@ -506,7 +516,7 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .owner = session.owner,
                         .share = session.share,
                         .used = used[id],
-                        .runs_waiting = runs.waiting,
+                        .runs_waiting = runs.waiting + runs_again_.held(id),
                         .runs_in_flight = runs.in_flight,
                         .runs_done = session.runs_done,
                         .waits_for = waits_for(id),
@@ -553,6 +563,10 @@ const LiveProgram& Controller::open_program(SessionId session) const {
 
 void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
   checkpoints_.run_ends(id);
+  if (!runs_again_.run_ended(id, done)) run_ended_for_good(id, std::move(done));
+}
+
+void Controller::run_ended_for_good(SessionId id, RunDoneFrame&& done) {
   if (recovery_.run_ended(id, done)) tell_run_ended(id, std::move(done));
 }
 

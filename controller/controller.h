@@ -24,6 +24,7 @@
 #include "controller/programs/program.h"
 #include "controller/programs/program_record.h"
 #include "controller/programs/recovery.h"
+#include "controller/programs/runs_again.h"
 #include "controller/programs/shared_states.h"
 #include "controller/scheduler/host_watch.h"
 #include "controller/slices/slice_queue.h"
@@ -297,6 +298,9 @@ class Controller {
   const PlanRecord& shown_plan(SessionId id, const GraphRequest& request);
   void act(LiveProgram& program, Message&& message);
   Recovery::Callbacks recovery_callbacks();
+  RunsAgain::Callbacks runs_again_callbacks();
+  void submit_to_table(SessionId session, RunFrame&& run, const std::optional<Error>& refused);
+  void look_again();
   std::string waits_for(SessionId session) const;
   void tell_run_ended(SessionId session, RunDoneFrame&& done);
   void submit_step(SessionId session, RunFrame run);
@@ -309,6 +313,7 @@ class Controller {
   void let_go(SessionId session, const CallTable::Made& made);
   void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame&& done);
+  void run_ended_for_good(SessionId session, RunDoneFrame&& done);
   void copy_ended(SessionId session, CopyKind kind, CopyDoneFrame done);
   // Null if the session is closed.
   LiveProgram* live(SessionId session);
@@ -345,6 +350,7 @@ class Controller {
   std::function<void(SessionId)> on_record_;
   // The destructor empties it first; fibers of the members below still look programs up then.
   std::map<SessionId, LiveProgram> programs_;
+  RunsAgain runs_again_;
   Checkpoints checkpoints_;
   Recovery recovery_;
   StuckBoard stuck_;

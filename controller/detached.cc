@@ -37,6 +37,7 @@ void Controller::detach(SessionId id) {
   program->calls->release_under_way();
   program->log->say("its client has gone, and it goes on without one");
   recovery_.detached(id);
+  runs_again_.detached(id);
   objects_.client_drops_all(id);
   runs_.pump();
   record_changed(id);
@@ -66,7 +67,7 @@ void Controller::resume_program(SessionId id, const std::string& by, const StopT
   const std::shared_ptr<Suspension> suspension = open_program(id).suspension;
   if (!suspension->is_suspended()) return;
   suspension->resume(asker);
-  recovery_.look_again();
+  look_again();
   warn(id, cat("the program is resumed by ", by));
 }
 
@@ -111,7 +112,7 @@ void Controller::submit_step(SessionId id, RunFrame run) {
   if (recovery_.is_moving(id)) return recovery_.defer_step(id, std::move(run));
   const std::vector<ArrayId> outputs = run.outputs;
   recovery_.submit(id, std::move(run));
-  for (const ArrayId output : outputs) objects_.client_drops(output, id);
+  runs_again_.free(id, outputs);
 }
 
 void Controller::repeat(SessionId session, RepeatRequest request, const StopToken& asker) {

@@ -1,4 +1,5 @@
-// The part of Controller that serves checkpoints and recovery.
+// The part of Controller that serves checkpoints and recovery, and runs that are run again
+// (controller/programs/runs_again.h).
 #include "controller/controller.h"
 
 namespace gangway {
@@ -39,10 +40,10 @@ Recovery::Callbacks Controller::recovery_callbacks() {
       .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
       .submit =
           [this](SessionId session, RunFrame&& run, const std::optional<Error>& refused) {
-            const auto before = runs_.next_deadline_ns();
-            runs_.submit(session, std::move(run), reactor_.clock().now_ns(), refused);
-            if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
+            if (!runs_again_.waits(session, run, refused))
+              submit_to_table(session, std::move(run), refused);
           },
+      .free = [this](SessionId session, ArrayId array) { runs_again_.free(session, {array}); },
       .ended = [this](SessionId session,
                       RunDoneFrame&& done) { tell_run_ended(session, std::move(done)); },
       .act =
@@ -54,8 +55,47 @@ Recovery::Callbacks Controller::recovery_callbacks() {
             }
             act(*program, std::move(message));
           },
-      .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
+      .moves =
+          [this](SliceId slice) {
+            shared_states_.slice_moves(slice);
+            runs_again_.slice_moves(slice);
+          },
       .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },
+  };
+}
+
+void Controller::submit_to_table(SessionId session, RunFrame&& run,
+                                 const std::optional<Error>& refused) {
+  const auto before = runs_.next_deadline_ns();
+  runs_.submit(session, std::move(run), reactor_.clock().now_ns(), refused);
+  if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
+}
+
+RunsAgain::Callbacks Controller::runs_again_callbacks() {
+  return {
+      .submit =
+          [this](SessionId session, RunFrame&& run, const std::optional<Error>& refused) {
+            submit_to_table(session, std::move(run), refused);
+          },
+      .ended = [this](SessionId session,
+                      RunDoneFrame&& done) { run_ended_for_good(session, std::move(done)); },
+      .copy = [this](SessionId session, CopyFrame&& copy) { start_copy(session, std::move(copy)); },
+      .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
+      .may_compile =
+          [this](SessionId session) {
+            // Shared, since the program may end meanwhile.
+            const std::shared_ptr<Suspension> suspension = open_program(session).suspension;
+            return suspension->wait_to_compile();
+          },
+      .freed =
+          [this] {
+            runs_.pump();
+            look_again();
+          },
+      .is_recovered = [this](SessionId session,
+                             RunId run) { return recovery_.runs_again(session, run); },
+      .defer = [this](SessionId session,
+                      Message&& message) { recovery_.take_over(session, std::move(message)); },
   };
 }
 

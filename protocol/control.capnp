@@ -350,15 +350,14 @@ interface Session {
   # its client releases it. A released slice gives its devices back when no executable uses them.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
-              watch :CompileWatch, call :UInt64, releases :UInt64, name :Text,
-              texts :List(SourceText)) -> Compiled;
+              watch :CompileWatch, call :UInt64, releases :UInt64, name :Text) -> Compiled;
   # `program` is ir/wire/graph.capnp. `slices` has one id for each slice of the program. `dispatch`
   # is as in ir/plan/plan.capnp. The controller reports its progress to `watch`, which may be
   # missing, over the connection of the first call. Returns when the plan is installed on all its
   # hosts. The plan of a released executable is uninstalled after its last run. `name`: a client
   # that attaches to the program finds the executable under this name, which an earlier executable
-  # loses; empty: it finds none. `texts` are those of the plan that this one replaces, so that its
-  # sources read the same bytes; empty: the sources read the files as they are now.
+  # loses; empty: it finds none. A plan that turns out to have too little room is compiled again by
+  # the controller, which runs its runs again: its id and its ports stay.
 
   setShare @2 (share :Share);
   # The share holds from now on.
@@ -449,8 +448,6 @@ interface Session {
     text @6 :Text;
     # The plan's text for people.
     needs @7 :List(HostNeeds);
-    texts @8 :List(SourceText);
-    # Texts that its sources read.
   }
   struct Port {
     name @0 :Text;

@@ -30,6 +30,11 @@ ArrayRecord& ObjectTable::find(ArrayId id, SessionId owner) {
   return at->second;
 }
 
+bool ObjectTable::is_there(ArrayId id, SessionId owner) const {
+  const auto at = arrays_.find(id);
+  return at != arrays_.end() && at->second.owner == owner;
+}
+
 // Changes the references to the array, and removes it with the last one.
 template <class Change>
 void ObjectTable::change(Arrays::iterator at, const Change& change) {

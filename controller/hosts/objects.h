@@ -68,11 +68,12 @@ class ObjectTable {
   // kOverloaded when the client holds too many.
   ArrayRecord& add(ArrayId id, ArrayRecord record);
   ArrayRecord& find(ArrayId id, SessionId owner);
-  void keep(ArrayId id);                           // A run or a copy refers to it.
-  void began(ArrayId id);                          // That run or copy is in flight.
-  void ended(ArrayId id);                          // It is in flight no longer.
-  void drop(ArrayId id);                           // It refers to the array no longer.
-  void client_drops(ArrayId id, SessionId owner);  // Unknown ids are ignored.
+  bool is_there(ArrayId id, SessionId owner) const;  // Whether find() finds it.
+  void keep(ArrayId id);                             // A run or a copy refers to it.
+  void began(ArrayId id);                            // That run or copy is in flight.
+  void ended(ArrayId id);                            // It is in flight no longer.
+  void drop(ArrayId id);                             // It refers to the array no longer.
+  void client_drops(ArrayId id, SessionId owner);    // Unknown ids are ignored.
   void client_drops_all(SessionId owner);
   // Whether a run or a copy refers to it.
   bool is_used(ArrayId id) const;

@@ -10,6 +10,7 @@
 #include "ir/plan/plan_text.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/plan/rates.h"
+#include "ir/plan/rows_overflow.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -89,6 +90,7 @@ struct Lowered {
   std::shared_ptr<const Positions> positions;
   std::vector<std::byte> bytes;  // The plan's wire form.
   std::string text;
+  bool may_overflow = false;
 };
 
 // Belongs to the reactor's thread, as do the objects that it holds.
@@ -259,6 +261,7 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
         made->bytes = to_wire(*made->plan);
         made->text = to_text(*made->plan);
         made->held_bytes = held_bytes(*made->plan) + made->text.size();
+        made->may_overflow = may_overflow(*program);
         return made;
       });
   record.plan = std::move(lowered->plan);
@@ -266,6 +269,7 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   record.text = std::move(lowered->text);
   record.lowered_bytes = lowered->held_bytes;
   record.has_commit = has_commit(*record.plan);
+  record.may_overflow = lowered->may_overflow;
   record.output_bytes = output_bytes(record);
   require_reports(record, hosts_);
   return std::move(lowered->bytes);

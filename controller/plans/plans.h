@@ -66,6 +66,7 @@ struct PlanRecord {
   Reservations output_bytes;                     // For the outputs of one run.
   std::map<uint32_t, Reservations> input_bytes;  // For an array that was put for an input.
   bool has_commit = false;
+  bool may_overflow = false;              // A run may get more rows than it has room for.
   std::shared_ptr<StateVersion> version;  // Version of the states of its scope.
   std::shared_ptr<ScopeRuns> scope_runs;
   // The version in which states that are new with it have their first values (PlacedState). None:
@@ -106,7 +107,7 @@ struct CompileRequest {
   OwnerUse::Hold held = {};  // Has the program; grows by the results of lowering.
   // The version that an earlier controller knew, whose program goes on; none: from now on.
   std::optional<StateVersion> states_since = {};
-  std::vector<SourceText> texts;  // Texts that an earlier controller, or plan, has fixed.
+  std::vector<SourceText> texts;  // Texts that an earlier controller has fixed.
 };
 
 struct OwnArenas;  // does_not_fit.h
@@ -135,9 +136,9 @@ class PlanTable {
   // Takes down a plan that has no runs any more: all that it has on hosts goes, until
   // install_again().
   void take_down(PlanRecord& plan);
-  // Installs a plan that lost a host and has no runs any more where its slices lie now. `program`
-  // replaces its own, with the same inputs, outputs, sources and states. Suspends. After an error
-  // the plan is broken as before, if it still exists.
+  // Installs a plan that has no runs any more where its slices lie now: it lost a host, or is to
+  // have more room. `program` replaces its own, with the same inputs, outputs, sources and states.
+  // Suspends. After an error the plan is broken, if it still exists.
   void install_again(PlanRecord& plan, std::shared_ptr<const Program> program,
                      const std::string& holder_name);
   void give_up(PlanRecord& plan, const Error& why);  // It is broken from now on.

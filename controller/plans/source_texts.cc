@@ -1,8 +1,6 @@
 #include "controller/plans/source_texts.h"
 
 #include <algorithm>
-#include <set>
-#include <variant>
 
 #include "runtime/base/cut.h"
 
@@ -10,8 +8,6 @@ namespace gangway {
 namespace {
 
 constexpr size_t kPathBytesShown = 256;
-constexpr size_t kHashDigits = 32;                         // Length of to_string(Hash128).
-constexpr uint64_t kTextBytesSaidMax = uint64_t{1} << 40;  // More than any host reads.
 
 std::string shown(const SourceText& text) {
   return cat(text.bytes, " bytes with the BLAKE2b hash ", text.hash);
@@ -62,26 +58,6 @@ std::vector<FixedText> fix_texts(const std::vector<HostTexts>& found) {
 std::vector<SourceText> texts_of(const std::vector<FixedText>& fixed) {
   std::vector<SourceText> texts;
   for (const FixedText& one : fixed) texts.push_back(one.text);
-  return texts;
-}
-
-std::vector<SourceText> texts_before(const Program& program, const std::vector<SourceText>& said) {
-  std::set<std::string> paths;
-  for (const ProgramNode& node : program.nodes) {
-    const AttrValue* const path = node.attrs.find("path");
-    if (node.kind == NodeKind::kSource && path != nullptr && std::get_if<std::string>(path))
-      paths.insert(std::get<std::string>(*path));
-  }
-  std::vector<SourceText> texts;
-  for (const std::string& path : paths) {
-    const auto at = std::ranges::find(said, path, &SourceText::path);
-    if (at == said.end()) return {};
-    GW_REQUIRE(at->bytes <= kTextBytesSaidMax && at->hash.size() == kHashDigits,
-               "compile: program \"", cut(program.name, kPathBytesShown),
-               "\": expected texts as a plan had them, got ", at->bytes, " bytes with a hash of ",
-               at->hash.size(), " digits");
-    texts.push_back(*at);
-  }
   return texts;
 }
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph/program.h"
 #include "protocol/install.h"
 #include "runtime/base/error.h"
 
@@ -39,10 +38,5 @@ std::optional<OtherText> other_text(const std::vector<FixedText>& fixed,
 std::vector<FixedText> fix_texts(const std::vector<HostTexts>& found);
 
 std::vector<SourceText> texts_of(const std::vector<FixedText>& fixed);
-
-// Takes a client's word for the texts that the program's sources read before, one for each path;
-// returns none where the client leaves a path out. Throws kInvalid for a text that no host can have
-// reported to it.
-std::vector<SourceText> texts_before(const Program& program, const std::vector<SourceText>& said);
 
 }  // namespace gangway

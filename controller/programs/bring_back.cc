@@ -421,7 +421,7 @@ void Recovery::submit_again(Program& program, RunFrame frame) {
   const std::vector<ArrayId> outputs = frame.outputs;
   callbacks_.submit(program.session, std::move(frame), {});
   for (ArrayId array : outputs) {
-    if (program.held.erase(array) == 0) tables_.objects.client_drops(array, program.session);
+    if (program.held.erase(array) == 0) callbacks_.free(program.session, array);
   }
 }
 

@@ -147,6 +147,16 @@ void Recovery::defer_step(SessionId session, RunFrame run) {
   program->inbox.emplace_back(std::move(freed));
 }
 
+void Recovery::take_over(SessionId session, Message&& message) {
+  program_of(session)->inbox.push_back(std::move(message));
+}
+
+bool Recovery::runs_again(SessionId session, RunId run) const {
+  const ProgramPtr program = program_of(session);
+  return program != nullptr && (program->phase == Phase::kMoves || program->was_hit) &&
+         program->log.find(run) != nullptr;
+}
+
 bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr || program->phase == Phase::kRuns) return false;

@@ -73,8 +73,9 @@ class Recovery {
   struct Callbacks {
     std::function<bool(SessionId)> is_suspended;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
-    // Submits a run to the run table. `refused`: why it may not run.
+    // Submits a run. `refused`: why it may not run.
     std::function<void(SessionId, RunFrame&&, const std::optional<Error>& refused)> submit;
+    std::function<void(SessionId, ArrayId)> free;  // Nobody holds this output of such a run.
     std::function<void(SessionId, RunDoneFrame&&)> ended;  // Reports the end to the client.
     std::function<void(SessionId, Message&&)> act;  // Handles a message of the client that waited.
     std::function<void(SliceId)> moves, is_back;    // For the reads of its states.
@@ -102,6 +103,10 @@ class Recovery {
   // Keeps a run that the controller enqueues, and whose outputs nobody holds. It does not count
   // against kDeferredMax: there are only as many as a plan may have in flight.
   void defer_step(SessionId session, RunFrame run);
+  // Keeps a message that waited elsewhere (programs/runs_again.h), which bounds their number.
+  void take_over(SessionId session, Message&& message);
+  // Whether the program is brought back and its log has the run, which is then submitted again.
+  bool runs_again(SessionId session, RunId run) const;
   // The client asks a run to stop. True: its end was reported. False: the run table has the run.
   bool cancel(SessionId session, RunId run, const Error& why);
   void detached(SessionId session);

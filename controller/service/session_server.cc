@@ -46,8 +46,6 @@ void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& recor
   write_ports(to.initStates(size(states)), plan, states);
   to.setSources(size(plan.sources));
   to.setText(record.text);
-  const std::vector<SourceText> texts = texts_of(record.texts);
-  write(to.initTexts(size(texts)), texts);
   auto hosts = to.initNeeds(size(record.needs));
   for (uint32_t i = 0; i < hosts.size(); ++i) {
     hosts[i].setHost(plan.hosts[i]);
@@ -355,7 +353,6 @@ class SessionServer final : public wire::Session::Server {
     CompileRequest request{
         .runs_in_flight_max = params.getRunsInFlightMax(), .dispatch = dispatch, .pacer = pacer_};
     request.held = std::move(held);
-    request.texts = texts_before(program, read(params.getTexts()));
     if (params.hasWatch()) request.on_progress = teller(params.getWatch());
     const PlanRecord& plan = core_.compile(id_, std::move(program), slices, std::move(request));
     if (name.empty()) return plan;

@@ -1,0 +1,201 @@
+// RunsAgain: runs of executables whose plans may have too little room on a device for what is known
+// only when they run (ir/plan/rows_overflow.h).
+//
+//   run A    run B    run C          submitted, one behind the other
+//   overflow  not committed, since A did not
+//   ── the plan is compiled again with more room, and takes the old one's place ──
+//   run A    run B    run C          again, in order, each with its arguments and positions
+//
+// A run that did not commit has changed no state, so nothing is rolled back. It stands between the
+// run table and all that submits runs and learns of their ends: clients, repetitions and recovery.
+// They see a run that takes longer. Names stay, so arrays and the runs behind them need no others.
+//
+// A run that fails in any other way ends with its error, and so do the runs behind it. A run that
+// was cancelled before it could run again ends as cancelled, and the runs behind it say so. Where
+// the larger program can't be installed, all runs that it was for end with that error; the next run
+// installs the last program again, which may have room by then.
+//
+// What has committed can't be taken back, so whatever comes behind a run that may still overflow
+// waits here until that run has ended: a run of another executable on the same slice or with an
+// argument that the run makes, and a read or write of the slice's states. While a plan is compiled
+// again all runs and host transfers of its program wait. They keep their order.
+//
+// Threads: the reactor's thread; nothing suspends. A fiber of a program does what suspends, as long
+// as there is something to do.
+// Ownership: the objects in `tables` outlive it. A plan that is released is kept until its runs
+// have ended.
+// Errors: a run's.
+// Cost: a comparison for each run, while no program has such a plan. For a program that has one a
+// copy of each of its runs' frames, and O(its runs in flight) a run.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/owners/program_names.h"
+#include "controller/plans/plans.h"
+#include "protocol/messages.h"
+#include "runtime/fibers/fiber_group.h"
+#include "runtime/fibers/wait_queue.h"
+
+namespace gangway {
+
+class RunsAgain {
+ public:
+  struct Tables {
+    Reactor& reactor;
+    Background& background;
+    SliceTable& slices;
+    ObjectTable& objects;
+    PlanTable& plans;
+    const ProgramNames& names;
+  };
+  struct Callbacks {
+    // Submits a run to the run table. `refused`: why it may not run.
+    std::function<void(SessionId, RunFrame&&, const std::optional<Error>& refused)> submit;
+    std::function<void(SessionId, RunDoneFrame&&)> ended;  // The run has ended for good.
+    std::function<void(SessionId, CopyFrame&&)> copy;      // Starts a host transfer that waited.
+    std::function<void(SessionId, const std::string&)> warn;
+    // Suspends while the program is suspended, which can't begin while the result is held.
+    std::function<std::shared_ptr<void>(SessionId)> may_compile;
+    std::function<void()> freed;  // Arrays were freed, and runs may have room now.
+    // Recovery: whether it will submit the run again, and what takes a message of a program that is
+    // brought back.
+    std::function<bool(SessionId, RunId)> is_recovered;
+    std::function<void(SessionId, Message&&)> defer;
+  };
+  RunsAgain(const Tables& tables, Callbacks callbacks)
+      : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
+  RunsAgain(const RunsAgain&) = delete;
+
+  // The session has a plan whose runs may overflow.
+  void begin(SessionId session);
+  // A run is about to be submitted to the run table. True: it waits here, and was moved from.
+  bool waits(SessionId session, RunFrame& run, const std::optional<Error>& refused) {
+    return !programs_.empty() && take(session, run, refused);
+  }
+  // A run has ended in the run table. True: its end is reported later.
+  bool run_ended(SessionId session, RunDoneFrame& done) {
+    return !programs_.empty() && take_end(session, done);
+  }
+  // Whether the host transfer waits here; then it was moved from.
+  bool waits(SessionId session, CopyFrame& copy) {
+    return !programs_.empty() && take_copy(session, copy);
+  }
+  // The client, or whoever submitted the runs that make them, does not hold these arrays any more.
+  void free(SessionId session, const std::vector<ArrayId>& arrays);
+  // The client asks a run to stop. True: it ends here. False: the run table is asked.
+  bool cancel(SessionId session, RunId run, const Error& why);
+  bool knows(SessionId session, RunId run) const {
+    return !programs_.empty() && has_run(session, run);
+  }
+  // Whether the plan is kept for now, and released once its runs have ended.
+  bool releases_later(SessionId session, PlanId plan);
+  // The program has lost a host, and Recovery runs its runs again.
+  void slice_moves(SliceId slice);
+  void detached(SessionId session);
+  void session_closed(SessionId session);
+  // A run or a host transfer has ended somewhere, so programs that wait for that look again.
+  void look_again() {
+    if (!programs_.empty()) wake_all();
+  }
+  // Runs that are in no other table: they wait here, or are to be run again.
+  size_t held(SessionId session) const;
+  size_t held() const;
+
+ private:
+  // A run of a plan that may overflow, from its submission until it has ended for good.
+  struct Held {
+    RunFrame frame;
+    std::vector<ArrayId> kept;          // Arguments, so that they are there if it runs again.
+    std::shared_ptr<void> open;         // Counts it in its scope while it is not in the run table.
+    std::optional<RunDoneFrame> ended;  // How it left the run table; none: it is there.
+    std::optional<Error> cancelled;
+  };
+  using HeldPtr = std::shared_ptr<Held>;
+  struct Executable {
+    std::deque<HeldPtr> runs;  // In the order of their submission.
+    bool overflowed = false;   // The first of `runs` did, and the plan is to be compiled again.
+    bool lacks_plan = false;   // A larger plan could not be installed, and the last one is gone.
+    bool released = false;
+    // Runs that were not run again, and why.
+    std::map<RunId, Error> dropped;
+  };
+  // A message that is acted on later.
+  struct Waiting {
+    Message message;  // A run, a host transfer, or arrays to free.
+    std::optional<Error> refused;
+    std::vector<ArrayId> kept;
+    std::shared_ptr<void> open;
+  };
+  struct Program {
+    SessionId session;
+    std::map<PlanId, Executable> executables;  // Those with runs, and those that lack a plan.
+    std::map<RunId, PlanId> by_run;
+    std::deque<Waiting> waiting;
+    std::set<ArrayId> to_be_made;  // Outputs of runs in `waiting`.
+    bool is_at_work = false;       // Its fiber runs.
+    PlanId installing;             // The plan that its fiber installs; 0: none.
+    bool is_gone = false;
+    WaitQueue changed;
+  };
+  using ProgramPtr = std::shared_ptr<Program>;
+  ProgramPtr program_of(SessionId session) const;
+  PlanRecord* plan_of(const Program& program, PlanId plan) const;
+  static bool lacks_plan(const Program& program, PlanId plan);
+  static bool any_overflowed(const Program& program);
+  static bool is_needed(const Program& program, PlanId plan);
+  static PlanId to_release(const Program& program);
+
+  bool has_run(SessionId session, RunId run) const;
+  void wake_all();
+  bool take(SessionId session, RunFrame& run, const std::optional<Error>& refused);
+  bool take_end(SessionId session, RunDoneFrame& done);
+  bool take_copy(SessionId session, CopyFrame& copy);
+  bool depends(const Program& program, const RunFrame& run) const;
+  bool depends(const Program& program, const CopyFrame& copy) const;
+  bool depends_on_a_run(const Program& program, const Message& message) const;
+  void enqueue(const ProgramPtr& program, Message&& message, const std::optional<Error>& refused);
+  void track(Program& program, const RunFrame& run);
+
+  template <class Body>
+  static void for_each_run(Program& program, const Body& body);
+  void keep_arguments(const Program& program, const RunFrame& run, std::vector<ArrayId>& kept);
+  void keep_all_arguments(Program& program);
+  void drop_kept(std::vector<ArrayId>& kept);
+  void drop_outputs(Program& program, PlanId plan);
+  std::shared_ptr<void> counted_open(const Program& program, PlanId plan) const;
+
+  void settle(Program& program, PlanId plan);
+  void finish(Program& program, PlanId plan, const HeldPtr& held, RunDoneFrame&& done);
+  void finish_dropped(Program& program, PlanId plan, const HeldPtr& held, const Error& why);
+  void end_cancelled(Program& program, PlanId plan);
+  void fail_all(Program& program, PlanId plan, const Error& why);
+  bool cancel_waiting(const ProgramPtr& program, RunId run, const Error& why);
+  static void note_failed(PlanRecord& plan, RunId run, const Error& behind);
+
+  bool has_work(const Program& program) const;
+  void wake(const ProgramPtr& program);
+  void prune(Program& program);
+  void work(Program& program);
+  bool work_once(Program& program);
+  void act_on_first(Program& program);
+  bool is_quiet(Program& program, PlanId plan);
+  void run_again(Program& program, PlanId plan);
+  bool install(Program& program, PlanId plan, const std::shared_ptr<const gangway::Program>& graph);
+  void install_last(Program& program, PlanId plan);
+  void submit_again(Program& program, PlanId plan);
+
+  const Tables tables_;
+  const Callbacks callbacks_;
+  std::map<SessionId, ProgramPtr> programs_;
+  FiberGroup fibers_;
+};
+
+}  // namespace gangway

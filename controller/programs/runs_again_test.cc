@@ -1,0 +1,202 @@
+// Tests the runs of a program that gets more room. Each test decides how hosts end them.
+#include "controller/programs/runs_again.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "ir/plan/rows_overflow.h"
+#include "tests/support/error_of.h"
+#include "tests/support/recovery/kept_program.h"
+
+namespace gangway {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// Rows go to experts on two devices, each of which has room for its own rows.
+Program routed(const std::string& name = "routed") {
+  const AxisPlacements by_expert = {{"expert", shard(0)}};
+  ProgramBuilder b(name, Mesh{{{"expert", 2}}});
+  const Value x = b.input("x", f32({1}));
+  const Value rows = b.state("rows", zeros(f32({4, 6, 3})), by_expert);
+  const Value choice = b.state("choice", zeros(i32({4, 6, 1})), by_expert);
+  const Value w = b.state("w", zeros(f32({4, 3, 5})), by_expert);
+  Route route = moe_route(choice, 4);
+  route.bound = 1;
+  b.update(w, w + 1.0);
+  b.output("y", sum(grouped_dot(moe_dispatch(rows, route), w, route)) + sum(x));
+  return b.build();
+}
+
+class RunsAgainTest : public KeptProgramTest {
+ protected:
+  RunsAgainTest() : KeptProgramTest(2, routed()) {}
+
+  void overflow() { finish(rows_overflow(13, 12)); }
+  // The run before it did not commit.
+  void not_committed() { finish(Error(ErrorKind::kCancelled, "not committed")); }
+  size_t installs() { return static_cast<size_t>(executors_[host()].installs); }
+  std::vector<RunId> ended() const {
+    std::vector<RunId> runs;
+    for (const RunDoneFrame& done : client_.ended) runs.push_back(done.run);
+    return runs;
+  }
+  void cancel(RunId run) {
+    controller_.on_message(session_,
+                           CancelFrame{run, Error(ErrorKind::kCancelled, "run: cancelled")});
+    reactor_->run_ready();
+  }
+  // Hosts do not answer the next installation, until it is answered.
+  void hold_install() {
+    for (FakeExecutor& executor : executors_) executor.commit.emplace();
+  }
+  void answer_install(const std::optional<Error>& error = {}) {
+    for (FakeExecutor& executor : executors_) {
+      Promise<void> commit = std::move(*executor.commit);
+      executor.commit.reset();
+      error ? commit.fail(*error) : commit.set();
+    }
+    reactor_->run_ready();
+  }
+};
+
+TEST_F(RunsAgainTest, ARunThatOverflowedRunsAgainWithThoseBehindItAndIsToldOnce) {
+  const size_t before = installs();
+  const RunId first = submit(), second = submit();
+  EXPECT_THAT(prepared(), SizeIs(2));
+  overflow();
+  EXPECT_THAT(client_.ended, IsEmpty());
+  not_committed();
+  EXPECT_THAT(client_.ended, IsEmpty());
+  EXPECT_EQ(installs(), before + 1);
+  EXPECT_THAT(told(), Contains(HasSubstr("bound 1 became 2 at runs_again_test.cc")));
+  EXPECT_THAT(prepared(), SizeIs(2));
+  finish();
+  finish();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+  for (const RunDoneFrame& done : client_.ended) EXPECT_FALSE(done.error.has_value());
+  EXPECT_EQ(version(), 2u);
+  EXPECT_EQ(controller_.counts().runs, 0u);
+}
+
+TEST_F(RunsAgainTest, ARunThatFailsOtherwiseIsToldWithThoseBehindItAndNothingIsInstalled) {
+  const size_t before = installs();
+  const RunId first = submit(), second = submit();
+  finish(Error(ErrorKind::kInvalid, "sqrt of -1"));
+  overflow();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+  EXPECT_THAT(client_.ended[1].error->message(), HasSubstr("nothing was committed"));
+  EXPECT_EQ(installs(), before);
+}
+
+TEST_F(RunsAgainTest, RunsThatAreSentWhileThePlanIsInstalledComeBehindThose) {
+  const RunId first = submit();
+  hold_install();
+  overflow();
+  const RunId second = submit();
+  EXPECT_THAT(prepared(), IsEmpty());
+  EXPECT_EQ(controller_.counts().runs, 2u);
+  answer_install();
+  EXPECT_THAT(prepared(), SizeIs(2));
+  finish();
+  finish();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+}
+
+TEST_F(RunsAgainTest, ARunCancelledBeforeItRunsAgainSaysSoAndSoDoThoseBehindIt) {
+  std::vector<RunId> runs;
+  for (int i = 0; i < 3; ++i) runs.push_back(submit());
+  hold_install();
+  overflow();
+  not_committed();
+  not_committed();
+  cancel(runs[1]);
+  EXPECT_THAT(ended(), ElementsAre(runs[1], runs[2]));
+  EXPECT_EQ(client_.ended[0].error->message(), "run: cancelled");
+  EXPECT_THAT(client_.ended[1].error->message(),
+              HasSubstr("nothing was committed, since the run before it did not commit: run: "
+                        "cancelled"));
+  const RunId late = submit();  // Its client does not know yet.
+  answer_install();
+  finish();
+  EXPECT_THAT(ended(), ElementsAre(runs[1], runs[2], runs[0], late));
+  EXPECT_TRUE(client_.ended[3].error.has_value());
+  EXPECT_EQ(version(), 1u);
+}
+
+TEST_F(RunsAgainTest, WhereTheLargerPlanCantBeInstalledItsRunsFailAndTheNextUsesTheLast) {
+  const RunId first = submit();
+  hold_install();
+  overflow();
+  answer_install(Error(ErrorKind::kOverloaded, "no room"));
+  EXPECT_THAT(ended(), ElementsAre(first));
+  EXPECT_THAT(client_.ended[0].error->message(), HasSubstr("no room"));
+  EXPECT_THAT(prepared(), IsEmpty());
+  const size_t before = installs();
+  submit(plan_);
+  reactor_->run_ready();
+  EXPECT_EQ(installs(), before + 1);
+  finish();
+  ASSERT_THAT(client_.ended, SizeIs(2));
+  EXPECT_FALSE(client_.ended[1].error.has_value());
+}
+
+TEST_F(RunsAgainTest, RunsOfAnotherExecutableOnTheSliceWaitForARunThatMayOverflow) {
+  const PlanId other = compile(counting({"count"}));
+  const RunId first = submit();
+  const RunId second = submit(other);
+  EXPECT_THAT(prepared(), SizeIs(1));
+  finish();
+  reactor_->run_ready();
+  EXPECT_THAT(prepared(), SizeIs(1));
+  finish();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+}
+
+TEST_F(RunsAgainTest, StatesAreReadBehindARunThatMayOverflow) {
+  submit();
+  controller_.on_message(
+      session_,
+      CopyFrame{.request = 1, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
+  reactor_->run_ready();
+  EXPECT_EQ(end_copies(), 0u);
+  overflow();
+  EXPECT_EQ(end_copies(), 0u);
+  finish();
+  reactor_->run_ready();
+  EXPECT_GT(end_copies(), 0u);
+}
+
+TEST_F(RunsAgainTest, ASessionThatClosesMeanwhileLeavesNothing) {
+  submit();
+  hold_install();
+  overflow();
+  controller_.session_closed(session_);
+  answer_install();
+  EXPECT_EQ(controller_.counts().total(), 0u);
+}
+
+TEST_F(RunsAgainTest, AProgramThatLosesAHostWhileARunIsToRunAgainRunsItOnce) {
+  keep(1'000'000);
+  const RunId first = submit();
+  hold_install();
+  overflow();
+  const RunId second = submit();
+  for (size_t i = 0; i < executors_.size(); ++i) {
+    if (i != host()) executors_[i].commit.reset();
+  }
+  lose_host();
+  while (!prepared().empty()) finish();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+  for (const RunDoneFrame& done : client_.ended) EXPECT_FALSE(done.error.has_value());
+  EXPECT_EQ(version(), 2u);
+}
+
+}  // namespace
+}  // namespace gangway
