@@ -1,7 +1,7 @@
 // ForwardingCollective: the common part of collectives whose members meet in host memory, by a
 // *meeting*, while the bytes go another way.
 //
-// What the members agree on is the meeting's, so questions about it are forwarded there. Alarms are
+// The members agree by the meeting, so questions about that are forwarded there. Alarms are
 // not: a collective forwards them if its members may wait outside of the meeting. A device whose
 // bytes go through host memory as well uses the meeting itself.
 //

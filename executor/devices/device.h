@@ -5,8 +5,8 @@
 //   compiler()   DeviceCompiler   from a local function to one that can be run
 //   stream()     DeviceStream     works in their order, copies, marks, time
 //
-// Code takes the narrowest of them that it needs. What remains is of the device as a whole: its
-// name, and how it meets other devices.
+// Code takes the narrowest of them that it needs. The device as a whole has a name, and
+// meets other devices.
 //
 // The interface has 8 members.
 // Threads: any; collective() and link_to() on the reactor's, while plans are linked.

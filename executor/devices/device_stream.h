@@ -54,7 +54,7 @@ using Mark = uint64_t;
 // cause.
 const std::shared_ptr<const Error>& peer_failed();
 
-// What a stream records for a timeline.
+// The records of a stream for a timeline.
 struct StreamTrace {
   // Rows in which its work and its overlapping collectives record spans: both are set, or none.
   internal::TraceBuffer* row = nullptr;
@@ -133,12 +133,12 @@ class DeviceStream {
   // Order. Whether a collective that has begun keeps the device from other works until all members
   // have begun it. Such collectives begin by ticket.
   virtual bool collectives_hold() const { return discrete_; }
-  // The work that is being advanced, set by the queue; null: none. An operation that is started
-  // meanwhile, and fails, is this work's failure, since works take turns and their marks mix.
-  const Work* at_work = nullptr;
 
   LinkMeter moved;  // Counts bytes moved by its work and by puts and gets of clients.
   StreamTrace trace;
+  // The work that is being advanced, set by the queue; null: none. An operation that is started
+  // meanwhile, and fails, is this work's failure, since works take turns and their marks mix.
+  const Work* at_work = nullptr;
 
  protected:
   virtual void push(Work& work, Lane* lane) = 0;  // Does not ring.

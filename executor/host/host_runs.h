@@ -101,7 +101,7 @@ class HostRuns final : public DeviceRun::Listener {
   std::unique_ptr<SourceFeeder> feeder_;
   std::unordered_map<RunId, Place> runs_;
   std::unordered_map<const DeviceRun*, Place> run_of_;
-  std::vector<DeviceStream*> to_ring_;  // Those for which something new was prepared or granted.
+  std::vector<DeviceStream*> to_ring_;  // Something new was prepared or granted for these.
   size_t grants_unrung_ = 0;
   uint64_t last_ticket_ = 0;  // The highest ticket that was granted.
   // The run whose gate took the last ticket in this slice; 0: the last ticket was not a gate's.
