@@ -206,7 +206,7 @@ class Executable {
   // The repetition that some client began last; none: the executable was never repeated.
   std::optional<Repeat> repetition() const;
   const Program& program() const;
-  MemoryReport memory() const;  // As it was compiled: one that got more room since takes more.
+  MemoryReport memory() const;  // At its compile: with more room since, it takes more.
   // explain(): why a node, a value or a line is compiled, sharded and placed as it is; `what` names
   // it in the way of ir/explain/why.h. plan_text(): what the devices do, in the plan that is
   // installed now. Both ask the controller.

@@ -46,8 +46,8 @@ struct RunFacts {
   int64_t time_limit_ms = 0;
   uint64_t position = 0;  // Position in every source.
 };
-// Gives the run and its results names and a place in the chain, and sends it. The run's end sets its
-// outcome, and gives its place back. The caller holds `enqueueing` of the executable.
+// Gives the run and its results names and a place in the chain, and sends it. The run's end sets
+// its outcome, and gives its place back. The caller holds `enqueueing` of the executable.
 // `is_only_one`: what take_place() returned.
 void send_one(RunImpl& run, Bound bound, const RunFacts& facts, bool is_only_one);
 

@@ -269,7 +269,7 @@ void RunsAgain::note_failed(PlanRecord& plan, RunId run, const Error& behind) {
   if (plan.has_commit) plan.failed.insert_or_assign(run, behind);
 }
 
-// Ends a run that is not run again. Those behind it say why.
+// Ends a run that is not run again. The runs behind it say why.
 void RunsAgain::finish_dropped(Program& program, PlanId plan, const HeldPtr& held,
                                const Error& why) {
   PlanRecord& record = *plan_of(program, plan);

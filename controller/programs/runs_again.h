@@ -15,8 +15,8 @@
 // the larger program can't be installed, all runs that it was for end with that error; the next run
 // installs the last program again, which may have room by then.
 //
-// What has committed can't be taken back, so whatever comes behind a run that may still overflow
-// waits here until that run has ended: a run of another executable on the same slice or with an
+// Nothing that has committed can be taken back, so whatever comes behind a run that may still
+// overflow waits here until that run has ended: a run of another executable on the same slice or with an
 // argument that the run makes, and a read or write of the slice's states. While a plan is compiled
 // again all runs and host transfers of its program wait. They keep their order.
 //
@@ -136,7 +136,7 @@ class RunsAgain {
   };
   struct Program {
     SessionId session;
-    std::map<PlanId, Executable> executables;  // Those with runs, and those that lack a plan.
+    std::map<PlanId, Executable> executables;  // Some have runs, and some lack a plan.
     std::map<RunId, PlanId> by_run;
     std::deque<Waiting> waiting;
     std::set<ArrayId> to_be_made;  // Outputs of runs in `waiting`.

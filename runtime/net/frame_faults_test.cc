@@ -128,7 +128,7 @@ void expect_found(const std::function<FrameMeddler()>& new_meddler) {
   ADD_FAILURE() << "not found by seeds " << seed << " to " << seed + 19;
 }
 
-// What arrives in place of the hundredth frame of the side that dials.
+// Gives what arrives in place of the hundredth frame of the side that dials.
 FrameMeddler in_place_of_the_hundredth(
     const std::function<std::vector<Frame>(const Frame&)>& instead) {
   return FrameMeddler(

@@ -87,7 +87,7 @@ class SimNetwork {
   using DrawFrameFault = std::function<FrameFault(const std::string& from, const std::string& to)>;
   void set_frame_fault(DrawFrameFault draw);
   // Called with the frames of each write from now on, before their faults; returns the frames that
-  // go on their way instead. So a test stands between two peers and changes what they say
+  // go on their way instead. A test stands between two peers by it, and changes what they say
   // (tests/support/net/frame_meddler.h). Null: nobody does.
   using Meddle = std::function<std::vector<kj::byte>(const std::string& from, const std::string& to,
                                                      kj::ArrayPtr<const kj::byte> frames)>;

@@ -18,7 +18,7 @@ namespace gangway {
 namespace {
 
 struct Scene {
-  int runs = 0;  // Of each client.
+  int runs = 0;  // Each client sends so many.
   std::string policy = "fair";
 };
 

@@ -109,7 +109,7 @@ FrameMeddler hides_ends_of_late_runs() {
 }
 
 FrameMeddler takes_one_run_for_another() {
-  std::map<std::string, std::map<RunId, PlanId>> open;  // By host.
+  std::map<std::string, std::map<RunId, PlanId>> open;  // Key: a host.
   return meddler(
       [open](const std::string& from, const std::string& to, Message message) mutable -> Instead {
         if (const auto* prepare = std::get_if<PrepareFrame>(&message))
@@ -141,7 +141,7 @@ FrameMeddler swaps_tickets() {
 }
 
 FrameMeddler holds_prepares_back() {
-  std::map<std::string, std::map<RunId, Message>> held;  // By host.
+  std::map<std::string, std::map<RunId, Message>> held;  // Key: a host.
   return meddler(
       [held](const std::string&, const std::string& to, const Message& message) mutable -> Instead {
         if (const auto* prepare = std::get_if<PrepareFrame>(&message)) {

@@ -11,7 +11,7 @@
 namespace gangway {
 
 struct CrossingCards {
-  int runs = 0;  // Of each client.
+  int runs = 0;  // Each client sends so many.
   std::string policy = "fair";
 };
 

@@ -21,7 +21,8 @@ constexpr int64_t kGroups = 4, kTokens = 6, kDim = 3, kExperts = 4, kHidden = 5;
 const AxisPlacements kByExpert = {{"expert", shard(0)}};
 
 // Rows of x go to the experts that `own` names, and from step `crowds_at` on to those of `crowded`.
-// Each of two devices has room for `bound` times its own rows. The loss depends, bit for bit, on every step before.
+// Each of two devices has room for `bound` times its own rows. The loss depends, bit for bit, on
+// every step before.
 Program routed(double bound, double crowds_at) {
   ProgramBuilder b("routed", Mesh{{{"expert", 2}}});
   const Value x = b.input("x", f32({kGroups, kTokens, kDim}), kByExpert);
