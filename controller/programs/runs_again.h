@@ -16,9 +16,9 @@
 // installs the last program again, which may have room by then.
 //
 // Nothing that has committed can be taken back, so whatever comes behind a run that may still
-// overflow waits here until that run has ended: a run of another executable on the same slice or with an
-// argument that the run makes, and a read or write of the slice's states. While a plan is compiled
-// again all runs and host transfers of its program wait. They keep their order.
+// overflow waits here until that run has ended: a run of another executable on the same slice or
+// with an argument that the run makes, and a read or write of the slice's states. While a plan is
+// compiled again all runs and host transfers of its program wait. They keep their order.
 //
 // Threads: the reactor's thread; nothing suspends. A fiber of a program does what suspends, as long
 // as there is something to do.

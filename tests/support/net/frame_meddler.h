@@ -3,8 +3,8 @@
 //
 // Why: streams repair what a network does to single frames (runtime/net/frames.h). A test that must
 // show that it would notice a faulty peer needs frames that arrive in good order and say something
-// wrong. This class therefore numbers the frames that it lets through anew, in both directions: neither
-// peer sees a gap, also when a connection is lost and opened again.
+// wrong. This class therefore numbers the frames that it lets through anew, in both directions:
+// neither peer sees a gap, also when a connection is lost and opened again.
 //
 // Threads: the reactor's.
 // Ownership: outlives the network, or set_meddle(nullptr) is called first.
