@@ -7,10 +7,10 @@
 namespace gangway {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kLookNs = 500 * kMs;         // Longest time between two ticks.
-constexpr int64_t kReadOutNs = 20 * kMs;       // Long enough to read what lies in the sockets.
-constexpr int64_t kStandstillNs = 1000 * kMs;  // Shortest standstill that is logged.
+constexpr int64_t kNsOfMs = 1'000'000;
+constexpr int64_t kLookNs = 500 * kNsOfMs;         // Longest time between two ticks.
+constexpr int64_t kReadOutNs = 20 * kNsOfMs;       // Long enough to read what lies in the sockets.
+constexpr int64_t kStandstillNs = 1000 * kNsOfMs;  // Shortest standstill that is logged.
 
 }  // namespace
 
@@ -65,7 +65,8 @@ void HostWatch::lose(HostId id, const Error& reason, HostEnd end) {
 void HostWatch::suspect(HostRecord& host, int64_t silent_ns) {
   host.suspect = true;
   host.suspect_gauge.set(1);
-  options_.log.warn("host is suspect", {{"host", host.info.name}, {"silent_ms", silent_ns / kMs}});
+  options_.log.warn("host is suspect",
+                    {{"host", host.info.name}, {"silent_ms", silent_ns / kNsOfMs}});
 }
 
 void HostWatch::clear_suspicion(HostRecord& host) {
@@ -82,7 +83,7 @@ void HostWatch::forgive_standstill(int64_t now_ns) {
   const int64_t late = late_ns(now_ns);
   if (late == 0) return;
   if (late >= kStandstillNs)
-    options_.log.warn("this process stood still", {{"for_ms", late / kMs}});
+    options_.log.warn("this process stood still", {{"for_ms", late / kNsOfMs}});
   for (auto& [id, host] : hosts_.all())
     host.last_heard_ns = std::min(now_ns, host.last_heard_ns + late);
 }
@@ -98,12 +99,12 @@ int64_t HostWatch::tick(int64_t now_ns) {
     if (host.lost) continue;
     const int64_t silent_ns = now_ns - host.last_heard_ns;
     const int64_t patience_ns =
-        (host.suspect ? options_.lost_after_ms : options_.suspect_after_ms) * kMs;
+        (host.suspect ? options_.lost_after_ms : options_.suspect_after_ms) * kNsOfMs;
     if (silent_ns < patience_ns) {
       next_ns = std::min(next_ns, host.last_heard_ns + patience_ns);
     } else if (!judge) {
       silent = true;
-    } else if (silent_ns >= options_.lost_after_ms * kMs) {
+    } else if (silent_ns >= options_.lost_after_ms * kNsOfMs) {
       lost.push_back(id);
     } else if (!host.suspect) {
       suspect(host, silent_ns);
