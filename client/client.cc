@@ -189,11 +189,14 @@ std::vector<std::pair<std::string, Type>> Slice::states() const {
   return states;
 }
 
-Box StateTensor::in_state(Box part) const {
-  if (!row) return part;
-  part.begin.insert(part.begin.begin(), *row);
-  part.size.insert(part.size.begin(), 1);
-  return part;
+Box StateTensor::in_state(Box box) const {
+  const auto insert = [&](std::ptrdiff_t dim, int64_t at) {
+    box.begin.insert(box.begin.begin() + dim, at);
+    box.size.insert(box.size.begin() + dim, 1);
+  };
+  if (part) insert(1, *part);
+  if (row) insert(0, *row);
+  return box;
 }
 
 std::vector<StateTensor> Slice::state_tensors() const {
@@ -201,13 +204,16 @@ std::vector<StateTensor> Slice::state_tensors() const {
   std::vector<StateTensor> tensors;
   for (const auto& [name, state] : impl_->states) {
     if (!state.stacked) {
-      tensors.push_back({name, state.type, name, {}});
+      tensors.push_back({.name = name, .type = state.type, .state = name, .row = {}});
       continue;
     }
     Type layer = state.type;
     layer.dims.erase(layer.dims.begin());
     for (int64_t row = 0; row < state.stacked->count; ++row) {
-      tensors.push_back({layer_name(name, *state.stacked, row), layer, name, row});
+      tensors.push_back({.name = layer_name(name, *state.stacked, row),
+                         .type = layer,
+                         .state = name,
+                         .row = row});
     }
   }
   return tensors;

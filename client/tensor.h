@@ -88,15 +88,18 @@ struct HostTensor {
 };
 
 // A tensor of a slice's states as files and other tools know it: a state, or one of the layers that
-// a state stacks (ir/graph/program.h).
+// a state stacks (ir/graph/program.h), or one of several tensors that lie side by side in it.
 struct StateTensor {
   std::string name;  // "params.layers.3.attn.q"
   Type type;
   std::string state;           // "params.layers.attn.q"
   std::optional<int64_t> row;  // Row of dimension 0 of the state; none: the tensor is all of it.
+  // Position in dimension 1 of the state or the layer, which the tensor itself does not have; none:
+  // the tensor is not a part of another.
+  std::optional<int64_t> part = {};
 
   // Returns the same elements as a part of the state.
-  Box in_state(Box part) const;
+  Box in_state(Box box) const;
 };
 
 }  // namespace gangway

@@ -24,20 +24,38 @@ std::array<int32_t, 2> key_words(const std::string& state, uint64_t seed) {
   return {static_cast<int32_t>(hash.high >> 32), static_cast<int32_t>(hash.low >> 32)};
 }
 
-Value key_of(Builder& builder, const std::string& state, uint64_t seed, Loc loc) {
-  const auto words = key_words(state, seed);
+// Words of the key of a state or a layer of this name, or of the keys of the tensors in it.
+std::vector<int32_t> words_of(const StateSpec& spec, const std::string& name, uint64_t seed) {
+  std::vector<int32_t> words;
+  const auto add = [&](const std::string& of) {
+    for (const int32_t word : key_words(of, seed)) words.push_back(word);
+  };
+  if (spec.parts.empty()) add(name);
+  const std::string front = name.substr(0, name.rfind('.') + 1);
+  for (const std::string& part : spec.parts) add(front + part);
+  return words;
+}
+
+// i32[2], or i32[parts, 2].
+Value key_of(Builder& builder, const StateSpec& spec, const std::string& state, uint64_t seed,
+             Loc loc) {
+  const std::vector<int32_t> words = words_of(spec, state, seed);
+  if (!spec.parts.empty()) return reshape(table(builder, words, loc), {-1, 2}, loc);
   auto half = [&](int32_t word) { return builder.constant(i32({1}), word, loc); };
   return concat({half(words[0]), half(words[1])}, 0, loc);
 }
 
-// Keys of a stack's layers, each from the layer's own name: i32[count, 2].
-Value keys_of_layers(Builder& builder, const std::string& state, const StackedLayers& stacked,
+// Keys of a stack's layers, each from the layer's own name: i32[count, 2], or i32[count, parts, 2].
+Value keys_of_layers(Builder& builder, const StateSpec& spec, const std::string& state,
                      uint64_t seed, Loc loc) {
   std::vector<int32_t> words;
-  for (int64_t row = 0; row < stacked.count; ++row) {
-    for (int32_t word : key_words(layer_name(state, stacked, row), seed)) words.push_back(word);
+  const int64_t count = spec.stacked->count;
+  for (int64_t row = 0; row < count; ++row) {
+    const auto more = words_of(spec, layer_name(state, *spec.stacked, row), seed);
+    words.insert(words.end(), more.begin(), more.end());
   }
-  return reshape(table(builder, words, loc), {stacked.count, 2}, loc);
+  const Dims dims = spec.parts.empty() ? Dims{count, 2} : Dims{count, -1, 2};
+  return reshape(table(builder, words, loc), dims, loc);
 }
 
 // Removes the first `count` nodes, which nothing uses: their results are values 0 .. count - 1.
@@ -90,7 +108,8 @@ class InitializerTrace {
     GW_REQUIRE(spec_.init != nullptr, what_, ": the initialiser is missing");
     if (auto wrong = internal::type_mistake(spec_.type)) refuse(*wrong);
     if (!spec_.stacked) return;
-    const int64_t count = spec_.stacked->count, most = static_cast<int64_t>(kAttrIntsMax) / 2;
+    const size_t words = 2 * std::max<size_t>(1, spec_.parts.size());
+    const int64_t count = spec_.stacked->count, most = static_cast<int64_t>(kAttrIntsMax / words);
     if (count < 1 || count > most) {
       refuse(cat("it stacks ", count, " layers: expected 1 to ", most));
     }
@@ -113,7 +132,7 @@ class InitializerTrace {
 
   Function whole() const {
     Builder builder("init", mesh_);
-    Value key = key_of(builder, state_, seed_, loc_);
+    Value key = key_of(builder, spec_, state_, seed_, loc_);
     const auto key_nodes = static_cast<uint32_t>(builder.function().nodes.size());
     return finish(builder, first_value(builder, key), key_nodes);
   }
@@ -121,10 +140,9 @@ class InitializerTrace {
   // Nothing where layers do not use their keys.
   std::optional<Function> layer_by_layer() const {
     Builder builder("init", mesh_);
-    const ScanOperands operands{
-        .length = spec_.stacked->count,
-        .stacked = keys_of_layers(builder, state_, *spec_.stacked, seed_, loc_),
-        .name = "init.layer"};
+    const ScanOperands operands{.length = spec_.stacked->count,
+                                .stacked = keys_of_layers(builder, spec_, state_, seed_, loc_),
+                                .name = "init.layer"};
     bool uses_key = false;
     Value value = scan(
                       builder, operands,
@@ -145,7 +163,7 @@ class InitializerTrace {
   // Layers that all begin alike.
   Function repeated() const {
     Builder builder("init", mesh_);
-    Value key = key_of(builder, state_, seed_, loc_);
+    Value key = key_of(builder, spec_, state_, seed_, loc_);
     const auto key_nodes = static_cast<uint32_t>(builder.function().nodes.size());
     Value layer = first_value(builder, key);
     std::vector<int64_t> map(static_cast<size_t>(layer.rank()));
@@ -199,6 +217,24 @@ StateSpec zeros_like(const StateSpec& spec, Loc loc) {
   StateSpec like = zeros(spec.type, loc);
   like.stacked = spec.stacked;
   return like;
+}
+
+StateSpec side_by_side(const StateSpec& part, const std::vector<std::string>& names, Loc loc) {
+  GW_REQUIRE(!part.stacked && part.parts.empty() && part.type.rank() > 0,
+             "side_by_side: expected a tensor with rows, and no stack, got ", to_string(part.type));
+  StateSpec all{.type = part.type, .init = {}, .parts = names};
+  all.type.dims.insert(all.type.dims.begin() + 1, static_cast<int64_t>(names.size()));
+  all.init = [part, count = std::ssize(names), loc](Builder& builder, Value keys, const Type&) {
+    Dims wide = part.type.dims;
+    wide.insert(wide.begin() + 1, 1);
+    std::vector<Value> values;
+    for (int64_t i = 0; i < count; ++i) {
+      const Value key = reshape(slice(keys, 0, i, i + 1, 1, loc), {2}, loc);
+      values.push_back(reshape(part.init(builder, key, part.type), wide, loc));
+    }
+    return concat(values, 1, loc);
+  };
+  return all;
 }
 
 StateTree stacked(const StateTree& layer, int64_t count, int64_t first, const std::string& base) {

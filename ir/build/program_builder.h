@@ -44,12 +44,20 @@ struct StateSpec {
   std::function<Value(Builder&, Value key, const Type&)> init;
   // Set for equal layers: `type` has a row for each.
   std::optional<StackedLayers> stacked = {};
+  // Set for tensors that lie side by side in one state: `init` takes a key for each of them, key:
+  // i32[parts, 2], which comes from the state's name with this as its last component.
+  std::vector<std::string> parts = {};
 };
 StateSpec zeros(Type type, Loc loc = Loc::current());
 StateSpec filled(Type type, double value, Loc loc = Loc::current());
 StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
 // A spec with the type and stacking of another one; a moment has those of its parameter.
 StateSpec zeros_like(const StateSpec& spec, Loc loc = Loc::current());
+// Equal tensors side by side in one state: T[rows, ...] becomes T[rows, parts, ...]. They begin as
+// separate states of these names would: of a state "attn.qkv" with the names q, k and v, [:, 0]
+// begins as a state "attn.q".
+StateSpec side_by_side(const StateSpec& part, const std::vector<std::string>& names,
+                       Loc loc = Loc::current());
 // The type of the state, or of one of the layers that it stacks.
 Type layer_type(const StateSpec& spec);
 using StateTree = TreeOf<StateSpec>;

@@ -172,6 +172,42 @@ TEST(StackedState, LayersBeginAsTheStatesOfTheirNamesDo) {
   }
 }
 
+TEST(StackedState, TensorsSideBySideBeginAsTheStatesOfTheirNamesDo) {
+  constexpr uint64_t kSeed = 11, kRows = 3, kColumns = 2;
+  const StateSpec part = normal(f32({kRows, kColumns}), 0.5);
+  StateTree apart, packed;
+  for (const char* name : {"q", "k"}) apart.child("attn").set(name, part);
+  packed.child("attn").set("qk", side_by_side(part, {"q", "k"}));
+  for (const int64_t layers : {0, 2}) {
+    const auto traced = [&](const StateTree& layer) {
+      ProgramBuilder b("p", kMesh, kSeed);
+      StateTree tree;
+      tree.set("layers", layers > 0 ? stacked(layer, layers) : layer);
+      b.state("params", tree);
+      return b.build();
+    };
+    const Program of_parts = traced(apart), of_whole = traced(packed);
+    const std::vector<double> q = first_value(of_parts, "params.layers.attn.q"),
+                              k = first_value(of_parts, "params.layers.attn.k");
+    std::vector<double> rows;
+    for (size_t at = 0; at < q.size(); at += kColumns) {
+      for (const auto* values : {&q, &k})
+        rows.insert(rows.end(), values->begin() + static_cast<std::ptrdiff_t>(at),
+                    values->begin() + static_cast<std::ptrdiff_t>(at + kColumns));
+    }
+    EXPECT_EQ(first_value(of_whole, "params.layers.attn.qk"), rows) << layers;
+    EXPECT_NE(q, k);
+  }
+}
+
+TEST(StackedState, OnlyTensorsWithRowsLieSideBySide) {
+  EXPECT_THAT(error_text_of([] { side_by_side(zeros(f32()), {"a", "b"}); }),
+              HasSubstr("expected a tensor with rows"));
+  EXPECT_THAT(
+      error_text_of([] { side_by_side(stacked(StateTree(zeros(f32({4}))), 2).leaf(), {"a"}); }),
+      HasSubstr("and no stack"));
+}
+
 // Nodes of the initialiser of a state, that of its body included.
 size_t initializer_nodes(int64_t count, const char* state) {
   ProgramBuilder b("p");

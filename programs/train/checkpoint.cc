@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/tensor_files.h"
+#include "checkpoint/tensor_parts.h"
 #include "programs/train/convert_floats.h"
 #include "programs/train/earlier_names.h"
 #include "programs/train/stored_states.h"
@@ -91,8 +92,18 @@ const TensorView& view_of(const TensorFiles& files, const std::string& name) {
   return files.at(name);
 }
 
-void require_convertible(const TensorSpec& from, const Type& to) {
-  GW_REQUIRE(from.shape == to.dims, "parameters: tensor \"", from.name,
+// Whether the elements lie in the file as they do in the tensor. GPT-2's files have queries, keys
+// and values side by side in one dimension, [dim, 3 * dim].
+bool lie_alike(const Dims& file, const StateTensor& tensor) {
+  const Dims& dims = tensor.type.dims;
+  if (file == dims) return true;
+  return !names_of_parts(tensor.name, dims).empty() && dims.size() == 3 &&
+         file == Dims{dims[0], dims[1] * dims[2]};
+}
+
+void require_convertible(const TensorSpec& from, const StateTensor& tensor) {
+  const Type& to = tensor.type;
+  GW_REQUIRE(lie_alike(from.shape, tensor), "parameters: tensor \"", from.name,
              "\" does not fit: expected ", to_string(to), ", got ", to_string(from.dtype),
              to_string(Dims(from.shape)));
   const bool are_floats = is_convertible_float(from.dtype) && is_float(to.dtype);
@@ -138,17 +149,32 @@ Checkpoint open_checkpoint(const std::filesystem::path& folder) {
   return found;
 }
 
-// Finds the tensor of a state of this name in the checkpoint.
-const TensorView& find(const Checkpoint& checkpoint, const std::string& name) {
-  if (!checkpoint.optimizer) return view_of(checkpoint.model, name);
+// The files that have the tensor of a state of this name, and its name there.
+struct StoredTensor {
+  const TensorFiles* files = nullptr;  // Null: the checkpoint has no such files.
+  std::string name;
+};
+StoredTensor stored_tensor(const Checkpoint& checkpoint, const std::string& name) {
+  if (!checkpoint.optimizer) return {&checkpoint.model, name};
   switch (place_of(name)) {
-    case StoredIn::kModel: return view_of(checkpoint.model, name_in_model(name));
-    case StoredIn::kOptimizer: return view_of(*checkpoint.optimizer, name);
+    case StoredIn::kModel: return {&checkpoint.model, name_in_model(name)};
+    case StoredIn::kOptimizer: return {&*checkpoint.optimizer, name};
     case StoredIn::kStates: break;
   }
-  GW_REQUIRE(checkpoint.states.has_value(), "checkpoint: ", checkpoint.folder.string(),
-             " has no tensor ", name);
-  return view_of(*checkpoint.states, name);
+  return {checkpoint.states ? &*checkpoint.states : nullptr, name};
+}
+
+const TensorView& find(const Checkpoint& checkpoint, const std::string& name) {
+  const StoredTensor stored = stored_tensor(checkpoint, name);
+  GW_REQUIRE(stored.files != nullptr, "checkpoint: ", checkpoint.folder.string(), " has no tensor ",
+             name);
+  return view_of(*stored.files, stored.name);
+}
+
+// Checkpoints that the cluster keeps hold tensors as states do.
+bool holds(const Checkpoint& checkpoint, const std::string& name) {
+  const StoredTensor stored = stored_tensor(checkpoint, name);
+  return stored.files != nullptr && stored.files->tensors().contains(stored.name);
 }
 
 // Returns the states' names of the checkpoint's tensors that are not in `taken`.
@@ -177,7 +203,8 @@ std::vector<Restored> fitting(const Slice& slice, const Checkpoint& checkpoint,
                               const std::vector<std::string>& patterns) {
   std::vector<Restored> all;
   std::set<const TensorView*> taken;
-  for (StateTensor& tensor : chosen_states(slice, patterns)) {
+  const auto is_whole = [&](const std::string& name) { return holds(checkpoint, name); };
+  for (StateTensor& tensor : chosen_states(slice, patterns, is_whole)) {
     const TensorView& view = find(checkpoint, tensor.name);
     const Type found = type_of(view, tensor.name);
     GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
@@ -316,13 +343,17 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const LoadOptions& options) {
   const TensorFiles files = TensorFiles::open(path);
   files.read({});  // Verifies the files that have a hash.
+  const auto is_whole = [&](const std::string& name) {
+    return files.tensors().contains(name_of(name));
+  };
   std::vector<Restored> all;
-  for (StateTensor& tensor : stored_in(StoredIn::kModel, slice.state_tensors())) {
+  const auto tensors = in_parts(stored_in(StoredIn::kModel, slice.state_tensors()), is_whole);
+  for (const StateTensor& tensor : tensors) {
     const std::string foreign = name_of(tensor.name);
     if (foreign.empty()) continue;
     const TensorView& view = files.at(foreign);
-    require_convertible(*view.spec, tensor.type);
-    all.push_back({std::move(tensor), view.spec->dtype, view});
+    require_convertible(*view.spec, tensor);
+    all.push_back({tensor, view.spec->dtype, view});
   }
   for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
   return static_cast<int>(all.size());

@@ -7,10 +7,11 @@
 // below "adamw."; states.safetensors all other states, if there are any. Step, data position, seed,
 // the data's hash and the model's sizes are metadata of the model files; b2sums.txt has the hashes
 // of all files. Layers that a program stacks in one state are tensors of their own in the file, so
-// that a program loads the checkpoint of another one, whichever of them stacks its layers. Tensors
-// are read from the cluster, and written to it, in pieces of at most 64 MiB; each host takes or
-// gives the part of a piece that its devices have. No process holds a whole model, nor a whole
-// tensor of it.
+// that a program loads the checkpoint of another one, whichever of them stacks its layers. Queries,
+// keys and values are apart too (checkpoint/tensor_parts.h), as in files of earlier versions.
+// Tensors are read from the cluster, and written to it, in pieces of at most 64 MiB; each host
+// takes or gives the part of a piece that its devices have. No process holds a whole model, nor a
+// whole tensor of it.
 //
 // Threads: one thread.
 // Errors: as runtime/base/durable_file.h; on any failure the last good checkpoint survives.
@@ -80,7 +81,9 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
                                  const LoadOptions& options = {});
 
 // Loads only parameters, from a foreign file. `name_of` gives the name in the file of a parameter
-// ("layers.0.attn.q"); an empty name leaves the parameter as it is. F16, BF16, F32 and F64 are
+// ("layers.0.attn.q"); an empty name leaves the parameter as it is. A file that has queries, keys
+// and values in one tensor, [dim, 3 * dim] as GPT-2's or [dim, 3, dim], has it under the name of
+// "layers.0.attn.qkv". F16, BF16, F32 and F64 are
 // converted to the parameter's float type, to nearest, a piece at a time. Returns the number of
 // tensors that were loaded, each layer of a stack counted. Errors: as load_checkpoint().
 int load_parameters(const Slice& slice, const std::filesystem::path& path,

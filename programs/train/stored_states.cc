@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/tensor_parts.h"
 #include "ir/build/tree.h"
 
 namespace gangway::programs {
@@ -30,9 +31,29 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kShown ? cat(text, " and ", names.size() - kShown, " more") : text;
 }
 
-std::vector<StateTensor> chosen_states(const Slice& slice,
-                                       const std::vector<std::string>& patterns) {
-  std::vector<StateTensor> tensors = slice.state_tensors();
+std::vector<StateTensor> in_parts(const std::vector<StateTensor>& tensors,
+                                  const IsWhole& is_whole) {
+  std::vector<StateTensor> all;
+  for (const StateTensor& tensor : tensors) {
+    const std::vector<std::string> names = names_of_parts(tensor.name, tensor.type.dims);
+    if (names.empty() || is_whole(tensor.name)) {
+      all.push_back(tensor);
+      continue;
+    }
+    StateTensor part = tensor;
+    part.type.dims.erase(part.type.dims.begin() + 1);
+    for (size_t i = 0; i < names.size(); ++i) {
+      part.name = names[i];
+      part.part = static_cast<int64_t>(i);
+      all.push_back(part);
+    }
+  }
+  return all;
+}
+
+std::vector<StateTensor> chosen_states(const Slice& slice, const std::vector<std::string>& patterns,
+                                       const IsWhole& is_whole) {
+  std::vector<StateTensor> tensors = in_parts(slice.state_tensors(), is_whole);
   GW_REQUIRE(!tensors.empty(), "checkpoint: the slice has no states: expected one on which a ",
              "program with states is compiled");
   std::vector<std::string> names;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,10 +26,19 @@ StoredIn place_of(std::string_view state);
 std::string name_in_model(std::string_view state);
 std::string state_of(std::string_view name_in_model);
 
-// Returns the tensors of the slice's states that one of the patterns matches ("params.*"); without
-// patterns, all. kInvalid if the slice has no states, or if no state matches a pattern.
-std::vector<StateTensor> chosen_states(const Slice& slice,
-                                       const std::vector<std::string>& patterns);
+// Whether a file holds the tensor of this name as it is, though files hold others like it in parts.
+using IsWhole = std::function<bool(const std::string& name)>;
+inline bool none_is_whole(const std::string&) { return false; }
+
+// Puts in the place of each tensor that files hold in parts these parts, unless it is whole
+// (checkpoint/tensor_parts.h).
+std::vector<StateTensor> in_parts(const std::vector<StateTensor>& tensors, const IsWhole& is_whole);
+
+// Returns the tensors of the slice's states that one of the patterns matches ("params.*"), in
+// parts; without patterns, all. kInvalid if the slice has no states, or if no state matches a
+// pattern.
+std::vector<StateTensor> chosen_states(const Slice& slice, const std::vector<std::string>& patterns,
+                                       const IsWhole& is_whole = none_is_whole);
 // Returns those of the tensors that lie in this file, under their names there.
 std::vector<StateTensor> stored_in(StoredIn place, std::vector<StateTensor> tensors);
 
