@@ -11,7 +11,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "executor/kernels/adamw.h"
@@ -81,30 +80,19 @@ void GemmSquare(benchmark::State& state, DType dtype) {
   gemm(state, dtype, kTokens, kDim, kDim, false, false);
 }
 
-// Queries, keys and values of the same rows: as three products, as one of the joined weights, and
-// as one with the time to join the weights. Then the cotangent of the rows, as three products and
-// two sums, as three that add up in one place, or as one; and those of the weights, as three
-// products or as one.
-enum class Joined { kThree, kOne, kOneAndItsWeights };
-void queries_keys_values(benchmark::State& state, int64_t dim, Joined how) {
+// Queries, keys and values of the same rows: as three products, or as one of a weight that holds
+// all three. Then the cotangent of the rows, as three products and two sums, as three that add up
+// in one place, or as one; and those of the weights, as three products or as one.
+void queries_keys_values(benchmark::State& state, int64_t dim, bool one) {
   Parallel par(static_cast<int>(state.range(0)));
-  const bool three = how == Joined::kThree;
-  const Matmul product({.m = kTokens, .n = three ? dim : 3 * dim, .k = dim});
+  const Matmul product({.m = kTokens, .n = one ? 3 * dim : dim, .k = dim});
   Data x(DType::kF32, kTokens * dim), w(DType::kF32, 3 * dim * dim),
-      one(DType::kF32, 3 * dim * dim), y(DType::kF32, 3 * kTokens * dim),
+      y(DType::kF32, 3 * kTokens * dim),
       scratch(DType::kF32, static_cast<int64_t>(product.scratch_bytes(par.threads())) / 4 + 16);
-  const auto part = [&](Data& of, int64_t index, int64_t elements) {
-    return static_cast<float*>(of.data()) + index * elements;
-  };
   for (auto _ : state) {
-    for (int64_t i = 0; i < 3 && three; ++i)
-      product.run(par, x.data(), part(w, i, dim * dim), part(y, i, kTokens * dim), scratch.data());
-    for (int64_t i = 0; i < 3 && how == Joined::kOneAndItsWeights; ++i) {
-      for (int64_t row = 0; row < dim; ++row)
-        std::memcpy(part(one, 0, 0) + (3 * row + i) * dim, part(w, i, dim * dim) + row * dim,
-                    static_cast<size_t>(dim) * sizeof(float));
-    }
-    if (!three) product.run(par, x.data(), one.data(), y.data(), scratch.data());
+    for (int64_t i = 0; i < (one ? 1 : 3); ++i)
+      product.run(par, x.data(), static_cast<float*>(w.data()) + i * dim * dim,
+                  static_cast<float*>(y.data()) + i * kTokens * dim, scratch.data());
   }
   report_flops(state, 6.0 * static_cast<double>(kTokens * dim * dim));
 }
@@ -394,15 +382,12 @@ GW_BENCH(attend, forward_f32, DType::kF32, false);
 GW_BENCH(attend, forward_bf16, DType::kBF16, false);
 GW_BENCH(attend, backward_f32, DType::kF32, true);
 GW_BENCH(attend, backward_bf16, DType::kBF16, true);
-GW_BENCH(queries_keys_values, three_128, 128, Joined::kThree);
-GW_BENCH(queries_keys_values, one_128, 128, Joined::kOne);
-GW_BENCH(queries_keys_values, one_and_its_weights_128, 128, Joined::kOneAndItsWeights);
-GW_BENCH(queries_keys_values, three_256, 256, Joined::kThree);
-GW_BENCH(queries_keys_values, one_256, 256, Joined::kOne);
-GW_BENCH(queries_keys_values, one_and_its_weights_256, 256, Joined::kOneAndItsWeights);
-GW_BENCH(queries_keys_values, three_768, 768, Joined::kThree);
-GW_BENCH(queries_keys_values, one_768, 768, Joined::kOne);
-GW_BENCH(queries_keys_values, one_and_its_weights_768, 768, Joined::kOneAndItsWeights);
+GW_BENCH(queries_keys_values, three_128, 128, false);
+GW_BENCH(queries_keys_values, one_128, 128, true);
+GW_BENCH(queries_keys_values, three_256, 256, false);
+GW_BENCH(queries_keys_values, one_256, 256, true);
+GW_BENCH(queries_keys_values, three_768, 768, false);
+GW_BENCH(queries_keys_values, one_768, 768, true);
 GW_BENCH(sum_of_products, added_128, 128, Summed::kAfterwards);
 GW_BENCH(sum_of_products, in_place_128, 128, Summed::kInPlace);
 GW_BENCH(sum_of_products, one_128, 128, Summed::kInOneProduct);

@@ -125,6 +125,9 @@ struct AttentionOptions {
 };
 // q, k, v and the result: [batch, seq, dim] each.
 Value attention(Value q, Value k, Value v, AttentionOptions options, GW_LOC);
+// qkv[batch, seq, 3, dim]: queries, keys and values side by side, as one product with their joined
+// weights [in, 3, dim] gives them. The result: [batch, seq, dim].
+Value packed_attention(Value qkv, AttentionOptions options, GW_LOC);
 // One query against a cache: q[batch, 1, dim], k, v [batch, seq_max, dim], length: i32[] valid
 // positions.
 Value attention_decode(Value q, Value k, Value v, Value length, AttentionOptions options, GW_LOC);

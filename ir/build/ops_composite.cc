@@ -27,6 +27,12 @@ Value attention(Value q, Value k, Value v, AttentionOptions options, Loc loc) {
       {{"heads", options.heads}, {"causal", options.causal}, {"scale", options.scale}}, loc);
 }
 
+Value packed_attention(Value qkv, AttentionOptions options, Loc loc) {
+  return qkv.builder().emit1(
+      Op::packed_attention, {qkv},
+      {{"heads", options.heads}, {"causal", options.causal}, {"scale", options.scale}}, loc);
+}
+
 Value attention_decode(Value q, Value k, Value v, Value length, AttentionOptions options, Loc loc) {
   return q.builder().emit1(Op::attention_decode, {q, k, v, length},
                            {{"heads", options.heads}, {"scale", options.scale}}, loc);

@@ -16,7 +16,6 @@
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/join_losses.h"
 #include "ir/transforms/rewrite/join_products.h"
-#include "ir/transforms/rewrite/pack_attention.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/transforms/sections/cut_sections.h"
 #include "ir/verify/verify.h"
@@ -145,10 +144,6 @@ const Pass kPasses[] = {
      "rows of dropless experts stay with the experts from the first product to the last"},
     {"leave_sorted_rows", local<leave_sorted_rows>, kBodiesToo,
      "rows that lie by expert already are exchanged as they lie"},
-    {"pack_attention",
-     local<pack_attention>,
-     {},
-     "queries, keys and values become one product that attention reads"},
     {"join_products", local<join_products>, kBodiesToo,
      "sums of products become one product where that moves less"},
     {"join_losses", local<join_losses>, kBodiesToo,

@@ -24,12 +24,14 @@ Value place(const TransformerConfig& config, std::string_view name, Value x) {
   return placed(config.activations, name, x);
 }
 
+// Queries, keys and values side by side: [batch, seq, dim] -> [batch, seq, 3, dim].
+Value products(const TransformerConfig& config, const Tree& p, Value x) {
+  return dot_general(x, weight(config, p["qkv"]), {.lhs_contract = {2}, .rhs_contract = {0}});
+}
+
 Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
   x = place(config, "attn.in", x);
-  Value q = dot(x, weight(config, p["q"]));
-  Value k = dot(x, weight(config, p["k"]));
-  Value v = dot(x, weight(config, p["v"]));
-  Value mixed = attention(q, k, v, {.heads = config.heads, .causal = true});
+  Value mixed = packed_attention(products(config, p, x), {.heads = config.heads, .causal = true});
   mixed = place(config, "attn.mixed", mixed);
   return place(config, "attn.out", dot(mixed, weight(config, p["o"])));
 }
@@ -121,7 +123,7 @@ StateTree layer_parameters(const TransformerConfig& c) {
   StateTree layer;
   layer.set("attn_norm", filled({c.storage, {c.dim}}, 1));
   StateTree attn;
-  for (const char* name : {"q", "k", "v"}) attn.set(name, matrix({c.dim, c.dim}, small));
+  attn.set("qkv", side_by_side(matrix({c.dim, c.dim}, small), {"q", "k", "v"}));
   attn.set("o", matrix({c.dim, c.dim}, small * residual));
   layer.set("attn", attn);
   layer.set("ffn_norm", filled({c.storage, {c.dim}}, 1));
@@ -316,9 +318,11 @@ Scanned decode_layer(const TransformerConfig& config, const ScanStep& at) {
   const Tree& attn = p["attn"];
   Value x = at.carries, position = at.invariants;
   Value n = norm(config, p["attn_norm"], x);
-  Value k = dynamic_update(cache["k"], dot(n, weight(config, attn["k"])), position, 1);
-  Value v = dynamic_update(cache["v"], dot(n, weight(config, attn["v"])), position, 1);
-  Value q = dot(n, weight(config, attn["q"]));
+  const Value qkv = products(config, attn, n);
+  const auto part = [&](int64_t i) { return reshape(slice(qkv, 2, i, i + 1, 1), x.type().dims); };
+  Value k = dynamic_update(cache["k"], part(1), position, 1);
+  Value v = dynamic_update(cache["v"], part(2), position, 1);
+  Value q = part(0);
   Value mixed = attention_decode(q, k, v, position + 1, {.heads = config.heads, .causal = true});
   x = x + dot(mixed, weight(config, attn["o"]));
   MoeResult routed;

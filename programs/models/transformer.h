@@ -2,20 +2,28 @@
 // layer.
 //
 //   x = embed[tokens] (+ pos)
-//   each layer:  x += o(attention(q(n), k(n), v(n))),  n = rms_norm(x), causal
+//   each layer:  x += o(attention(qkv(n))),  n = rms_norm(x), causal
 //                x += feed_forward(rms_norm(x)) or moe(rms_norm(x))
 //   logits = rms_norm(x) . transpose(embed), or . head
 //
 // Parameters (a tree): embed [vocab, dim], pos [seq, dim], final_norm [dim], head [dim, vocab] when
 // not tied; and of every layer, stacked in front of these dimensions (ir/build/program_builder.h):
-// layers.{attn_norm, ffn_norm} [dim], layers.attn.{q, k, v, o} [dim, dim], layers.ffn.{up, gate}
-// [dim, hidden], layers.ffn.down [hidden, dim], or layers.moe.* (programs/models/moe.h). Files hold
-// the layers apart, as layers.0.attn.q.
+// layers.{attn_norm, ffn_norm} [dim], layers.attn.qkv [dim, 3, dim], layers.attn.o [dim, dim],
+// layers.ffn.{up, gate} [dim, hidden], layers.ffn.down [hidden, dim], or layers.moe.*
+// (programs/models/moe.h). Files hold the layers apart, and the weights of queries, keys and values
+// too, as layers.0.attn.q [dim, dim] (checkpoint/tensor_parts.h).
+//
+// Queries, keys and values are one product, of a weight with dimension 1 for the three (MaxText's
+// qkv_proj lies alike). A cut of dimension 2 gives a device whole heads of all three, where one of
+// [dim, 3 * dim] would cut between them, and a row has the bytes of GPT-2's c_attn. The three begin
+// as weights of their own. If fewer keys and values than queries are wanted (grouped-query
+// attention), queries have another length: then they are a weight of their own, and keys and values
+// one of [dim, 2, key/value heads * head size], which is cut in the same way.
 //
 // The layers are one scan, so that a program of 96 layers is as large as one of 3. In a pyramid
 // each run of equal layers is one scan. The stacks behind the first run are called layers_from_N,
 // where N is the number of their first layer. Files name these layers like all others,
-// layers.N.attn.q.
+// layers.N.attn.o.
 //
 // Parameters are stored in `storage` (f32: master weights; f64 in numerics tests) and computations
 // use `compute` (f32, bf16, f64).

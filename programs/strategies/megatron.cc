@@ -7,7 +7,7 @@ Strategy megatron() {
     return {{std::string(kModelAxis), shard(dim)}};
   };
   return {.parameters = {
-              {"*.attn.q|*.attn.k|*.attn.v", cut(1), kComputePriority},
+              {"*.attn.qkv", cut(2), kComputePriority},
               {"*.attn.o", cut(0), kComputePriority},
               {"*.ffn.up|*.ffn.gate|*.residual.up|*.residual.gate", cut(1), kComputePriority},
               {"*.ffn.down|*.residual.down", cut(0), kComputePriority},

@@ -47,8 +47,8 @@ TEST(Strategies, TheBatchIsCutOverAllAxesThatDivideNeitherLayersNorSequences) {
 
 TEST(Strategies, Zero3CutsParametersWhereTheyAreWholeAndTheirMomentsFollow) {
   const Strategy strategy = made("zero3+megatron", {{"data", 2}, {"model", 2}});
-  EXPECT_THAT(said(strategy.parameters, "layers.attn.q"),
-              ElementsAre("1 model: shard(1)", "2 data: shard(0)"));
+  EXPECT_THAT(said(strategy.parameters, "layers.attn.qkv"),
+              ElementsAre("1 model: shard(2)", "2 data: shard(0)"));
   EXPECT_THAT(said(strategy.parameters, "layers.attn.o"),
               ElementsAre("1 model: shard(0)", "2 data: shard(1)"));
   EXPECT_THAT(said(strategy.parameters, "final_norm"), ElementsAre("2 data: shard(0)"));
@@ -70,7 +70,7 @@ TEST(Strategies, ZeroUsesEachAxisOnceAndKeepsCopiesAlongOthers) {
   const Strategy strategy = made("zero3+expert_parallel", axes, experts());
   EXPECT_THAT(said(strategy.parameters, "layers.moe.up"),
               ElementsAre("0 expert: shard(0)", "2 data: shard(1)"));
-  EXPECT_THAT(said(strategy.parameters, "layers.attn.q"),
+  EXPECT_THAT(said(strategy.parameters, "layers.attn.qkv"),
               ElementsAre("2 data: shard(0), expert: shard(0)"));
 }
 
@@ -157,7 +157,7 @@ TEST(Strategies, ExpertsOfAPyramidAreCutInEachOfItsLayers) {
               ElementsAre("0 expert: shard(0)", "2 data: shard(1), expert2: shard(1)"));
   EXPECT_THAT(said(kept.parameters, "layers_from_2.moe.up"),
               ElementsAre("0 expert: shard(0), expert2: shard(0)", "2 data: shard(1)"));
-  EXPECT_THAT(said(kept.parameters, "layers.attn.q"),
+  EXPECT_THAT(said(kept.parameters, "layers.attn.qkv"),
               ElementsAre("2 data: shard(0), expert: shard(0), expert2: shard(0)"));
   const auto idle = [&] { made("expert_parallel", {{"expert2", 4}, {"expert", 2}}, pyramid); };
   EXPECT_THAT(error_of(idle).what(),
@@ -180,7 +180,7 @@ TEST(Strategies, ExpertsLieWholeOverTheModelAxisWhereTheMeshHasNoneOfTheirOwn) {
   const std::string names = "expert_parallel+megatron+sequence_parallel";
   const Strategy folded = made(names, {{"model", 4}}, model);
   EXPECT_THAT(said(folded.parameters, "layers.moe.up"), ElementsAre("0 model: shard(0)"));
-  EXPECT_THAT(said(folded.parameters, "layers.attn.q"), ElementsAre("1 model: shard(1)"));
+  EXPECT_THAT(said(folded.parameters, "layers.attn.qkv"), ElementsAre("1 model: shard(2)"));
   const Strategy apart = made(names, {{"expert", 2}, {"model", 2}}, model);
   EXPECT_THAT(said(apart.parameters, "layers.moe.up"),
               ElementsAre("0 expert: shard(0)", "1 model: shard(2)"));

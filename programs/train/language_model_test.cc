@@ -129,7 +129,8 @@ TEST_P(LanguageModel, RematerialisedLayersLowerToo) {
   config.model.remat = true;
   Program program = train_step(config, Mesh{{{"data", 4}}});
   Compiled compiled = compile_function(main_function(program), context_of(program));
-  EXPECT_EQ(count_in_bodies(*compiled.local.function, Op::attention), 2) << "a layer's twice";
+  EXPECT_EQ(count_in_bodies(*compiled.local.function, Op::packed_attention), 2)
+      << "a layer's twice";
 }
 
 INSTANTIATE_TEST_SUITE_P(Model, LanguageModel, testing::Bool(),

@@ -104,11 +104,11 @@ void attention_grad(const EvaluateCall& e) {
   });
 }
 
-// Returns a third of each row.
+// Returns a third of each row: [batch, seq, 3, dim] -> [batch, seq, dim].
 Literal third(const Literal& packed, size_t index) {
   Literal part = packed;
-  const size_t row = as_size(packed.type.dims[2]), width = row / 3;
-  part.type.dims[2] /= 3;
+  const size_t width = as_size(packed.type.dims[3]), row = 3 * width;
+  part.type.dims.erase(part.type.dims.begin() + 2);
   for (size_t i = 0; i < part.values.size() / 3; ++i)
     part.values[i] = packed.values[i / width * row + index * width + i % width];
   part.values.resize(part.values.size() / 3);

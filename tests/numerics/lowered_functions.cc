@@ -55,15 +55,24 @@ Function attention_layer(const Mesh& mesh, const AttentionSizes& sizes, CallCont
   const AxisPlacements rows = cut_by(sizes.of_batch, 0) + cut_by(sizes.of_seq, 1);
   const AxisPlacements columns = cut_by(sizes.of_heads, 1);
   const Value x = b.parameter("x", x_type, rows), weight = b.parameter("weight", x_type, rows);
-  std::vector<Value> wrt = {x}, projected;
-  for (const char* name : {"wq", "wk", "wv"}) {
-    wrt.push_back(b.parameter(name, w_type, columns));
-    projected.push_back(dot(x, wrt.back()));
+  const AttentionOptions options{.heads = sizes.heads, .causal = sizes.causal};
+  std::vector<Value> wrt = {x};
+  Value mixed;
+  context.result_placements = {rows + cut_by(sizes.of_heads, 2), rows};
+  if (sizes.packed) {
+    const AxisPlacements heads = cut_by(sizes.of_heads, 2);
+    wrt.push_back(b.parameter("qkv", {sizes.dtype, {sizes.dim(), 3, sizes.dim()}}, heads));
+    mixed = packed_attention(dot_general(x, wrt[1], {.lhs_contract = {2}, .rhs_contract = {0}}),
+                             options);
+    context.result_placements.push_back(heads);
+  } else {
+    for (const char* name : {"wq", "wk", "wv"}) {
+      wrt.push_back(b.parameter(name, w_type, columns));
+      context.result_placements.push_back(columns);
+    }
+    mixed = attention(dot(x, wrt[1]), dot(x, wrt[2]), dot(x, wrt[3]), options);
   }
-  const Value mixed = attention(projected[0], projected[1], projected[2],
-                                {.heads = sizes.heads, .causal = sizes.causal});
   b.result("mixed", mixed);
-  context.result_placements = {rows + cut_by(sizes.of_heads, 2), rows, columns, columns, columns};
   const std::vector<Value> gradient = gradients(sum(square(mixed) * weight), wrt);
   for (size_t i = 0; i < gradient.size(); ++i) b.result(cat("d", i), gradient[i]);
   return b.build();

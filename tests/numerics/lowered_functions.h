@@ -24,6 +24,7 @@ Function vocabulary_model(const Mesh& mesh, const VocabularySizes& sizes, CallCo
 struct AttentionSizes {
   int64_t batch = 2, seq = 8, heads = 2, width = 3;
   bool causal = true;
+  bool packed = false;  // Whether queries, keys and values are one product of one weight.
   std::vector<std::string> of_batch = {}, of_seq = {}, of_heads = {};  // Mesh axes, outer first.
   DType dtype = DType::kF64;
   int64_t dim() const { return heads * width; }

@@ -84,8 +84,8 @@ Function traced(const programs::TransformerConfig& config, const Mesh& mesh,
 std::vector<Literal> arguments_for(const Function& function, const Example& example) {
   std::vector<Literal> arguments;
   for (size_t i = 0; i + 1 < function.parameters.size(); ++i)
-    arguments.push_back(
-        {function.types[i], stack_of(example.parameters, function.parameters[i].name)});
+    arguments.push_back({function.types[i],
+                         stack_of(side_by_side(example.parameters), function.parameters[i].name)});
   arguments.push_back({function.types[function.parameters.size() - 1],
                        {example.tokens.begin(), example.tokens.end()}});
   return arguments;
@@ -100,8 +100,8 @@ TEST(Pyramid, EqualsTheIndependentEvaluation) {
   std::vector<Literal> got, expected;
   for (size_t i = 0; i + 1 < function.parameters.size(); ++i) {
     got.push_back(results[i + 1]);
-    expected.push_back(
-        {results[i + 1].type, stack_of(example.expected.gradients, function.parameters[i].name)});
+    expected.push_back({results[i + 1].type, stack_of(side_by_side(example.expected.gradients),
+                                                      function.parameters[i].name)});
   }
   EXPECT_LT(relative_difference(got, expected), 1e-9);
   // Three layers have experts; the first of them has two.

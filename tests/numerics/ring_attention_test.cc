@@ -29,7 +29,8 @@ TEST(RingAttention, EqualsTheWholeFunctionOverAnyMesh) {
   for (uint64_t n = 0; n < 90; ++n) {
     std::mt19937_64 random(seed + n);
     const Mesh& mesh = meshes[n % meshes.size()];
-    AttentionSizes sizes{.batch = 1, .heads = 1, .causal = random() % 3 != 0};
+    AttentionSizes sizes{
+        .batch = 1, .heads = 1, .causal = random() % 3 != 0, .packed = random() % 2 == 0};
     int64_t parts = 1;
     for (const MeshAxis& axis : mesh.axes) {
       switch (random() % 5) {
@@ -155,16 +156,21 @@ TEST(RingAttention, SendsKeysAndValuesRoundOnce) {
   }
 }
 
-// One node of attention or of its adjoint. All its operands are cut along the sequence.
+// One node of attention, packed or not, or of its adjoint. All its operands are cut along the
+// sequence.
 Function one_node(Op op, const Type& x, bool causal, int64_t devices) {
   const int64_t heads = 2;
   const Type lse{x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, {x.dims[0], heads, x.dims[1]}};
+  const bool is_packed = op == Op::packed_attention || op == Op::packed_attention_grad;
+  std::vector<Type> types(is_packed ? 1 : 3, x);
+  if (is_packed) types[0].dims.insert(types[0].dims.begin() + 2, 3);
+  if (op == Op::attention_grad || op == Op::packed_attention_grad)
+    types.insert(types.end(), {x, lse, x});
   Builder b("one", {{{"context", devices}}});
   std::vector<Value> operands;
-  for (int i = 0; i < (op == Op::attention ? 3 : 6); ++i) {
-    const bool is_lse = i == 4;
-    operands.push_back(
-        b.parameter(cat("operand", i), is_lse ? lse : x, {{"context", shard(is_lse ? 2 : 1)}}));
+  for (const Type& type : types) {
+    operands.push_back(b.parameter(cat("operand", operands.size()), type,
+                                   {{"context", shard(type == lse ? 2 : 1)}}));
   }
   for (const Value& result :
        b.emit(op, operands, {{"heads", heads}, {"causal", causal}, {"scale", 0.5}}, {}))
@@ -178,14 +184,16 @@ TEST(RingAttention, SendsTheBytesThatPropagationCounts) {
       for (const int64_t rows : {2 * n, 2 * n + 1}) {  // A device's rows; 2 n can go in stripes.
         for (const bool causal : {false, true}) {
           const Type x{dtype, {3, n * rows, 6}};
-          for (const Op op : {Op::attention, Op::attention_grad}) {
+          for (const Op op : {Op::attention, Op::attention_grad, Op::packed_attention,
+                              Op::packed_attention_grad}) {
             SCOPED_TRACE(cat(to_string(op), " ", to_string(x), " over ", n, " causal ", causal));
             const Function function = one_node(op, x, causal, n);
             const Node& node = function.nodes[0];
             const OpCall call{op, {function.types.data(), node.inputs.size()}, node.attrs};
             const double counted = lowering_of(op, "ring_attention").sent_bytes(call, n);
-            EXPECT_EQ(bytes_sent(function, op == Op::attention ? std::vector<int>{1, 2}
-                                                               : std::vector<int>{1, 1, 1}),
+            std::vector<int> cut_dims(function.results.size(), 1);
+            if (op == Op::attention || op == Op::packed_attention) cut_dims[1] = 2;
+            EXPECT_EQ(bytes_sent(function, cut_dims),
                       std::vector<int64_t>(static_cast<size_t>(n), std::llround(counted)));
           }
         }

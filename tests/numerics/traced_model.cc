@@ -131,16 +131,44 @@ std::pair<size_t, size_t> number_in(const std::string& name) {
   return {kLayers.size(), name.find('.', kLayers.size())};
 }
 
+// The name of the tensor that has this one in it, or that is this one.
+std::string name_of_whole(const std::string& name) {
+  for (const char* part : {".attn.q", ".attn.k", ".attn.v"}) {
+    if (name.ends_with(part)) return name.substr(0, name.size() - 1) + "qkv";
+  }
+  return name;
+}
+
 }  // namespace
+
+reference::Tensors side_by_side(const reference::Tensors& tensors) {
+  const size_t dim = tensors.at("final_norm").size();
+  reference::Tensors packed;
+  for (const auto& [name, values] : tensors) {
+    const std::string whole = name_of_whole(name);
+    if (whole == name) packed[name] = values;
+    if (!name.ends_with(".attn.q")) continue;
+    const std::string front = name.substr(0, name.size() - 1);
+    for (size_t at = 0; at < values.size(); at += dim) {
+      for (const char* part : {"q", "k", "v"}) {
+        const auto row = tensors.at(front + part).begin() + static_cast<std::ptrdiff_t>(at);
+        packed[whole].insert(packed[whole].end(), row, row + static_cast<std::ptrdiff_t>(dim));
+      }
+    }
+  }
+  return packed;
+}
 
 std::string stack_of(const std::string& name) {
   const auto [begin, end] = number_in(name);
-  return begin == std::string::npos ? name : name.substr(0, begin) + name.substr(end + 1);
+  if (begin == std::string::npos) return name;
+  return name_of_whole(name.substr(0, begin) + name.substr(end + 1));
 }
 
 reference::Tensors stacked(const reference::Tensors& tensors) {
   std::map<std::string, std::map<int, const reference::Vec*>> rows;
-  for (const auto& [name, values] : tensors) {
+  const reference::Tensors packed = side_by_side(tensors);
+  for (const auto& [name, values] : packed) {
     const auto [begin, end] = number_in(name);
     const int row = begin == std::string::npos ? 0 : std::stoi(name.substr(begin, end - begin));
     rows[stack_of(name)][row] = &values;

@@ -43,8 +43,12 @@ struct Example {
 // The parameters are exact in `dtype`. Seeds are tried from `first_seed` on.
 Example example_of(const programs::TransformerConfig& config, DType dtype, uint64_t first_seed);
 
-// The reference names the tensors of each layer ("layers.0.attn.q"); the model stacks them
-// ("layers.attn.q"). stacked() builds the stacks, stack_of() gives the name of a tensor's stack.
+// The reference names the tensors of each layer ("layers.0.attn.q"). The model has the weights of
+// queries, keys and values side by side in one, and stacks layers ("layers.attn.qkv").
+//
+// side_by_side() puts these three together, layer by layer ("layers.0.attn.qkv"); stacked() does
+// that and builds the stacks; stack_of() gives the name of the stack that has a tensor.
+reference::Tensors side_by_side(const reference::Tensors& tensors);
 reference::Tensors stacked(const reference::Tensors& tensors);
 std::string stack_of(const std::string& name);
 

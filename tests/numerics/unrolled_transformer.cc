@@ -55,8 +55,11 @@ class Unrolled {
   }
 
   Value attention_of(const Tree& p, Value x) const {
-    Value mixed = attention(dot(x, weight(p["q"])), dot(x, weight(p["k"])), dot(x, weight(p["v"])),
-                            {.heads = config_.heads, .causal = true});
+    const Value w = weight(p["qkv"]);
+    const auto of = [&](int64_t i) {
+      return dot(x, reshape(slice(w, 1, i, i + 1, 1), {w.dim(0), w.dim(2)}));
+    };
+    Value mixed = attention(of(0), of(1), of(2), {.heads = config_.heads, .causal = true});
     return dot(mixed, weight(p["o"]));
   }
 

@@ -109,7 +109,7 @@ void add_attention(DType dtype, std::vector<OpCase>& cases) {
                        },
                        {}});
     }
-    add_packed_attention({dtype, {s.dims[0], s.dims[1], 3 * s.dims[2]}}, s.heads, s.scale, cases);
+    add_packed_attention({dtype, {s.dims[0], s.dims[1], 3, s.dims[2]}}, s.heads, s.scale, cases);
     Attrs attrs{{"heads", s.heads}, {"scale", s.scale}};
     Type query{dtype, {s.dims[0], 1, s.dims[2]}};
     cases.push_back({Op::attention_decode,

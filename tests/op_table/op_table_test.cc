@@ -185,7 +185,9 @@ struct Differentiated {
         b.emit(sample.op, values, sample.attrs, Loc::current(), sample.body);
     Value loss = b.constant(f64(), 0);
     for (size_t r = 0; r < results.size(); ++r) {
-      bool skipped = sample.op == Op::attention && r == 1;  // The rule offers none through lse.
+      // The rules offer none through lse.
+      const bool is_attention = sample.op == Op::attention || sample.op == Op::packed_attention;
+      const bool skipped = is_attention && r == 1;
       if (skipped || !is_float(sample.results[r].dtype)) continue;
       loss = loss + sum(convert(results[r] * weights[r], DType::kF64));
       has_loss = true;

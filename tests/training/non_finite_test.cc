@@ -259,7 +259,7 @@ TEST_F(PoisonedTraining, AWeightThatIsNotANumberIsNamedAndChangesNothing) {
 }
 
 TEST_F(PoisonedTraining, AWeightThatOverflowsNamesTheOpThatOverflowed) {
-  const std::string name = "params.layers.attn.v";
+  const std::string name = "params.layers.attn.qkv";
   Trainer trainer(config_);
   trainer.train(1);
   const HostTensor good = trainer.slice.read_state(name);

@@ -19,8 +19,6 @@ Json place_of(std::string_view op, const Function& f, NodeId id) {
 
 // Returns the ops that this op replaces, at the place of these ops.
 std::vector<Op> replaced_by(Op op) {
-  if (op == Op::packed_attention) return {Op::attention};
-  if (op == Op::packed_attention_grad) return {Op::attention_grad};
   if (op == Op::cross_entropy_and_grad) return {Op::cross_entropy, Op::cross_entropy_grad};
   return {};
 }

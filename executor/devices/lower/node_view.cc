@@ -51,14 +51,15 @@ ReducedAxes reduced_axes(const Dims& dims, const std::vector<int64_t>& axes) {
 AttentionShape attention_shape(const NodeView& node) {
   const bool packed = is_packed_attention(node.op());
   const Type &q = node.in(0), &k = node.in(packed ? 0 : 1);
-  const int64_t heads = node.attrs().integer("heads"), stride = packed ? q.dims[2] : 0;
+  const int64_t heads = node.attrs().integer("heads"), dim = q.dims.back();
+  const int64_t stride = packed ? 3 * dim : 0;
   const AttrValue* causal = node.attrs().find("causal");
   return {.dtype = q.dtype,
           .batch = q.dims[0],
           .heads = heads,
           .seq_q = q.dims[1],
           .seq_k = k.dims[1],
-          .head_dim = q.dims[2] / heads / (packed ? 3 : 1),
+          .head_dim = dim / heads,
           .causal = causal != nullptr && std::get<bool>(*causal),
           .scale = node.attrs().real("scale"),
           .stride_q = stride,

@@ -4,7 +4,8 @@
 // where in the sequence both lie, and parts are merged by their logsumexp (ring_attention.h).
 //
 // Packed attention has q, k and v side by side in one tensor, as one product of what they are
-// computed from with their joined weights gives them.
+// computed from with their joined weights gives them. They have a dimension of their own in front
+// of the heads, so that cutting the tensor by heads cuts all three alike.
 #include <cmath>
 
 #include "ir/op_table/cost.h"
@@ -20,15 +21,13 @@ constexpr double kMasked = -1e30;  // exp() of it is 0 in every element type.
 
 constexpr int64_t kPacked = 3;  // Queries, keys and values.
 
-// [batch, seq, dim] with heads dividing dim, or one of `tensors` parts of it.
-void need_heads(const OpCall& call, std::string_view name = "q", int64_t tensors = 1) {
+// [batch, seq, dim] with heads dividing dim, or [batch, seq, 3, dim].
+void need_heads(const OpCall& call, std::string_view name = "q", int rank = 3) {
   need_float(call, 0, name);
-  need_rank(call, 0, name, 3);
-  const int64_t dim = call.inputs[0].dims[2], heads = call.attrs.integer("heads");
-  const std::string_view what = tensors == 1 ? "" : "a third of ";
-  GW_NEED(call, heads > 0 && dim % tensors == 0 && dim / tensors % heads == 0 && dim > 0,
-          "heads must divide ", what, "the last dimension of ", to_string(call.inputs[0]), ": got ",
-          heads);
+  need_rank(call, 0, name, rank);
+  const int64_t dim = call.inputs[0].dims.back(), heads = call.attrs.integer("heads");
+  GW_NEED(call, heads > 0 && dim % heads == 0 && dim > 0,
+          "heads must divide the last dimension of ", to_string(call.inputs[0]), ": got ", heads);
   const double scale = call.attrs.real("scale");
   GW_NEED(call, std::isfinite(scale) && scale >= 0, "scale must be at least 0: got ", scale);
 }
@@ -38,11 +37,13 @@ Type lse_type(const OpCall& call) {
   return {accumulator(q.dtype), {q.dims[0], call.attrs.integer("heads"), q.dims[1]}};
 }
 
-// qkv[batch, seq, 3 * dim] -> out[batch, seq, dim], lse.
+// qkv[batch, seq, 3, dim] -> out[batch, seq, dim], lse.
 std::vector<Type> packed_attention_type(const OpCall& call) {
-  need_heads(call, "qkv", kPacked);
+  need_heads(call, "qkv", 4);
   Type out = call.inputs[0];
-  out.dims[2] /= kPacked;
+  GW_NEED(call, out.dims[2] == kPacked, "queries, keys and values lie side by side: expected ",
+          "qkv[batch, seq, 3, dim], got ", to_string(out));
+  out.dims.erase(out.dims.begin() + 2);
   return {out, lse_type(call)};
 }
 
@@ -104,6 +105,13 @@ Factors by_heads(const OpCall& call, std::string_view spec) {
     if (factor.name == 'h') factor.size = call.attrs.integer("heads");
   }
   return factors;
+}
+
+Factors packed_attention_factors(const OpCall& call) {
+  return lowered(
+      by_heads(call, call.op == Op::packed_attention ? "bsph -> bsh, bhs; whole p"
+                                                     : "bsph, bsh, bhs, bsh -> bsph; whole p"),
+      's', kRingAttention);
 }
 
 // Whole sequences of one length can be cut; a part of attention can't again. `q`, `lse`, `k`: the
@@ -199,15 +207,6 @@ Values attention_grad_parts(const DecomposeCall& d) {
           h.merge(h.apply_transposed(p, dout), keys)};
 }
 
-// q, k, v.
-Values unpacked(Value qkv, Loc loc) {
-  const int64_t dim = qkv.dim(2) / kPacked;
-  Values parts;
-  for (int64_t i = 0; i < kPacked; ++i)
-    parts.push_back(slice(qkv, 2, i * dim, (i + 1) * dim, 1, loc));
-  return parts;
-}
-
 Values packed_attention_parts(const DecomposeCall& d) {
   const Values inputs = unpacked(d.inputs[0], d.loc);
   return attention_parts({d.builder, d.node, inputs, d.loc});
@@ -216,7 +215,7 @@ Values packed_attention_parts(const DecomposeCall& d) {
 Values packed_attention_grad_parts(const DecomposeCall& d) {
   Values inputs = unpacked(d.inputs[0], d.loc);
   inputs.insert(inputs.end(), d.inputs.begin() + 1, d.inputs.end());
-  return {concat(attention_grad_parts({d.builder, d.node, inputs, d.loc}), 2, d.loc)};
+  return {packed(attention_grad_parts({d.builder, d.node, inputs, d.loc}), d.loc)};
 }
 
 Values attention_decode_parts(const DecomposeCall& d) {
@@ -231,11 +230,15 @@ Values attention_decode_parts(const DecomposeCall& d) {
   return {h.merge(h.apply(e / total, v), d.inputs[0].type())};
 }
 
+void need_none_through_lse(const GradientCall& g) {
+  if (g.cotangents[1].empty()) return;
+  throw Error(
+      ErrorKind::kUnimplemented,
+      cat(to_string(g.node.op), ": the gradient through its second result, lse, is not offered"));
+}
+
 Values attention_gradient(const GradientCall& g) {
-  if (!g.cotangents[1].empty()) {
-    throw Error(ErrorKind::kUnimplemented,
-                "attention: the gradient through its second result, lse, is not offered");
-  }
+  need_none_through_lse(g);
   Values operands = {g.inputs[0],  g.inputs[1],  g.inputs[2],
                      g.results[0], g.results[1], g.cotangents[0]};
   const Values starts = behind(g.inputs, 3);
@@ -243,6 +246,13 @@ Values attention_gradient(const GradientCall& g) {
   Values gradient = g.builder.emit(Op::attention_grad, operands, g.node.attrs, g.loc);
   gradient.resize(g.inputs.size());
   return gradient;
+}
+
+Values packed_attention_gradient(const GradientCall& g) {
+  need_none_through_lse(g);
+  return g.builder.emit(Op::packed_attention_grad,
+                        {g.inputs[0], g.results[0], g.results[1], g.cotangents[0]}, g.node.attrs,
+                        g.loc);
 }
 
 // `products` matrix products of queries x keys x dim.
@@ -258,7 +268,7 @@ Cost attention_cost(const OpCall& call, double products) {
 }
 Cost packed_attention_cost(const OpCall& call, double products) {
   const Dims& qkv = call.inputs[0].dims;
-  return attention_cost(call, products, qkv[1], qkv[2] / kPacked);
+  return attention_cost(call, products, qkv[1], qkv[3]);
 }
 
 std::vector<AttrSpec> head_attrs() {
@@ -326,34 +336,31 @@ std::vector<OpRow> attention_rows() {
 
 std::vector<OpRow> packed_attention_rows() {
   return {
-      composite(
-          {.op = Op::packed_attention,
-           .name = "packed_attention",
-           .results = 2,
-           .attrs = causal_attrs(),
-           .type_rule = packed_attention_type,
-           .factors =
-               [](const OpCall& c) { return einsum_factors(c, "bsp -> bsd, bhs; whole spdh"); },
-           .no_gradient = "compiling makes it, after differentiation",
-           .decompose = packed_attention_parts,
-           .cost = [](const OpCall& c) { return packed_attention_cost(c, 2); },
-           .doc = "(qkv[batch, seq, 3 * dim]): attention, where q, k and v are the thirds of "
-                  "the last dimension. Compiling makes it where one product computes them."}),
-      composite(
-          {.op = Op::packed_attention_grad,
-           .name = "packed_attention_grad",
-           .inputs_min = 4,
-           .inputs_max = 4,
-           .attrs = causal_attrs(),
-           .type_rule = packed_attention_grad_type,
-           .factors =
-               [](const OpCall& c) {
-                 return einsum_factors(c, "bsp, bsd, bhs, bsd -> bsp; whole spdh");
-               },
-           .no_gradient = "second derivatives need the decomposition, not the kernel",
-           .decompose = packed_attention_grad_parts,
-           .cost = [](const OpCall& c) { return packed_attention_cost(c, 5); },
-           .doc = "(qkv, out, lse, dout): dqkv, the results of attention_grad side by side."}),
+      composite({.op = Op::packed_attention,
+                 .name = "packed_attention",
+                 .results = 2,
+                 .attrs = causal_attrs(),
+                 .type_rule = packed_attention_type,
+                 .factors = packed_attention_factors,
+                 .gradient = packed_attention_gradient,
+                 .decompose = packed_attention_parts,
+                 .cost = [](const OpCall& c) { return packed_attention_cost(c, 2); },
+                 .doc =
+                     "(qkv[batch, seq, 3, dim]): attention of q, k and v, which lie side by side "
+                     "as one product with their joined weights gives them.",
+                 .lowerings = {packed_ring_attention()}}),
+      composite({.op = Op::packed_attention_grad,
+                 .name = "packed_attention_grad",
+                 .inputs_min = 4,
+                 .inputs_max = 4,
+                 .attrs = causal_attrs(),
+                 .type_rule = packed_attention_grad_type,
+                 .factors = packed_attention_factors,
+                 .no_gradient = "second derivatives need the decomposition, not the kernel",
+                 .decompose = packed_attention_grad_parts,
+                 .cost = [](const OpCall& c) { return packed_attention_cost(c, 5); },
+                 .doc = "(qkv, out, lse, dout): dqkv, the results of attention_grad side by side.",
+                 .lowerings = {packed_ring_attention_grad()}}),
   };
 }
 

@@ -1,5 +1,7 @@
 #include "ir/op_table/rows/ring_attention.h"
 
+#include <span>
+
 #include "ir/op_table/rows/composite.h"
 #include "ir/op_table/rows/local_ops.h"
 
@@ -104,27 +106,37 @@ Attended block(const Ring& ring, const Values& qkv, const Type& out, Value membe
   return {convert(reshape(part[0], out.dims), out.dtype), part[1]};
 }
 
-Values lower_attention(const LoweringCall& c) {
-  const Ring ring(c);
-  const Value q = ring.to_stripes(c.inputs[0], 1), member = member_index(c);
+// `qkv`: queries, keys and values as the ring has them, in stripes or not.
+Values attend_round(const LoweringCall& c, const Ring& ring, const Values& qkv) {
+  const Value q = qkv[0], member = member_index(c);
   const DType wide = accumulator(q.dtype());
   const int64_t heads = c.attrs.integer("heads");
   const Type lse{wide, {q.dim(0), heads, q.dim(1)}};
   const Type out{wide, {q.dim(0), q.dim(1), heads, q.dim(2) / heads}};
-  const Values last =
-      ring.rotate({ring.to_stripes(c.inputs[1], 1), ring.to_stripes(c.inputs[2], 1),
-                   c.builder.constant(out, 0), c.builder.constant(lse, kNothingSeen)},
-                  {q, member}, [&](const Values& now, const Values& fixed, Value steps) -> Values {
-                    const Value &k = now[0], &v = now[1];
-                    const Value next_k = ring.pass_on(k), next_v = ring.pass_on(v);
-                    const Attended all = merge({now[2], now[3]},
-                                               block(ring, {fixed[0], k, v}, out, fixed[1], steps));
-                    return {next_k, next_v, all.out, all.lse};
-                  });
+  const Values last = ring.rotate(
+      {qkv[1], qkv[2], c.builder.constant(out, 0), c.builder.constant(lse, kNothingSeen)},
+      {q, member}, [&](const Values& now, const Values& fixed, Value steps) -> Values {
+        const Value &k = now[0], &v = now[1];
+        const Value next_k = ring.pass_on(k), next_v = ring.pass_on(v);
+        const Attended all =
+            merge({now[2], now[3]}, block(ring, {fixed[0], k, v}, out, fixed[1], steps));
+        return {next_k, next_v, all.out, all.lse};
+      });
   const Attended all =
       merge({last[2], last[3]}, block(ring, {q, last[0], last[1]}, out, member, ring.last_step()));
   return {ring.from_stripes(convert(reshape(all.out, q.type().dims), q.dtype()), 1),
           ring.from_stripes(all.lse, 2)};
+}
+
+Values lower_attention(const LoweringCall& c) {
+  const Ring ring(c);
+  const Value q = ring.to_stripes(c.inputs[0], 1), k = ring.to_stripes(c.inputs[1], 1);
+  return attend_round(c, ring, {q, k, ring.to_stripes(c.inputs[2], 1)});
+}
+
+Values lower_packed_attention(const LoweringCall& c) {
+  const Ring ring(c);
+  return attend_round(c, ring, unpacked(ring.to_stripes(c.inputs[0], 1), Loc::current()));
 }
 
 // dq, dk and dv, each with the terms of one part of the keys. `now`: k, v, and the three so far;
@@ -138,30 +150,52 @@ Values with_terms(const Ring& ring, const Values& now, const Values& fixed, Valu
   return sums;
 }
 
-Values lower_attention_grad(const LoweringCall& c) {
-  const Ring ring(c);
-  const DType narrow = c.inputs[0].dtype();
-  const Value zeros = c.builder.constant(c.inputs[0].type().with(accumulator(narrow)), 0);
-  const Values fixed = {ring.to_stripes(c.inputs[0], 1), ring.to_stripes(c.inputs[3], 1),
-                        ring.to_stripes(c.inputs[4], 2), ring.to_stripes(c.inputs[5], 1),
-                        member_index(c)};
-  const Values last = ring.rotate(
-      {ring.to_stripes(c.inputs[1], 1), ring.to_stripes(c.inputs[2], 1), zeros, zeros, zeros},
-      fixed, [&](const Values& now, const Values& invariants, Value steps) -> Values {
-        const Value next_k = ring.pass_on(now[0]), next_v = ring.pass_on(now[1]);
-        const Values sums = with_terms(ring, now, invariants, steps);
-        return {next_k, next_v, sums[0], ring.pass_on(sums[1]), ring.pass_on(sums[2])};
-      });
+// dq, dk and dv as the ring has them. `qkv` too; `given`: out, lse and dout as the node has them.
+Values gradients_round(const LoweringCall& c, const Ring& ring, const Values& qkv,
+                       std::span<const Value> given) {
+  const Value zeros = c.builder.constant(qkv[0].type().with(accumulator(qkv[0].dtype())), 0);
+  const Values fixed = {qkv[0], ring.to_stripes(given[0], 1), ring.to_stripes(given[1], 2),
+                        ring.to_stripes(given[2], 1), member_index(c)};
+  const Values last =
+      ring.rotate({qkv[1], qkv[2], zeros, zeros, zeros}, fixed,
+                  [&](const Values& now, const Values& invariants, Value steps) -> Values {
+                    const Value next_k = ring.pass_on(now[0]), next_v = ring.pass_on(now[1]);
+                    const Values sums = with_terms(ring, now, invariants, steps);
+                    return {next_k, next_v, sums[0], ring.pass_on(sums[1]), ring.pass_on(sums[2])};
+                  });
   const Values sums = with_terms(ring, last, fixed, ring.last_step());
   // The gradients of keys and values come home with the last pass.
-  const auto result = [&](Value x) { return ring.from_stripes(convert(x, narrow), 1); };
-  return {result(sums[0]), result(ring.pass_on(sums[1])), result(ring.pass_on(sums[2]))};
+  return {sums[0], ring.pass_on(sums[1]), ring.pass_on(sums[2])};
+}
+
+Values lower_attention_grad(const LoweringCall& c) {
+  const Ring ring(c);
+  Values qkv;
+  for (size_t i = 0; i < 3; ++i) qkv.push_back(ring.to_stripes(c.inputs[i], 1));
+  Values results = gradients_round(c, ring, qkv, std::span(c.inputs).subspan(3));
+  for (Value& x : results) x = ring.from_stripes(convert(x, c.inputs[0].dtype()), 1);
+  return results;
+}
+
+Values lower_packed_attention_grad(const LoweringCall& c) {
+  const Ring ring(c);
+  const Values qkv = unpacked(ring.to_stripes(c.inputs[0], 1), Loc::current());
+  Values results = gradients_round(c, ring, qkv, std::span(c.inputs).subspan(1));
+  for (Value& x : results) x = convert(x, c.inputs[0].dtype());
+  return {ring.from_stripes(packed(results, Loc::current()), 1)};
+}
+
+// The type of the queries, which may be a part of a packed tensor.
+Type type_of_queries(const OpCall& call) {
+  Type q = call.inputs[0];
+  if (q.rank() == 4) q.dims.erase(q.dims.begin() + 2);
+  return q;
 }
 
 // Bytes that a member sends. Keys and values go round except for the last pass. With stripes,
 // `dealt` tensors and the logsumexp are dealt out or come back too.
 double ring_sends(const OpCall& call, int64_t members, int dealt) {
-  const Type& q = call.inputs[0];
+  const Type q = type_of_queries(call);
   const auto n = static_cast<double>(members);
   const double bytes = static_cast<double>(q.bytes()) / n;
   const double sent = 2 * bytes * (n - 1);
@@ -176,12 +210,32 @@ double attention_sends(const OpCall& call, int64_t members) { return ring_sends(
 // Stripes are dealt for those four, the gradient of `out`, and the gradients of q, k and v. The
 // gradients of k and v go all the way round, in the type of sums.
 double attention_grad_sends(const OpCall& call, int64_t members) {
-  const Type& q = call.inputs[0];
+  const Type q = type_of_queries(call);
   const auto round = static_cast<double>(2 * q.with(accumulator(q.dtype)).bytes());
   return ring_sends(call, members, 8) + round;
 }
 
 }  // namespace
+
+Values unpacked(Value qkv, Loc loc) {
+  const int axis = qkv.rank() - 2;
+  Dims dims = qkv.type().dims;
+  dims.erase(dims.begin() + axis);
+  Values parts;
+  for (int64_t i = 0; i < qkv.dim(axis); ++i)
+    parts.push_back(reshape(slice(qkv, axis, i, i + 1, 1, loc), dims, loc));
+  return parts;
+}
+
+Value packed(const Values& parts, Loc loc) {
+  Values wide;
+  for (const Value& part : parts) {
+    Dims dims = part.type().dims;
+    dims.insert(dims.end() - 1, 1);
+    wide.push_back(reshape(part, dims, loc));
+  }
+  return concat(wide, parts[0].rank() - 1, loc);
+}
 
 Lowering ring_attention() {
   return {
@@ -196,6 +250,18 @@ Lowering ring_attention_grad() {
           .build = lower_attention_grad,
           .sent_bytes = attention_grad_sends,
           .doc = "the sequence cut: keys, values and their gradients go round"};
+}
+
+Lowering packed_ring_attention() {
+  Lowering packed = ring_attention();
+  packed.build = lower_packed_attention;
+  return packed;
+}
+
+Lowering packed_ring_attention_grad() {
+  Lowering packed = ring_attention_grad();
+  packed.build = lower_packed_attention_grad;
+  return packed;
 }
 
 }  // namespace gangway::internal

@@ -22,6 +22,9 @@
 // Threads: pure functions.
 #pragma once
 
+#include <vector>
+
+#include "ir/build/value.h"
 #include "ir/op_table/op.h"
 
 namespace gangway::internal {
@@ -30,5 +33,12 @@ inline constexpr std::string_view kRingAttention = "ring_attention";
 
 Lowering ring_attention();
 Lowering ring_attention_grad();
+Lowering packed_ring_attention();
+Lowering packed_ring_attention_grad();
+
+// [.., 3, dim] -> queries, keys and values, [.., dim] each; packed() lays three such tensors side
+// by side again.
+std::vector<Value> unpacked(Value qkv, Loc loc);
+Value packed(const std::vector<Value>& parts, Loc loc);
 
 }  // namespace gangway::internal

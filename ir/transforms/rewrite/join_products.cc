@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -120,12 +119,6 @@ class Joiner {
   }
 
   void add(Join& join, Products products) {
-    for (const size_t operand : {0, 1}) {
-      Products sorted = by_start(products, operand);
-      if (whole_of(sorted, operand) == kNone) continue;
-      products = std::move(sorted);
-      break;
-    }
     if (!is_worth_it(products)) return;
     for (const Node* node : products) is_done_[makers_[node->first_result]] = true;
     const ValueId first = products[0]->first_result;
@@ -152,56 +145,12 @@ class Joiner {
     out_.set(local_.nodes[sum].first_result, total);
   }
 
-  struct Cut {
-    ValueId whole = kNone;
-    int64_t start = 0;
-  };
-  // The cut of a slice along one dimension that leaves out nothing of the others.
-  std::optional<Cut> cut_of(ValueId value, size_t dim) const {
-    if (makers_[value] == kNone || local_.nodes[makers_[value]].op != Op::slice) return {};
-    const Node& slice = local_.nodes[makers_[value]];
-    const Dims& whole = local_.types[slice.inputs[0]].dims;
-    const auto &starts = slice.attrs.ints("starts"), &limits = slice.attrs.ints("limits");
-    for (size_t d = 0; d < whole.size(); ++d) {
-      if (slice.attrs.ints("strides")[d] != 1) return {};
-      if (d != dim && (starts[d] != 0 || limits[d] != whole[d])) return {};
-    }
-    return Cut{slice.inputs[0], starts[dim]};
-  }
-
-  // The tensor from which the operands of some products are cut, all of it and in their order;
-  // kNone: none.
-  ValueId whole_of(const Products& products, size_t operand) const {
-    ValueId whole = kNone;
-    int64_t end = 0;
-    for (const Node* node : products) {
-      const ValueId value = node->inputs[operand];
-      const size_t dim = summed(*node, operand);
-      const std::optional<Cut> cut = cut_of(value, dim);
-      if (!cut || cut->start != end || (whole != kNone && whole != cut->whole)) return kNone;
-      whole = cut->whole;
-      end += local_.types[value].dims[dim];
-    }
-    if (whole == kNone) return kNone;
-    return end == local_.types[whole].dims[summed(*products[0], operand)] ? whole : kNone;
-  }
-
-  Products by_start(Products products, size_t operand) const {
-    std::ranges::sort(products, {}, [&](const Node* node) {
-      const std::optional<Cut> cut = cut_of(node->inputs[operand], summed(*node, operand));
-      return cut ? cut->start : 0;
-    });
-    return products;
-  }
-
-  // Operands are read and written once more, unless they lie side by side. Each product but one is
-  // neither written nor read.
+  // Operands are read and written once more. Each product but one is neither written nor read.
   bool is_worth_it(const Products& products) const {
     if (products.size() < 2) return false;
     double moved = 0;
-    for (const size_t operand : {0, 1}) {
-      if (whole_of(products, operand) != kNone) continue;
-      for (const Node* node : products) moved += 2.0 * bytes(node->inputs[operand]);
+    for (const Node* node : products) {
+      for (const ValueId input : node->inputs) moved += 2.0 * bytes(input);
     }
     const auto saved = static_cast<double>(products.size() - 1);
     return moved < 2.0 * saved * bytes(products[0]->first_result);
@@ -218,7 +167,6 @@ class Joiner {
   }
 
   ValueId joined_operands(const Products& products, size_t operand, const NodeInfo& info) {
-    if (const ValueId whole = whole_of(products, operand); whole != kNone) return out_.at(whole);
     const size_t dim = summed(*products[0], operand);
     Node node{.op = Op::concat};
     node.attrs.set("axis", static_cast<int64_t>(dim));

@@ -4,10 +4,9 @@
 // A device that has few columns of each weight, and all rows of the activations (tensor
 // parallelism), makes large results of small operands: joining the operands moves less than writing
 // each product and adding them up. Products are joined only if it does: for the cotangent of the
-// tensor from which queries, keys and values are computed. Operands that are cut from one tensor
-// (pack_attention.h) are replaced by that tensor, and nothing is moved. A sum of products of
-// several shapes becomes a sum of one product for each shape; more than kInputsMax products become
-// several.
+// tensor that several products read, as those of a gated feed-forward layer do. A sum of products
+// of several shapes becomes a sum of one product for each shape; more than kInputsMax products
+// become several.
 //
 // Threads: a pure function.
 // Cost: O(nodes * log nodes).

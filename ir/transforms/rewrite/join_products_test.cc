@@ -98,46 +98,6 @@ TEST(JoinProducts, OperandsAsLargeAsTheirProductStayApart) {
   EXPECT_EQ(print(join_products(function)), print(function));
 }
 
-// Thirds of x times thirds of w, both along what is summed over, in this order of x and of w.
-Function sum_of_thirds(const std::vector<int64_t>& of_x, const std::vector<int64_t>& of_w) {
-  constexpr int64_t kWide = 16;  // Too wide for operands to be joined.
-  Builder b("f", Mesh{{{"model", 2}}});
-  Value x = b.parameter("x", f64({24, 3 * kWide})), w = b.parameter("w", f64({3 * kWide, 16}));
-  Value total = b.parameter("rest", f64({24, 16}));
-  for (size_t i = 0; i < of_x.size(); ++i)
-    total = total + dot(slice(x, 1, of_x[i] * kWide, (of_x[i] + 1) * kWide),
-                        slice(w, 0, of_w[i] * kWide, (of_w[i] + 1) * kWide));
-  b.result("total", total);
-  return b.build();
-}
-
-TEST(JoinProducts, OperandsThatAreCutFromOneTensorAreThatTensor) {
-  for (const std::vector<int64_t>& order : {std::vector<int64_t>{0, 1, 2}, {2, 0, 1}}) {
-    const Function function = sum_of_thirds(order, order), joined = join_products(function);
-    EXPECT_EQ(count(joined, Op::dot), 1);
-    EXPECT_EQ(count(joined, Op::concat), 0);
-    std::mt19937_64 random(tests::test_seed());
-    const std::vector<Literal> arguments = tests::random_arguments(random, function);
-    EXPECT_THAT(interpret(joined, arguments)[0].values,
-                ::testing::Pointwise(::testing::DoubleNear(1e-12),
-                                     interpret(function, arguments)[0].values));
-  }
-}
-
-TEST(JoinProducts, PartsThatAreNotAllOfATensorInTheSameOrderAreJoinedByCopies) {
-  for (const auto& [of_x, of_w] :
-       std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
-           {{0, 1}, {0, 1}}, {{0, 1, 1}, {0, 1, 2}}, {{0, 1, 2}, {0, 2, 1}}}) {
-    const Function function = sum_of_thirds(of_x, of_w), joined = join_products(function);
-    std::mt19937_64 random(tests::test_seed());
-    const std::vector<Literal> arguments = tests::random_arguments(random, function);
-    EXPECT_THAT(interpret(joined, arguments)[0].values,
-                ::testing::Pointwise(::testing::DoubleNear(1e-12),
-                                     interpret(function, arguments)[0].values));
-    EXPECT_EQ(count(joined, Op::dot), 3 - (of_x.size() == 3 ? 0 : 1)) << "copies do not pay here";
-  }
-}
-
 TEST(JoinProducts, AProductThatIsReadElsewhereStays) {
   Builder b("f", Mesh{{{"model", 2}}});
   Value x = b.parameter("x", f64({32, 1})), w = b.parameter("w", f64({1, 32}));

@@ -109,7 +109,7 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
   static Literal side_by_side(const std::vector<Literal>& parts) {
     Type type = parts[0].type;
     const size_t width = as_size(type.dims.back()), row = parts.size() * width;
-    type.dims.back() = static_cast<int64_t>(row);
+    type.dims.insert(type.dims.end() - 1, static_cast<int64_t>(parts.size()));
     Literal packed = filled(type, 0);
     for (size_t i = 0; i < packed.values.size(); ++i)
       packed.values[i] = parts[i % row / width].values[i / row * width + i % width];
