@@ -14,11 +14,9 @@
 // of the client as the controller allows (1024 by default): until half of them have ended, so that
 // short runs travel together, or, after a millisecond, until one has. item(), to_host() and wait()
 // wait for data, and read_state() and write_state() for the runs before them; nothing else does.
-// Where one program on a slice may have too little room for what comes at run time, run() of
-// another that names its states or takes its results waits for the runs of that one. A program that
-// had too little (MoeConfig::bound) is compiled again, and its runs are sent again, by the thread
-// that waits for one of them, reads or writes a state of its slice, or enqueues its next run; the
-// destructor of its last handle waits for that too.
+// Where a program had too little room for what came at run time (MoeConfig::bound), the controller
+// compiles it again with more, and runs its runs again in their order: they take longer, and runs
+// of other programs on the slice wait for them.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
 // Ownership: an object is freed, remotely too, when the last copy of its handle is gone; all are

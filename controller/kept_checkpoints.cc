@@ -96,7 +96,9 @@ RunsAgain::Callbacks Controller::runs_again_callbacks() {
                              RunId run) { return recovery_.runs_again(session, run); },
       .defer = [this](SessionId session,
                       Message&& message) { recovery_.take_over(session, std::move(message)); },
-  };
+      .are_held = [this](
+                      SessionId session,
+                      const std::vector<ArrayId>& arrays) { recovery_.are_held(session, arrays); }};
 }
 
 }  // namespace gangway

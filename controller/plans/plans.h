@@ -84,6 +84,8 @@ struct PlanRecord {
   bool is_moving = false;  // It was installed, and is being installed on other hosts.
   bool released = false;
   std::optional<Error> broken;  // A host it needs is gone.
+  // It is broken, but its next run installs it again (programs/runs_again.h).
+  bool comes_with_next_run = false;
   bool uninstalled = true;      // Until its installation begins.
   std::shared_ptr<std::atomic<bool>> unwanted = std::make_shared<std::atomic<bool>>(false);
 };

@@ -212,6 +212,11 @@ void Recovery::detached(SessionId session) {
   if (!freed.arrays.empty()) program->inbox.emplace_back(std::move(freed));
 }
 
+void Recovery::are_held(SessionId session, const std::vector<ArrayId>& arrays) {
+  if (const ProgramPtr program = program_of(session))
+    program->held.insert(arrays.begin(), arrays.end());
+}
+
 void Recovery::wait_until_back(SessionId session, const StopToken& asker) {
   while (is_moving(session)) wait(changed_, "for a program that lost a host", asker);
 }

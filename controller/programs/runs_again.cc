@@ -47,6 +47,17 @@ std::vector<ArrayId> made_by(const Message& message) {
 
 }  // namespace
 
+// The plan is not released while the program's fiber is at it.
+class RunsAgain::Installing {
+ public:
+  Installing(Program& program, PlanId plan) : program_(program) { program.installing = plan; }
+  ~Installing() { program_.installing = PlanId(); }
+  Installing(const Installing&) = delete;
+
+ private:
+  Program& program_;
+};
+
 RunsAgain::ProgramPtr RunsAgain::program_of(SessionId session) const {
   const auto found = programs_.find(session);
   return found == programs_.end() ? nullptr : found->second;
@@ -122,7 +133,10 @@ bool RunsAgain::depends(const Program& program, const RunFrame& run) const {
   };
   return std::ranges::any_of(program.executables, [&](const auto& item) {
     const auto& [id, executable] = item;
-    if (id == run.plan || executable.runs.empty()) return false;
+    if (executable.runs.empty()) return false;
+    // A run of the same executable runs again with those before it, unless it begins a new chain:
+    // then it could commit first, and they would commit behind it.
+    if (id == run.plan) return plan->has_commit && run.after != executable.runs.back()->frame.run;
     return plan_of(program, id)->scope == plan->scope ||
            std::ranges::any_of(executable.runs, takes_output_of);
   });
@@ -393,11 +407,14 @@ void RunsAgain::slice_moves(SliceId slice) {
     executable.overflowed = executable.overflowed && !executable.runs.empty();
   }
   std::deque<Waiting> waiting = std::exchange(program->waiting, {});
-  program->to_be_made.clear();
+  const std::set<ArrayId> held = std::exchange(program->to_be_made, {});
   for (Waiting& one : waiting) {
     drop_kept(one.kept);
     const auto* run = std::get_if<RunFrame>(&one.message);
     if (run != nullptr && (one.refused || callbacks_.is_recovered(program->session, run->run))) {
+      std::vector<ArrayId> outputs = run->outputs;
+      std::erase_if(outputs, [&](ArrayId array) { return !held.contains(array); });
+      if (!one.refused) callbacks_.are_held(program->session, outputs);
       callbacks_.ended(program->session, {.run = run->run, .error = one.refused.value_or(lost())});
     } else {
       callbacks_.defer(program->session, std::move(one.message));
@@ -406,12 +423,13 @@ void RunsAgain::slice_moves(SliceId slice) {
   wake(program);
 }
 
-// Nobody waits for host transfers any more, and nobody holds what runs that wait will make.
+// Nobody waits for what hosts would send any more, and nobody holds what runs that wait will make.
 void RunsAgain::detached(SessionId session) {
   const ProgramPtr program = programs_.empty() ? nullptr : program_of(session);
   if (program == nullptr) return;
   std::erase_if(program->waiting, [](const Waiting& waiting) {
-    return std::holds_alternative<CopyFrame>(waiting.message);
+    const auto* copy = std::get_if<CopyFrame>(&waiting.message);
+    return copy != nullptr && (copy->kind == CopyKind::kGet || copy->kind == CopyKind::kGetState);
   });
   FreeFrame freed;
   for (const Waiting& waiting : program->waiting) {
@@ -557,15 +575,17 @@ void RunsAgain::keep_all_arguments(Program& program) {
   });
 }
 
-// Whether all runs have left the run table and nothing refers to what they make.
-bool RunsAgain::is_quiet(Program& program, PlanId plan) {
-  const Executable& executable = program.executables.at(plan);
-  if (plan_of(program, plan)->runs > 0 ||
-      !std::ranges::all_of(executable.runs,
-                           [](const HeldPtr& held) { return held->ended.has_value(); }))
-    return false;
+// Whether all runs have left the run table.
+bool RunsAgain::has_left(const Program& program, PlanId plan) const {
+  return plan_of(program, plan)->runs == 0 &&
+         std::ranges::all_of(program.executables.at(plan).runs,
+                             [](const HeldPtr& held) { return held->ended.has_value(); });
+}
+
+// Whether nobody uses what the runs have made, which they are to make once more.
+bool RunsAgain::may_make_again(Program& program, PlanId plan) {
   drop_outputs(program, plan);
-  return std::ranges::none_of(executable.runs, [&](const HeldPtr& held) {
+  return std::ranges::none_of(program.executables.at(plan).runs, [&](const HeldPtr& held) {
     return std::ranges::any_of(held->frame.outputs,
                                [&](ArrayId array) { return tables_.objects.is_used(array); });
   });
@@ -573,24 +593,36 @@ bool RunsAgain::is_quiet(Program& program, PlanId plan) {
 
 // Suspends.
 void RunsAgain::run_again(Program& program, PlanId plan) {
-  while (!program.is_gone && !is_quiet(program, plan))
+  const Installing keeps_plan(program, plan);
+  while (!program.is_gone && !has_left(program, plan))
     program.changed.wait("for runs behind one that overflowed to end");
   if (program.is_gone) return;
   end_cancelled(program, plan);
   Executable& executable = program.executables.at(plan);
   executable.overflowed = false;
   settle(program, plan);
-  if (!executable.overflowed) {
-    executable.dropped.clear();
-    return;
+  // Arguments of others are dropped only if these runs are going to make them again.
+  while (executable.overflowed && has_left(program, plan) && !may_make_again(program, plan)) {
+    program.changed.wait("for what runs have made to be used");
+    if (program.is_gone) return;
   }
+  if (is_over(program, plan)) return;
   const std::shared_ptr<const gangway::Program> graph = plan_of(program, plan)->program;
   const std::shared_ptr<const MoreRoom> more = tables_.background.run(
       tables_.names.owner(program.session),
       [graph] { return std::make_shared<const MoreRoom>(more_room(*graph)); });
-  if (program.is_gone || !install(program, plan, more->program)) return;
+  if (program.is_gone || is_over(program, plan) || !install(program, plan, more->program)) return;
   callbacks_.warn(program.session, more->warning);
   submit_again(program, plan);
+}
+
+// Whether no run is left that is to run again: all were cancelled, or Recovery has them.
+bool RunsAgain::is_over(Program& program, PlanId plan) {
+  Executable& executable = program.executables.at(plan);
+  if (executable.overflowed && !executable.runs.empty()) return false;
+  executable.overflowed = false;
+  executable.dropped.clear();
+  return true;
 }
 
 // Puts the plan of this graph in the place of the one that is installed. Suspends. False: it can't
@@ -600,6 +632,8 @@ bool RunsAgain::install(Program& program, PlanId plan,
   const std::shared_ptr<void> may_compile = callbacks_.may_compile(program.session);
   if (program.is_gone) return false;
   PlanRecord* record = plan_of(program, plan);
+  if (record->runs > 0) return false;  // Recovery runs them again.
+  if (!lacks_plan(program, plan) && is_over(program, plan)) return false;
   const bool is_moving = tables_.slices.find(SliceId(record->scope))->is_moving;
   if (is_moving || (record->broken && !lacks_plan(program, plan))) {
     fail_all(program, plan, record->broken.value_or(lost()));
@@ -608,10 +642,8 @@ bool RunsAgain::install(Program& program, PlanId plan,
   const std::shared_ptr<const gangway::Program> before = record->program;
   // Runs that failed before stay failed for those behind them.
   std::map<RunId, Error> failed = record->failed;
-  program.installing = plan;
   const Result<void> installed = result_of(
       [&] { tables_.plans.install_again(*record, graph, tables_.names.holder(program.session)); });
-  program.installing = PlanId();
   if (program.is_gone) return false;
   if (!installed.ok() && installed.error().kind() == ErrorKind::kCancelled)
     throw Error(installed.error());
@@ -622,6 +654,7 @@ bool RunsAgain::install(Program& program, PlanId plan,
   for (const auto& [run, behind] : executable.dropped) failed.insert_or_assign(run, behind);
   record->failed = std::move(failed);
   executable.lacks_plan = !installed.ok() && installed.error().kind() != ErrorKind::kUnavailable;
+  record->comes_with_next_run = executable.lacks_plan;
   if (installed.ok()) return true;
   record->program = before;
   fail_all(program, plan, installed.error());
@@ -630,11 +663,12 @@ bool RunsAgain::install(Program& program, PlanId plan,
 
 // The larger plan could not be installed, and none is. There may be room now for the last one.
 void RunsAgain::install_last(Program& program, PlanId plan) {
-  const PlanRecord& record = *plan_of(program, plan);
+  const Installing keeps_plan(program, plan);
+  PlanRecord& record = *plan_of(program, plan);
   if (record.broken) {
-    install(program, plan, record.program);
+    install(program, plan, std::shared_ptr<const gangway::Program>(record.program));
   } else {  // Recovery has installed it.
-    program.executables.at(plan).lacks_plan = false;
+    program.executables.at(plan).lacks_plan = record.comes_with_next_run = false;
   }
 }
 

@@ -17,7 +17,8 @@
 //
 // Nothing that has committed can be taken back, so whatever comes behind a run that may still
 // overflow waits here until that run has ended: a run of another executable on the same slice or
-// with an argument that the run makes, and a read or write of the slice's states. While a plan is
+// with an argument that the run makes, a run of its own executable that begins a new chain, and a
+// read or write of the slice's states. While a plan is
 // compiled again all runs and host transfers of its program wait. They keep their order.
 //
 // Threads: the reactor's thread; nothing suspends. A fiber of a program does what suspends, as long
@@ -69,6 +70,8 @@ class RunsAgain {
     // brought back.
     std::function<bool(SessionId, RunId)> is_recovered;
     std::function<void(SessionId, Message&&)> defer;
+    // Recovery: the client holds these arrays, which a run makes that it will submit.
+    std::function<void(SessionId, const std::vector<ArrayId>&)> are_held;
   };
   RunsAgain(const Tables& tables, Callbacks callbacks)
       : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
@@ -141,7 +144,7 @@ class RunsAgain {
     std::deque<Waiting> waiting;
     std::set<ArrayId> to_be_made;  // Outputs of runs in `waiting`.
     bool is_at_work = false;       // Its fiber runs.
-    PlanId installing;             // The plan that its fiber installs; 0: none.
+    PlanId installing;             // The plan that its fiber is at; 0: none.
     bool is_gone = false;
     WaitQueue changed;
   };
@@ -186,7 +189,10 @@ class RunsAgain {
   void work(Program& program);
   bool work_once(Program& program);
   void act_on_first(Program& program);
-  bool is_quiet(Program& program, PlanId plan);
+  class Installing;
+  bool has_left(const Program& program, PlanId plan) const;
+  bool may_make_again(Program& program, PlanId plan);
+  static bool is_over(Program& program, PlanId plan);
   void run_again(Program& program, PlanId plan);
   bool install(Program& program, PlanId plan, const std::shared_ptr<const gangway::Program>& graph);
   void install_last(Program& program, PlanId plan);

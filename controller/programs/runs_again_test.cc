@@ -198,5 +198,65 @@ TEST_F(RunsAgainTest, AProgramThatLosesAHostWhileARunIsToRunAgainRunsItOnce) {
   EXPECT_EQ(version(), 2u);
 }
 
+// Otherwise it could commit before the first one, which would commit behind it.
+TEST_F(RunsAgainTest, ARunThatBeginsANewChainWaitsForRunsThatMayOverflow) {
+  const RunId first = submit();
+  const RunId second = submit(plan_);
+  EXPECT_THAT(prepared(), ElementsAre(first));
+  overflow();
+  EXPECT_THAT(prepared(), ElementsAre(first));
+  finish();
+  EXPECT_THAT(prepared(), ElementsAre(second));
+  finish();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+  EXPECT_EQ(version(), 2u);
+}
+
+TEST_F(RunsAgainTest, ResultsOfARunThatWaitedAreThereAfterAHostWasLost) {
+  const PlanId other = compile(counting({"count"}));
+  keep(1'000'000);
+  const RunId first = submit();
+  const RunId second = submit(other);
+  lose_host();
+  while (!prepared().empty()) finish();
+  EXPECT_THAT(ended(), ElementsAre(first, second));
+  const ArrayId result(second.value + 1);
+  end_copies();
+  controller_.on_message(session_,
+                         CopyFrame{.request = 1, .kind = CopyKind::kGet, .array = result});
+  reactor_->run_ready();
+  EXPECT_GT(end_copies(), 0u);
+}
+
+TEST_F(RunsAgainTest, AProgramMayBeRepeatedAfterALargerPlanCouldNotBeInstalled) {
+  submit();
+  hold_install();
+  overflow();
+  answer_install(Error(ErrorKind::kOverloaded, "no room"));
+  const size_t before = installs();
+  reactor_->run([&] {
+    controller_.repeat(session_, {.number = 1,
+                                  .plan = plan_,
+                                  .steps = 1,
+                                  .inputs = {{0, std::vector<std::byte>(4)}},
+                                  .first = RunId((session_.value << 40) + 1000)});
+  });
+  reactor_->run_ready();
+  EXPECT_EQ(installs(), before + 1);
+  finish();
+  EXPECT_EQ(controller_.repetition(session_, plan_).done, 1);
+}
+
+TEST_F(RunsAgainTest, AnExecutableThatIsReleasedWhileItsCancelledRunWasToRunAgainGoes) {
+  const RunId run = submit();
+  hold_install();
+  overflow();
+  cancel(run);
+  EXPECT_THAT(ended(), ElementsAre(run));
+  controller_.release_plan(plan_);
+  answer_install();
+  EXPECT_EQ(controller_.counts().plans, 0u);
+}
+
 }  // namespace
 }  // namespace gangway

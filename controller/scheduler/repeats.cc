@@ -111,7 +111,7 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request, OwnerUse:
              request.position, " in its first step");
   require_inputs(who, *plan.plan, request);
   require_names(who, plan, request);
-  if (plan.broken) throw Error(*plan.broken);
+  if (plan.broken && !plan.comes_with_next_run) throw Error(*plan.broken);
   auto one = std::make_shared<Repetition>();
   one->request = std::move(request);
   one->held = std::move(held);
