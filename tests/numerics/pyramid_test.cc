@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "checkpoint/tensor_parts.h"
 #include "ir/build/autodiff.h"
 #include "ir/graph/bodies.h"
 #include "ir/transforms/pipeline.h"
@@ -159,9 +160,15 @@ std::set<std::string> names_in_files(const programs::TransformerConfig& config) 
   std::set<std::string> names;
   for (const ProgramNode& node : b.build().nodes) {
     if (node.kind != NodeKind::kState) continue;
-    if (!node.stacked) names.insert(node.name);
-    for (int64_t row = 0; node.stacked && row < node.stacked->count; ++row)
-      names.insert(layer_name(node.name, *node.stacked, row));
+    Dims dims = node.types[0].dims;
+    if (node.stacked) dims.erase(dims.begin());
+    const int64_t rows = node.stacked ? node.stacked->count : 1;
+    for (int64_t row = 0; row < rows; ++row) {
+      const std::string name = node.stacked ? layer_name(node.name, *node.stacked, row) : node.name;
+      const std::vector<std::string> parts = names_of_parts(name, dims);
+      if (parts.empty()) names.insert(name);
+      names.insert(parts.begin(), parts.end());
+    }
   }
   return names;
 }
