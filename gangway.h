@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/tensor_files.h"
+#include "checkpoint/tensor_parts.h"
 #include "client/client.h"
 #include "client/tensor.h"
 #include "data/text_corpus.h"

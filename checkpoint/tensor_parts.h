@@ -1,7 +1,7 @@
 // Names under which files hold tensors that a program holds side by side in one.
 //
-//   in the program                       in files
-//   layers.0.attn.qkv [dim, 3, dim]      layers.0.attn.q, layers.0.attn.k, layers.0.attn.v [dim, dim]
+//   in the program                    in files
+//   layers.0.attn.qkv [dim, 3, dim]   layers.0.attn.q, layers.0.attn.k, layers.0.attn.v [dim, dim]
 //
 // A program computes queries, keys and values as one product. Earlier versions computed three, and
 // so do other tools; their files are read, and files are written that they can read.

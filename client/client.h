@@ -273,7 +273,7 @@ class Slice {
   // and before every later one. With parts a caller need not hold all of a tensor; pieces_of()
   // (ir/types/box.h) cuts one into parts. read_state() takes an empty part as all of the state.
   // A run that is enqueued between two parts shows in the second part alone. A state that a failed
-  // write has spoilt is whole again once all its parts were written, in their order.
+  // write has spoilt is whole again once all its parts were written.
   HostTensor read_state(const std::string& name, const Box& part = {},
                         Loc loc = Loc::current()) const;
   void write_state(const std::string& name, const HostTensor& tensor,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -38,9 +39,9 @@ class Buffer {
   // On a discrete device: work that the run, or a put, started may still fail and set `error`.
   // Belongs to the device thread.
   bool settling = false;
-  // For a state with an error: number of bytes from its begin that have been written again, part by
-  // part; when all have, the state is valid. Belongs to the device thread.
-  int64_t rewritten = 0;
+  // For a state with an error: the ranges of bytes that have been written again, part by part, each
+  // from a begin to its end; when all are, the state is valid. Belongs to the device thread.
+  std::map<int64_t, int64_t> rewritten;
 
  private:
   const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.

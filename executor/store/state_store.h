@@ -28,7 +28,7 @@ struct StateOnHost {
     HostMemory bytes;  // Null: the device's memory is the host's, and the bytes stayed there.
     // Copied from the device's buffer.
     std::shared_ptr<const Error> error;
-    int64_t rewritten = 0;
+    std::map<int64_t, int64_t> rewritten;
   };
   std::shared_ptr<void> counted;  // Holds the bytes in the HostBudget.
   int64_t bytes = 0;

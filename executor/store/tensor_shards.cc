@@ -1,6 +1,9 @@
 #include "executor/store/tensor_shards.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
 
 namespace gangway {
 
@@ -56,24 +59,59 @@ ShardRuns::ShardRuns(const TensorShards& tensor, uint32_t mesh_device, const Box
   std::ranges::reverse(steps_);
 }
 
+namespace {
+
+using Ranges = std::map<int64_t, int64_t>;
+
+// The range that begins last at or before `at`, or else the first one.
+Ranges::iterator range_before(Ranges& ranges, int64_t at) {
+  const auto after = ranges.upper_bound(at);
+  return after == ranges.begin() ? after : std::prev(after);
+}
+
+bool overlaps(Ranges& ranges, int64_t begin, int64_t end) {
+  for (auto at = range_before(ranges, begin); at != ranges.end() && at->first < end; ++at) {
+    if (at->second > begin) return true;
+  }
+  return false;
+}
+
+// Adds a range that overlaps none, and joins it with those that it touches.
+void add(Ranges& ranges, int64_t begin, int64_t end) {
+  auto at = ranges.emplace(begin, end).first;
+  if (const auto next = std::next(at); next != ranges.end() && next->first == end) {
+    at->second = next->second;
+    ranges.erase(next);
+  }
+  if (at == ranges.begin()) return;
+  if (const auto before = std::prev(at); before->second == begin) {
+    before->second = at->second;
+    ranges.erase(at);
+  }
+}
+
+}  // namespace
+
 void is_written(Buffer& buffer, const ShardRuns& runs, int64_t shard_bytes,
                 const std::shared_ptr<const Error>& failure) {
+  Ranges& rewritten = buffer.rewritten;
   if (failure != nullptr || buffer.error == nullptr || runs.bytes() == shard_bytes) {
     buffer.error = failure;
-    buffer.rewritten = 0;
+    rewritten.clear();
     return;
   }
-  int64_t next = buffer.rewritten;
-  bool follows = true;
+  bool begins_anew = false;
   runs.for_each([&](int64_t, int64_t at, int64_t bytes) {
-    if (at == 0) next = 0;
-    follows &= at == next;
-    next = at + bytes;
+    begins_anew |= overlaps(rewritten, at, at + bytes);
   });
-  if (follows) buffer.rewritten = next;
-  if (buffer.rewritten < shard_bytes) return;
+  if (begins_anew) rewritten.clear();
+  runs.for_each([&](int64_t, int64_t at, int64_t bytes) {
+    if (bytes > 0) add(rewritten, at, at + bytes);
+  });
+  if (rewritten.empty() || *rewritten.begin() != std::pair<const int64_t, int64_t>(0, shard_bytes))
+    return;
   buffer.error = nullptr;
-  buffer.rewritten = 0;
+  rewritten.clear();
 }
 
 bool is_first_copy(const TensorShards& tensor, uint32_t mesh_device) {

@@ -85,8 +85,8 @@ class ShardRuns {
 };
 
 // The runs were written to a shard of `shard_bytes` bytes, or the write failed. A buffer with an
-// error keeps it until all of it has been written again: at once, or in parts that follow one
-// another from its begin. Device thread.
+// error keeps it until all of it has been written again: at once, or in parts. A part that overlaps
+// an earlier one begins anew: the earlier ones may be another attempt's. Device thread.
 void is_written(Buffer& shard, const ShardRuns& runs, int64_t shard_bytes,
                 const std::shared_ptr<const Error>& failure);
 

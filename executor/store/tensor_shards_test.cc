@@ -92,7 +92,7 @@ class RewrittenBuffer : public testing::Test {
       std::make_shared<const Error>(ErrorKind::kUnavailable, "lost");
 };
 
-TEST_F(RewrittenBuffer, IsWholeAgainWhenAllItsPartsWereWrittenInTheirOrder) {
+TEST_F(RewrittenBuffer, IsWholeAgainWhenAllItsPartsWereWritten) {
   write({{0, 0}, {2, 6}}, lost_);
   EXPECT_EQ(buffer_->error, lost_);
   write({{0, 0}, {2, 6}});
@@ -110,6 +110,17 @@ TEST_F(RewrittenBuffer, IsNotWholeWhereAPartWasLeftOut) {
   write({{0, 0}, {2, 6}});  // Again from the begin.
   write({{2, 0}, {2, 6}});
   EXPECT_EQ(buffer_->error, nullptr);
+}
+
+TEST_F(RewrittenBuffer, IsWholeAgainWhenPartsThatLieSideBySideWereWritten) {
+  buffer_->error = lost_;
+  write({{0, 3}, {4, 1}});
+  EXPECT_EQ(buffer_->error, lost_);
+  write({{0, 3}, {4, 1}});  // Another attempt.
+  EXPECT_EQ(buffer_->error, lost_);
+  write({{0, 2}, {4, 1}});
+  EXPECT_EQ(buffer_->error, nullptr);
+  EXPECT_TRUE(buffer_->rewritten.empty());
 }
 
 TEST_F(RewrittenBuffer, IsWholeAgainAfterOneWrite) {

@@ -343,8 +343,13 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const LoadOptions& options) {
   const TensorFiles files = TensorFiles::open(path);
   files.read({});  // Verifies the files that have a hash.
+  // Where `name_of` knows the tensor and none of its parts, it is looked for as it is.
   const auto is_whole = [&](const std::string& name) {
-    return files.tensors().contains(name_of(name));
+    const std::vector<std::string> parts = names_of_parts(name, {1, 3, 1});
+    const auto is_skipped = [&](const std::string& part) { return name_of(part).empty(); };
+    const std::string foreign = name_of(name);
+    return files.tensors().contains(foreign) ||
+           (!foreign.empty() && std::ranges::all_of(parts, is_skipped));
   };
   std::vector<Restored> all;
   const auto tensors = in_parts(stored_in(StoredIn::kModel, slice.state_tensors()), is_whole);

@@ -122,7 +122,7 @@ TEST_F(PackedCheckpoint, AFileThatHoldsThemSideBySideIsLoadedToo) {
   EXPECT_EQ(saved(to, "to"), saved(from, "from"));
 }
 
-// As GPT-2's "c_attn", or as this project's states.
+// GPT-2's "c_attn" is such a tensor, and so are this project's states.
 TEST_F(PackedCheckpoint, ForeignFilesMayHoldThemInOneTensor) {
   for (const Dims& shape : {Dims{kRows, 3 * kColumns}, Dims{kRows, 3, kColumns}}) {
     const Slice slice = holder(true, false);
