@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "executor/kernels/adamw.h"

@@ -71,7 +71,7 @@ class PackedCheckpoint : public FolderTest {
   // Writes one tensor with the elements 0, 1, 2 ...
   std::filesystem::path write_foreign(const std::string& name, const Dims& shape) const {
     const TensorSpec spec{name, FileDType::kF32, shape};
-    const std::filesystem::path path = folder_ / "foreign.safetensors";
+    const std::filesystem::path path = folder_ / cat("foreign", shape.size(), ".safetensors");
     std::vector<float> values(byte_size(spec).value() / sizeof(float));
     std::iota(values.begin(), values.end(), 0.0f);
     SafetensorsWriter out(path, {spec});
@@ -122,7 +122,7 @@ TEST_F(PackedCheckpoint, AFileThatHoldsThemSideBySideIsLoadedToo) {
   EXPECT_EQ(saved(to, "to"), saved(from, "from"));
 }
 
-// GPT-2's "c_attn" is such a tensor, and so are this project's states.
+// GPT-2's files have "c_attn" with two dimensions; states of this project have three.
 TEST_F(PackedCheckpoint, ForeignFilesMayHoldThemInOneTensor) {
   for (const Dims& shape : {Dims{kRows, 3 * kColumns}, Dims{kRows, 3, kColumns}}) {
     const Slice slice = holder(true, false);
