@@ -9,8 +9,6 @@
 // of threads. Budget: attention at least half the product rate, memory kernels at least half the
 // copy rate.
 #include <benchmark/benchmark.h>
-#include <cstring>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
