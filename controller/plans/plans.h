@@ -86,7 +86,7 @@ struct PlanRecord {
   std::optional<Error> broken;  // A host it needs is gone.
   // It is broken, but its next run installs it again (programs/runs_again.h).
   bool comes_with_next_run = false;
-  bool uninstalled = true;      // Until its installation begins.
+  bool uninstalled = true;  // Until its installation begins.
   std::shared_ptr<std::atomic<bool>> unwanted = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -68,11 +68,12 @@ TEST_F(RecoveryTest, APutBehindARecoveryNamesThePlanAsItsHostsDo) {
   submit();
   const PlanId there = executors_[host()].all<PrepareFrame>().back().run.plan;
   EXPECT_NE(there, plan_);
-  controller_.on_message(session_, CopyFrame{.request = 1,
-                                             .kind = CopyKind::kPut,
-                                             .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
-                                             .array = ArrayId((session_.value << 40) + 1000),
-                                             .plan = plan_});
+  controller_.on_message(session_,
+                         CopyFrame{.request = 1,
+                                   .kind = CopyKind::kPut,
+                                   .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
+                                   .array = ArrayId((session_.value << 40) + 1000),
+                                   .plan = plan_});
   EXPECT_EQ(executors_[host()].all<CopyFrame>().back().plan, there);
 }
 

@@ -37,8 +37,8 @@ TEST(ModelExplorerTest, ASmallProgramIsWrittenAsTheGoldenFileSays) {
 TEST(ModelExplorerTest, TheGraphsOfProgramsKeepTheFormat) {
   const Read read = check({to_model_explorer(quickstart_program())});
   EXPECT_TRUE(read.ok) << read.said;
-  // 36 states, 3 inputs, 101 nodes of the step and 6 outputs; the bodies of its two scans.
-  EXPECT_THAT(read.said, HasSubstr("3 graphs; 146 nodes, "));
+  // 30 states, 3 inputs, 95 nodes of the step and 6 outputs; the bodies of its two scans.
+  EXPECT_THAT(read.said, HasSubstr("3 graphs; 134 nodes, "));
   EXPECT_THAT(read.said, HasSubstr("in ['main']"));
   std::vector<std::string> texts = {to_model_explorer(two_stages()),
                                     to_model_explorer(hostile_program())};
