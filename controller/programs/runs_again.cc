@@ -238,7 +238,7 @@ bool RunsAgain::take_end(SessionId session, RunDoneFrame& done) {
   Executable& executable = program->executables.at(plan);
   const auto at =
       std::ranges::find(executable.runs, run, [](const HeldPtr& held) { return held->frame.run; });
-  const HeldPtr held = *at;
+  const auto held = std::shared_ptr<Held>(*at);  // settle() may drop it.
   held->ended = std::move(done);
   if (!executable.overflowed) settle(*program, plan);
   if (program->by_run.contains(run)) held->open = counted_open(*program, plan);

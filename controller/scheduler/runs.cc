@@ -237,7 +237,7 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
     for (; i < ranges.size(); ++i) {
       const std::vector<HostId>& next = hosts_of(ranges[i]);
       if (&next != &hosts && next != hosts) break;
-      frame.ranges.push_back(std::move(ranges[i]));
+      frame.ranges.push_back(ranges[i]);
     }
     const Frame encoded = encode(std::move(frame));
     for (HostId host : hosts) hosts_.send(host, encoded);
