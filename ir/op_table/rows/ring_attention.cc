@@ -108,7 +108,8 @@ Attended block(const Ring& ring, const Values& qkv, const Type& out, Value membe
 
 // `qkv`: queries, keys and values as the ring has them, in stripes or not.
 Values attend_round(const LoweringCall& c, const Ring& ring, const Values& qkv) {
-  const Value q = qkv[0], member = member_index(c);
+  const Value& q = qkv[0];
+  const Value member = member_index(c);
   const DType wide = accumulator(q.dtype());
   const int64_t heads = c.attrs.integer("heads");
   const Type lse{wide, {q.dim(0), heads, q.dim(1)}};
