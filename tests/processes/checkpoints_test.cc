@@ -153,7 +153,8 @@ TEST_F(CheckpointsTest, AllCheckpointsAreListedAndOnlyThoseOfEndedProgramsRemove
   {
     Client trainer = client("small");
     write_one(trainer);
-    ASSERT_TRUE(eventually([&] { return !CheckpointDir(folder).steps().empty(); }));
+    ASSERT_TRUE(eventually([&] { return !CheckpointDir(folder).steps().empty(); }))
+        << output_of(said_);
     EXPECT_THAT(checkpoint({"ls", root}).text, testing::ContainsRegex("small +1 +2 .* running\n"));
     const tool_test::Ended refused = checkpoint({"rm", folder});
     EXPECT_EQ(refused.status, 2);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -38,12 +39,13 @@ inline bool is_executor(pid_t pid, const std::string& name) {
   return line.find("executor") != line.npos && line.find(name) != line.npos;
 }
 
-// Calls `wanted` every 2 ms until it returns true, for ten seconds at most. Returns its last
-// result.
+// Calls `wanted` every 2 ms until it returns true, for two minutes at most: a file may wait in
+// fsync() for all that earlier tests wrote to a slow disk. Returns its last result.
 template <class Wanted>
 bool eventually(const Wanted& wanted) {
   const timespec tick{0, 2'000'000};
-  for (int i = 0; i < 5000; ++i) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (std::chrono::steady_clock::now() < until) {
     if (wanted()) return true;
     nanosleep(&tick, nullptr);
   }
