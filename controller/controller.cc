@@ -45,15 +45,16 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
               [this](PlanId plan) { runs_.plan_gone(plan); },
               [this](SliceId slice) { checkpoints_.states_changed(slice); }}),
-      runs_(
-          reactor_.clock(), hosts_, plans_, objects_, names_,
-          {[this](SessionId session, RunDoneFrame&& done) { run_ended(session, std::move(done)); },
-           [this](SessionId session, const std::string& line) { warn(session, line); },
-           [this](const OrderPlace& place) { shared_states_.at_place(place); },
-           [this](const RunRecord& run, bool committed) {
-             shared_states_.run_ended(run, committed);
-           }},
-          make_policy(options_.policy), options_.charge_log),
+      runs_(reactor_.clock(), hosts_, plans_, objects_, names_,
+            {[this](SessionId session, RunDoneFrame&& done, bool is_stopped) {
+               run_ended(session, std::move(done), is_stopped);
+             },
+             [this](SessionId session, const std::string& line) { warn(session, line); },
+             [this](const OrderPlace& place) { shared_states_.at_place(place); },
+             [this](const RunRecord& run, bool committed) {
+               shared_states_.run_ended(run, committed);
+             }},
+            make_policy(options_.policy), options_.charge_log),
       repetition_fibers_(reactor),
       copies_(
           hosts_, plans_, slices_, objects_, names_,
@@ -388,7 +389,7 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
     program->repeats.plan_gone(plan);
     program->executables.drop(plan);
   }
-  if (!runs_again_.releases_later(session, plan)) release_plan(plan);
+  release_plan(plan);
   record_changed(session);
 }
 
@@ -446,14 +447,19 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   return plan;
 }
 
-void Controller::release_plan(PlanId plan) { plans_.release(plan); }
+void Controller::release_plan(PlanId plan) {
+  const std::optional<SessionId> owner = plans_.owner_of(plan);
+  if (owner && !runs_again_.releases_later(*owner, plan)) plans_.release(plan);
+}
 
 int64_t Controller::tick(int64_t now_ns) {
   const int64_t late_ns = watch_.late_ns(now_ns);
   const int64_t next_ns = watch_.tick(now_ns);
   runs_.expire(now_ns, late_ns);
+  runs_again_.expire(now_ns);
   look_again();
-  return std::min(next_ns, runs_.next_deadline_ns().value_or(next_ns));
+  return std::min({next_ns, runs_.next_deadline_ns().value_or(next_ns),
+                   runs_again_.next_deadline_ns().value_or(next_ns)});
 }
 
 ControllerCounts Controller::counts() const {
@@ -561,9 +567,9 @@ const LiveProgram& Controller::open_program(SessionId session) const {
               "connect again");
 }
 
-void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
+void Controller::run_ended(SessionId id, RunDoneFrame&& done, bool is_stopped) {
   checkpoints_.run_ends(id);
-  if (!runs_again_.run_ended(id, done)) run_ended_for_good(id, std::move(done));
+  if (!runs_again_.run_ended(id, done, is_stopped)) run_ended_for_good(id, std::move(done));
 }
 
 void Controller::run_ended_for_good(SessionId id, RunDoneFrame&& done) {

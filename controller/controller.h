@@ -312,7 +312,7 @@ class Controller {
   std::string free_name(const std::string& owner, std::string name, TakenName taken) const;
   void let_go(SessionId session, const CallTable::Made& made);
   void start_copy(SessionId session, CopyFrame frame);
-  void run_ended(SessionId session, RunDoneFrame&& done);
+  void run_ended(SessionId session, RunDoneFrame&& done, bool is_stopped);
   void run_ended_for_good(SessionId session, RunDoneFrame&& done);
   void copy_ended(SessionId session, CopyKind kind, CopyDoneFrame done);
   // Null if the session is closed.

@@ -40,8 +40,11 @@ Recovery::Callbacks Controller::recovery_callbacks() {
       .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
       .submit =
           [this](SessionId session, RunFrame&& run, const std::optional<Error>& refused) {
+            const bool has_limit = run.time_limit_ms > 0;
             if (!runs_again_.waits(session, run, refused))
               submit_to_table(session, std::move(run), refused);
+            else if (has_limit)
+              deadline_moved_.wake_all();
           },
       .free = [this](SessionId session, ArrayId array) { runs_again_.free(session, {array}); },
       .ended = [this](SessionId session,

@@ -410,7 +410,10 @@ void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program>
   if (record.broken && (!failed || failed->kind() == ErrorKind::kCancelled)) failed = record.broken;
   if (!failed && record.released)
     failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
-  if (!failed) return announce(record);
+  if (!failed) {
+    record.comes_with_next_run = false;
+    return announce(record);
+  }
   uninstall(record);
   record.ready = true;  // Runs may name it, and are refused.
   if (!record.broken) record.broken = *failed;
@@ -608,12 +611,18 @@ PlanRecord& PlanTable::at(PlanId id, SessionId owner) {
 
 void PlanTable::give_up(PlanRecord& plan, const Error& why) {
   plan.broken = why;
+  plan.comes_with_next_run = false;
   uninstall_if_broken(plan);
 }
 
 PlanRecord* PlanTable::find(PlanId id, SessionId owner) {
   const auto found = plans_.find(id);
   return found == plans_.end() || found->second.owner != owner ? nullptr : &found->second;
+}
+
+std::optional<SessionId> PlanTable::owner_of(PlanId id) const {
+  const auto found = plans_.find(id);
+  return found == plans_.end() ? std::nullopt : std::optional(found->second.owner);
 }
 
 void PlanTable::release(PlanId id) {
@@ -673,7 +682,8 @@ void PlanTable::host_lost(HostId host, const Error& why) {
   for (auto& [id, plan] : plans_) {
     const bool uses = std::find(plan.hosts.begin(), plan.hosts.end(), host) != plan.hosts.end();
     if (!uses) continue;
-    if (!plan.broken) plan.broken = why;
+    if (!plan.broken || plan.comes_with_next_run) plan.broken = why;
+    plan.comes_with_next_run = false;
     plan.unwanted->store(true, std::memory_order_relaxed);
     uninstall_if_broken(plan);
   }

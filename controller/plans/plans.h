@@ -84,7 +84,7 @@ struct PlanRecord {
   bool is_moving = false;  // It was installed, and is being installed on other hosts.
   bool released = false;
   std::optional<Error> broken;  // A host it needs is gone.
-  // It is broken, but its next run installs it again (programs/runs_again.h).
+  // It is broken for now only: its next run installs it again (programs/runs_again.h).
   bool comes_with_next_run = false;
   bool uninstalled = true;  // Until its installation begins.
   std::shared_ptr<std::atomic<bool>> unwanted = std::make_shared<std::atomic<bool>>(false);
@@ -158,6 +158,7 @@ class PlanTable {
   // Throws kInvalid when the plan is not this session's, or is still being installed.
   PlanRecord& at(PlanId id, SessionId owner);
   void release(PlanId id);
+  std::optional<SessionId> owner_of(PlanId id) const;
   void release_all(SessionId owner);
   // A run of the plan ended; the last one of a released plan uninstalls it.
   void run_ended(PlanRecord& plan);

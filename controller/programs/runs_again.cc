@@ -1,62 +1,38 @@
 #include "controller/programs/runs_again.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <variant>
 
-#include "controller/programs/more_room.h"
+#include "controller/scheduler/run.h"
 
 namespace gangway {
 namespace {
-
-// The run table says the same of the runs that it knows.
-Error not_committed(const PlanRecord& plan, const Error& why) {
-  return {ErrorKind::kCancelled,
-          cat("run of \"", plan.plan->name,
-              "\": nothing was committed, since the run before it did not commit: ", why.message()),
-          {.program = plan.plan->name},
-          "handle the error of that run, then run again"};
-}
 
 bool is_of_states(const CopyFrame& copy) {
   return copy.kind == CopyKind::kGetState || copy.kind == CopyKind::kPutState;
 }
 
-// The plan that a message needs to be installed; 0: none.
-PlanId plan_needed_by(const CopyFrame& copy) {
-  return copy.kind == CopyKind::kPut ? copy.plan : PlanId();
-}
-PlanId plan_needed_by(const Message& message) {
+}  // namespace
+
+PlanId RunsAgain::plan_needed_by(const Message& message) {
   if (const auto* run = std::get_if<RunFrame>(&message)) return run->plan;
   const auto* copy = std::get_if<CopyFrame>(&message);
-  return copy != nullptr ? plan_needed_by(*copy) : PlanId();
+  return copy != nullptr && copy->kind == CopyKind::kPut ? copy->plan : PlanId();
 }
 
-const Error& lost() {
-  static const Error error(ErrorKind::kUnavailable, "run: a host of its program was lost");
-  return error;
-}
-
-// Arrays that are not there before the message is acted on.
-std::vector<ArrayId> made_by(const Message& message) {
+std::vector<ArrayId> RunsAgain::made_by(const Message& message) {
   if (const auto* run = std::get_if<RunFrame>(&message)) return run->outputs;
   const auto* copy = std::get_if<CopyFrame>(&message);
   if (copy != nullptr && copy->kind == CopyKind::kPut) return {copy->array};
   return {};
 }
 
-}  // namespace
-
-// The plan is not released while the program's fiber is at it.
-class RunsAgain::Installing {
- public:
-  Installing(Program& program, PlanId plan) : program_(program) { program.installing = plan; }
-  ~Installing() { program_.installing = PlanId(); }
-  Installing(const Installing&) = delete;
-
- private:
-  Program& program_;
-};
+const Error& RunsAgain::lost() {
+  static const Error error(ErrorKind::kUnavailable, "run: a host of its program was lost");
+  return error;
+}
 
 RunsAgain::ProgramPtr RunsAgain::program_of(SessionId session) const {
   const auto found = programs_.find(session);
@@ -91,14 +67,15 @@ bool RunsAgain::take_copy(SessionId session, CopyFrame& copy) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return false;
   const bool waits = (is_of_states(copy) && !program->waiting.empty()) ||
-                     lacks_plan(*program, plan_needed_by(copy)) || depends(*program, copy);
+                     (copy.kind == CopyKind::kPut && lacks_plan(*program, copy.plan)) ||
+                     depends(*program, copy);
   if (waits) enqueue(program, std::move(copy), {});
   return waits;
 }
 
-bool RunsAgain::lacks_plan(const Program& program, PlanId plan) {
-  const auto found = program.executables.find(plan);
-  return found != program.executables.end() && found->second.lacks_plan;
+bool RunsAgain::lacks_plan(const Program& program, PlanId plan) const {
+  const PlanRecord* const record = plan_of(program, plan);
+  return record != nullptr && record->broken && record->comes_with_next_run;
 }
 
 bool RunsAgain::any_overflowed(const Program& program) {
@@ -152,6 +129,8 @@ void RunsAgain::enqueue(const ProgramPtr& program, Message&& message,
   if (const auto* run = std::get_if<RunFrame>(&waiting.message)) {
     keep_arguments(*program, *run, waiting.kept);
     waiting.open = counted_open(*program, run->plan);
+    if (run->time_limit_ms > 0)
+      waiting.deadline_ns = tables_.reactor.clock().now_ns() + time_limit_ns(run->time_limit_ms);
   }
   wake(program);
 }
@@ -160,8 +139,9 @@ void RunsAgain::enqueue(const ProgramPtr& program, Message&& message,
 void RunsAgain::track(Program& program, const RunFrame& run) {
   const PlanRecord* const plan = plan_of(program, run.plan);
   if (plan == nullptr || !plan->may_overflow || plan->broken) return;
-  if (!program.by_run.emplace(run.run, run.plan).second) return;
+  if (program.by_run.contains(run.run)) return;
   const auto held = std::make_shared<Held>();
+  program.by_run.emplace(run.run, Place{run.plan, held});
   held->frame = run;
   keep_arguments(program, run, held->kept);
   program.executables[run.plan].runs.push_back(held);
@@ -184,27 +164,13 @@ void RunsAgain::drop_kept(std::vector<ArrayId>& kept) {
 }
 
 // Calls body(run, kept) for each run that is remembered.
-template <class Body>
-void RunsAgain::for_each_run(Program& program, const Body& body) {
+void RunsAgain::for_each_run(Program& program, const RunBody& body) {
   for (auto& [plan, executable] : program.executables) {
     for (const HeldPtr& held : executable.runs) body(held->frame, held->kept);
   }
   for (Waiting& waiting : program.waiting) {
     if (const auto* run = std::get_if<RunFrame>(&waiting.message)) body(*run, waiting.kept);
   }
-}
-
-// Keeps none of the arrays that these runs are to make once more.
-void RunsAgain::drop_outputs(Program& program, PlanId plan) {
-  std::set<ArrayId> made;
-  for (const HeldPtr& held : program.executables.at(plan).runs)
-    made.insert(held->frame.outputs.begin(), held->frame.outputs.end());
-  for_each_run(program, [&](const RunFrame&, std::vector<ArrayId>& kept) {
-    std::erase_if(kept, [&](ArrayId array) {
-      if (made.contains(array)) tables_.objects.drop(array);
-      return made.contains(array);
-    });
-  });
 }
 
 // The versions that a scope may still reach are counted from the runs that are open in it.
@@ -228,21 +194,23 @@ void RunsAgain::free(SessionId session, const std::vector<ArrayId>& arrays) {
   if (!later.arrays.empty()) enqueue(program, std::move(later), {});
 }
 
-bool RunsAgain::take_end(SessionId session, RunDoneFrame& done) {
+bool RunsAgain::take_end(SessionId session, RunDoneFrame& done, bool is_stopped) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return false;
   const auto known = program->by_run.find(done.run);
   if (known == program->by_run.end()) return false;
-  const PlanId plan = known->second;
-  const RunId run = done.run;
-  Executable& executable = program->executables.at(plan);
-  const auto at =
-      std::ranges::find(executable.runs, run, [](const HeldPtr& held) { return held->frame.run; });
-  const auto held = std::shared_ptr<Held>(*at);  // settle() may drop it.
-  held->ended = std::move(done);
-  if (!executable.overflowed) settle(*program, plan);
-  if (program->by_run.contains(run)) held->open = counted_open(*program, plan);
-  prune(*program);
+  const Place place = known->second;
+  Executable& executable = program->executables.at(place.plan);
+  place.held->ended = std::move(done);
+  if (is_stopped && executable.runs.front() != place.held) {
+    finish_dropped(*program, place.plan, place.held, Error(*place.held->ended->error));
+  } else if (!executable.overflowed) {
+    settle(*program, place.plan);
+  }
+  if (executable.overflowed) end_cancelled(*program, place.plan);
+  if (executable.runs.empty()) executable.dropped.clear();
+  if (program->by_run.contains(place.held->frame.run))
+    place.held->open = counted_open(*program, place.plan);
   wake(program);
   return true;
 }
@@ -253,8 +221,8 @@ void RunsAgain::settle(Program& program, PlanId plan) {
   while (!executable.runs.empty() && executable.runs.front()->ended) {
     const HeldPtr first = executable.runs.front();
     std::optional<Error>& error = first->ended->error;
-    if (error && error->kind() == ErrorKind::kOverflow) {
-      const PlanRecord& record = *plan_of(program, plan);
+    const PlanRecord& record = *plan_of(program, plan);
+    if (error && error->kind() == ErrorKind::kOverflow && record.may_overflow) {
       const auto before = record.failed.find(first->frame.after);
       if (record.has_commit && before != record.failed.end()) {
         error = before->second;
@@ -325,26 +293,26 @@ void RunsAgain::fail_all(Program& program, PlanId plan, const Error& why) {
 bool RunsAgain::cancel(SessionId session, RunId run, const Error& why) {
   const ProgramPtr program = programs_.empty() ? nullptr : program_of(session);
   if (program == nullptr) return false;
-  if (const auto known = program->by_run.find(run); known != program->by_run.end()) {
-    const PlanId plan = known->second;
-    Executable& executable = program->executables.at(plan);
-    const HeldPtr held = *std::ranges::find(executable.runs, run,
-                                            [](const HeldPtr& other) { return other->frame.run; });
-    held->cancelled = why;
-    if (!held->ended) return false;
-    if (executable.overflowed) end_cancelled(*program, plan);
-    callbacks_.freed();
-    wake(program);
-    return true;
-  }
-  return cancel_waiting(program, run, why);
+  const auto known = program->by_run.find(run);
+  if (known == program->by_run.end()) return cancel_waiting(program, run, why);
+  const Place place = known->second;
+  place.held->cancelled = why;
+  if (!place.held->ended) return false;
+  if (program->executables.at(place.plan).overflowed) end_cancelled(*program, place.plan);
+  callbacks_.freed();
+  wake(program);
+  return true;
 }
 
-bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error& why) {
-  const auto at = std::ranges::find_if(program->waiting, [&](const Waiting& waiting) {
+std::deque<RunsAgain::Waiting>::iterator RunsAgain::waiting_run(Program& program, RunId run) {
+  return std::ranges::find_if(program.waiting, [&](const Waiting& waiting) {
     const auto* frame = std::get_if<RunFrame>(&waiting.message);
     return frame != nullptr && frame->run == run;
   });
+}
+
+bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error& why) {
+  const auto at = waiting_run(*program, run);
   if (at == program->waiting.end()) return false;
   Waiting cancelled = std::move(*at);
   program->waiting.erase(at);
@@ -360,14 +328,40 @@ bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error
   return true;
 }
 
+std::optional<int64_t> RunsAgain::next_deadline_ns() const {
+  std::optional<int64_t> next;
+  for (const auto& [session, program] : programs_) {
+    for (const Waiting& waiting : program->waiting) {
+      if (waiting.deadline_ns != 0) next = std::min(next.value_or(INT64_MAX), waiting.deadline_ns);
+    }
+  }
+  return next;
+}
+
+void RunsAgain::expire(int64_t now_ns) {
+  std::vector<std::pair<ProgramPtr, RunId>> late;
+  for (const auto& [session, program] : programs_) {
+    for (const Waiting& waiting : program->waiting) {
+      if (waiting.deadline_ns != 0 && waiting.deadline_ns <= now_ns)
+        late.emplace_back(program, std::get<RunFrame>(waiting.message).run);
+    }
+  }
+  for (const auto& [program, run] : late) {
+    const auto at = waiting_run(*program, run);
+    if (at == program->waiting.end()) continue;  // It ended with one before it.
+    const auto& frame = std::get<RunFrame>(at->message);
+    const PlanRecord* const plan = plan_of(*program, frame.plan);
+    if (plan == nullptr) continue;
+    cancel_waiting(
+        program, run,
+        past_limit(*plan, frame.time_limit_ms, ": it still waited for runs that may run again"));
+  }
+}
+
 bool RunsAgain::has_run(SessionId session, RunId run) const {
   const ProgramPtr program = program_of(session);
-  if (program == nullptr) return false;
-  return program->by_run.contains(run) ||
-         std::ranges::any_of(program->waiting, [&](const Waiting& waiting) {
-           const auto* frame = std::get_if<RunFrame>(&waiting.message);
-           return frame != nullptr && frame->run == run;
-         });
+  return program != nullptr &&
+         (program->by_run.contains(run) || waiting_run(*program, run) != program->waiting.end());
 }
 
 bool RunsAgain::is_needed(const Program& program, PlanId plan) {
@@ -383,12 +377,10 @@ bool RunsAgain::releases_later(SessionId session, PlanId plan) {
   const ProgramPtr program = programs_.empty() ? nullptr : program_of(session);
   if (program == nullptr) return false;
   const bool later = is_needed(*program, plan);
-  const auto found = program->executables.find(plan);
   if (later) {
     program->executables[plan].released = true;
-  } else if (found != program->executables.end()) {
-    found->second.lacks_plan = false;
-    prune(*program);
+  } else {
+    program->executables.erase(plan);
   }
   return later;
 }
@@ -473,226 +465,6 @@ size_t RunsAgain::held() const {
   size_t all = 0;
   for (const auto& [session, program] : programs_) all += held(session);
   return all;
-}
-
-// Forgets executables of which nothing is left to do. The program's fiber does it itself.
-void RunsAgain::prune(Program& program) {
-  if (program.is_at_work) return;
-  std::erase_if(program.executables, [](const auto& item) {
-    const Executable& executable = item.second;
-    return executable.runs.empty() && !executable.lacks_plan && !executable.released;
-  });
-}
-
-bool RunsAgain::has_work(const Program& program) const {
-  return any_overflowed(program) || to_release(program) != PlanId() ||
-         (!program.waiting.empty() && !depends_on_a_run(program, program.waiting.front().message));
-}
-
-PlanId RunsAgain::to_release(const Program& program) {
-  for (const auto& [plan, executable] : program.executables) {
-    if (executable.released && !is_needed(program, plan)) return plan;
-  }
-  return {};
-}
-
-void RunsAgain::wake(const ProgramPtr& program) {
-  program->changed.wake_all();
-  if (program->is_at_work || !has_work(*program)) return;
-  program->is_at_work = true;
-  fibers_.spawn("runs again", [this, program] { work(*program); });
-}
-
-void RunsAgain::work(Program& program) {
-  while (!program.is_gone) {
-    const Result<bool> worked = result_of([&] { return work_once(program); });
-    if (program.is_gone) return;
-    if (!worked.ok()) {
-      if (worked.error().kind() == ErrorKind::kCancelled) return;  // The controller ends.
-      std::vector<PlanId> overflowed;
-      for (const auto& [plan, executable] : program.executables) {
-        if (executable.overflowed) overflowed.push_back(plan);
-      }
-      for (const PlanId plan : overflowed) fail_all(program, plan, worked.error());
-    } else if (!worked.value()) {
-      break;
-    }
-  }
-  program.is_at_work = false;
-  if (!program.is_gone) prune(program);
-}
-
-// False: there is nothing to do now.
-bool RunsAgain::work_once(Program& program) {
-  for (const auto& [plan, executable] : program.executables) {
-    if (!executable.overflowed) continue;
-    run_again(program, PlanId(plan));
-    return true;
-  }
-  if (const PlanId plan = to_release(program); plan != PlanId()) {
-    program.executables.erase(plan);
-    tables_.plans.release(plan);
-    return true;
-  }
-  if (program.waiting.empty() || depends_on_a_run(program, program.waiting.front().message))
-    return false;
-  if (const PlanId plan = plan_needed_by(program.waiting.front().message);
-      lacks_plan(program, plan)) {
-    install_last(program, plan);
-    if (program.is_gone || program.waiting.empty()) return true;
-  }
-  act_on_first(program);
-  return true;
-}
-
-// Acts on the first message that waits.
-void RunsAgain::act_on_first(Program& program) {
-  Waiting first = std::move(program.waiting.front());
-  program.waiting.pop_front();
-  for (const ArrayId array : made_by(first.message)) program.to_be_made.erase(array);
-  if (auto* run = std::get_if<RunFrame>(&first.message)) {
-    if (lacks_plan(program, run->plan)) {  // The run table refuses the run.
-      PlanRecord& record = *plan_of(program, run->plan);
-      note_failed(record, run->run, not_committed(record, *record.broken));
-    }
-    if (!first.refused) track(program, *run);
-    callbacks_.submit(program.session, std::move(*run), first.refused);
-    keep_all_arguments(program);
-  } else if (auto* copy = std::get_if<CopyFrame>(&first.message)) {
-    callbacks_.copy(program.session, std::move(*copy));
-    keep_all_arguments(program);
-  } else {
-    for (const ArrayId array : std::get<FreeFrame>(first.message).arrays)
-      tables_.objects.client_drops(array, program.session);
-  }
-  drop_kept(first.kept);
-  callbacks_.freed();
-}
-
-void RunsAgain::keep_all_arguments(Program& program) {
-  for_each_run(program, [&](const RunFrame& run, std::vector<ArrayId>& kept) {
-    keep_arguments(program, run, kept);
-  });
-}
-
-// Whether all runs have left the run table.
-bool RunsAgain::has_left(const Program& program, PlanId plan) const {
-  return plan_of(program, plan)->runs == 0 &&
-         std::ranges::all_of(program.executables.at(plan).runs,
-                             [](const HeldPtr& held) { return held->ended.has_value(); });
-}
-
-// Whether nobody uses what the runs have made, which they are to make once more.
-bool RunsAgain::may_make_again(Program& program, PlanId plan) {
-  drop_outputs(program, plan);
-  return std::ranges::none_of(program.executables.at(plan).runs, [&](const HeldPtr& held) {
-    return std::ranges::any_of(held->frame.outputs,
-                               [&](ArrayId array) { return tables_.objects.is_used(array); });
-  });
-}
-
-// Suspends.
-void RunsAgain::run_again(Program& program, PlanId plan) {
-  const Installing keeps_plan(program, plan);
-  while (!program.is_gone && !has_left(program, plan))
-    program.changed.wait("for runs behind one that overflowed to end");
-  if (program.is_gone) return;
-  end_cancelled(program, plan);
-  Executable& executable = program.executables.at(plan);
-  executable.overflowed = false;
-  settle(program, plan);
-  // Arguments of others are dropped only if these runs are going to make them again.
-  while (executable.overflowed && has_left(program, plan) && !may_make_again(program, plan)) {
-    program.changed.wait("for what runs have made to be used");
-    if (program.is_gone) return;
-  }
-  if (is_over(program, plan)) return;
-  const std::shared_ptr<const gangway::Program> graph = plan_of(program, plan)->program;
-  const std::shared_ptr<const MoreRoom> more = tables_.background.run(
-      tables_.names.owner(program.session),
-      [graph] { return std::make_shared<const MoreRoom>(more_room(*graph)); });
-  if (program.is_gone || is_over(program, plan) || !install(program, plan, more->program)) return;
-  callbacks_.warn(program.session, more->warning);
-  submit_again(program, plan);
-}
-
-// Whether no run is left that is to run again: all were cancelled, or Recovery has them.
-bool RunsAgain::is_over(Program& program, PlanId plan) {
-  Executable& executable = program.executables.at(plan);
-  if (executable.overflowed && !executable.runs.empty()) return false;
-  executable.overflowed = false;
-  executable.dropped.clear();
-  return true;
-}
-
-// Puts the plan of this graph in the place of the one that is installed. Suspends. False: it can't
-// be, and all runs of the plan have ended.
-bool RunsAgain::install(Program& program, PlanId plan,
-                        const std::shared_ptr<const gangway::Program>& graph) {
-  const std::shared_ptr<void> may_compile = callbacks_.may_compile(program.session);
-  if (program.is_gone) return false;
-  PlanRecord* record = plan_of(program, plan);
-  if (record->runs > 0) return false;  // Recovery runs them again.
-  if (!lacks_plan(program, plan) && is_over(program, plan)) return false;
-  const bool is_moving = tables_.slices.find(SliceId(record->scope))->is_moving;
-  if (is_moving || (record->broken && !lacks_plan(program, plan))) {
-    fail_all(program, plan, record->broken.value_or(lost()));
-    return false;
-  }
-  const std::shared_ptr<const gangway::Program> before = record->program;
-  // Runs that failed before stay failed for those behind them.
-  std::map<RunId, Error> failed = record->failed;
-  const Result<void> installed = result_of(
-      [&] { tables_.plans.install_again(*record, graph, tables_.names.holder(program.session)); });
-  if (program.is_gone) return false;
-  if (!installed.ok() && installed.error().kind() == ErrorKind::kCancelled)
-    throw Error(installed.error());
-  record = plan_of(program, plan);
-  Executable& executable = program.executables.at(plan);
-  failed.insert(record->failed.begin(), record->failed.end());  // Noted meanwhile.
-  for (const HeldPtr& held : executable.runs) failed.erase(held->frame.run);
-  for (const auto& [run, behind] : executable.dropped) failed.insert_or_assign(run, behind);
-  record->failed = std::move(failed);
-  executable.lacks_plan = !installed.ok() && installed.error().kind() != ErrorKind::kUnavailable;
-  record->comes_with_next_run = executable.lacks_plan;
-  if (installed.ok()) return true;
-  record->program = before;
-  fail_all(program, plan, installed.error());
-  return false;
-}
-
-// The larger plan could not be installed, and none is. There may be room now for the last one.
-void RunsAgain::install_last(Program& program, PlanId plan) {
-  const Installing keeps_plan(program, plan);
-  PlanRecord& record = *plan_of(program, plan);
-  if (record.broken) {
-    install(program, plan, std::shared_ptr<const gangway::Program>(record.program));
-  } else {  // Recovery has installed it.
-    program.executables.at(plan).lacks_plan = record.comes_with_next_run = false;
-  }
-}
-
-void RunsAgain::submit_again(Program& program, PlanId plan) {
-  Executable& executable = program.executables.at(plan);
-  executable.overflowed = false;
-  executable.dropped.clear();
-  drop_outputs(program, plan);
-  const std::deque<HeldPtr> runs = executable.runs;
-  std::vector<ArrayId> unheld;
-  for (const HeldPtr& held : runs) {
-    held->ended.reset();
-    for (const ArrayId array : held->frame.outputs) {
-      if (!tables_.objects.give_up(array, program.session)) unheld.push_back(array);
-    }
-  }
-  for (const HeldPtr& held : runs) {
-    keep_arguments(program, held->frame, held->kept);
-    callbacks_.submit(program.session, RunFrame(held->frame), {});
-    held->open.reset();
-  }
-  keep_all_arguments(program);
-  for (const ArrayId array : unheld) tables_.objects.client_drops(array, program.session);
-  callbacks_.freed();
 }
 
 }  // namespace gangway

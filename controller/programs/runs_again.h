@@ -11,23 +11,23 @@
 // They see a run that takes longer. Names stay, so arrays and the runs behind them need no others.
 //
 // A run that fails in any other way ends with its error, and so do the runs behind it. A run that
-// was cancelled before it could run again ends as cancelled, and the runs behind it say so. Where
-// the larger program can't be installed, all runs that it was for end with that error; the next run
-// installs the last program again, which may have room by then.
+// is cancelled, or past its time limit, ends with that at once, also while it waits here, and the
+// runs behind it say so. Where the larger program can't be installed, all runs that it was for end
+// with that error; the next run installs the last program again, which may have room by then.
 //
 // Nothing that has committed can be taken back, so whatever comes behind a run that may still
 // overflow waits here until that run has ended: a run of another executable on the same slice or
 // with an argument that the run makes, a run of its own executable that begins a new chain, and a
-// read or write of the slice's states. While a plan is
-// compiled again all runs and host transfers of its program wait. They keep their order.
+// read or write of the slice's states. While a plan is compiled again all runs and host transfers
+// of its program wait. They keep their order.
 //
 // Threads: the reactor's thread; nothing suspends. A fiber of a program does what suspends, as long
 // as there is something to do.
 // Ownership: the objects in `tables` outlive it. A plan that is released is kept until its runs
 // have ended.
 // Errors: a run's.
-// Cost: a comparison for each run, while no program has such a plan. For a program that has one a
-// copy of each of its runs' frames, and O(its runs in flight) a run.
+// Cost: a comparison for each run, while no live program has compiled such a plan, else a look-up.
+// For a program that has one a copy of each of its runs' frames, and O(its runs in flight) a run.
 #pragma once
 
 #include <deque>
@@ -75,6 +75,7 @@ class RunsAgain {
   };
   RunsAgain(const Tables& tables, Callbacks callbacks)
       : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
+  ~RunsAgain() { is_ending_ = true; }
   RunsAgain(const RunsAgain&) = delete;
 
   // The session has a plan whose runs may overflow.
@@ -83,9 +84,10 @@ class RunsAgain {
   bool waits(SessionId session, RunFrame& run, const std::optional<Error>& refused) {
     return !programs_.empty() && take(session, run, refused);
   }
-  // A run has ended in the run table. True: its end is reported later.
-  bool run_ended(SessionId session, RunDoneFrame& done) {
-    return !programs_.empty() && take_end(session, done);
+  // A run has ended in the run table; `is_stopped`: see RunTable. True: its end is reported from
+  // here, perhaps later.
+  bool run_ended(SessionId session, RunDoneFrame& done, bool is_stopped) {
+    return !programs_.empty() && take_end(session, done, is_stopped);
   }
   // Whether the host transfer waits here; then it was moved from.
   bool waits(SessionId session, CopyFrame& copy) {
@@ -108,6 +110,9 @@ class RunsAgain {
   void look_again() {
     if (!programs_.empty()) wake_all();
   }
+  // Ends runs that wait here and are past their time limit.
+  void expire(int64_t now_ns);
+  std::optional<int64_t> next_deadline_ns() const;
   // Runs that are in no other table: they wait here, or are to be run again.
   size_t held(SessionId session) const;
   size_t held() const;
@@ -125,7 +130,6 @@ class RunsAgain {
   struct Executable {
     std::deque<HeldPtr> runs;  // In the order of their submission.
     bool overflowed = false;   // The first of `runs` did, and the plan is to be compiled again.
-    bool lacks_plan = false;   // A larger plan could not be installed, and the last one is gone.
     bool released = false;
     // Runs that were not run again, and why.
     std::map<RunId, Error> dropped;
@@ -136,11 +140,16 @@ class RunsAgain {
     std::optional<Error> refused;
     std::vector<ArrayId> kept;
     std::shared_ptr<void> open;
+    int64_t deadline_ns = 0;  // When the run is past its time limit; 0: it has none.
+  };
+  struct Place {
+    PlanId plan;
+    HeldPtr held;
   };
   struct Program {
     SessionId session;
-    std::map<PlanId, Executable> executables;  // Some have runs, and some lack a plan.
-    std::map<RunId, PlanId> by_run;
+    std::map<PlanId, Executable> executables;  // Executables that have had runs, until they go.
+    std::map<RunId, Place> by_run;
     std::deque<Waiting> waiting;
     std::set<ArrayId> to_be_made;  // Outputs of runs in `waiting`.
     bool is_at_work = false;       // Its fiber runs.
@@ -151,15 +160,21 @@ class RunsAgain {
   using ProgramPtr = std::shared_ptr<Program>;
   ProgramPtr program_of(SessionId session) const;
   PlanRecord* plan_of(const Program& program, PlanId plan) const;
-  static bool lacks_plan(const Program& program, PlanId plan);
+  // A larger plan could not be installed, and the last one is gone.
+  bool lacks_plan(const Program& program, PlanId plan) const;
   static bool any_overflowed(const Program& program);
   static bool is_needed(const Program& program, PlanId plan);
   static PlanId to_release(const Program& program);
+  // The plan that a message needs to be installed; 0: none.
+  static PlanId plan_needed_by(const Message& message);
+  // Arrays that are not there before the message is acted on.
+  static std::vector<ArrayId> made_by(const Message& message);
+  static const Error& lost();
 
   bool has_run(SessionId session, RunId run) const;
   void wake_all();
   bool take(SessionId session, RunFrame& run, const std::optional<Error>& refused);
-  bool take_end(SessionId session, RunDoneFrame& done);
+  bool take_end(SessionId session, RunDoneFrame& done, bool is_stopped);
   bool take_copy(SessionId session, CopyFrame& copy);
   bool depends(const Program& program, const RunFrame& run) const;
   bool depends(const Program& program, const CopyFrame& copy) const;
@@ -167,8 +182,9 @@ class RunsAgain {
   void enqueue(const ProgramPtr& program, Message&& message, const std::optional<Error>& refused);
   void track(Program& program, const RunFrame& run);
 
-  template <class Body>
-  static void for_each_run(Program& program, const Body& body);
+  using RunBody = std::function<void(const RunFrame& run, std::vector<ArrayId>& kept)>;
+  static void for_each_run(Program& program, const RunBody& body);
+  static std::deque<Waiting>::iterator waiting_run(Program& program, RunId run);
   void keep_arguments(const Program& program, const RunFrame& run, std::vector<ArrayId>& kept);
   void keep_all_arguments(Program& program);
   void drop_kept(std::vector<ArrayId>& kept);
@@ -185,7 +201,6 @@ class RunsAgain {
 
   bool has_work(const Program& program) const;
   void wake(const ProgramPtr& program);
-  void prune(Program& program);
   void work(Program& program);
   bool work_once(Program& program);
   void act_on_first(Program& program);
@@ -201,6 +216,7 @@ class RunsAgain {
   const Tables tables_;
   const Callbacks callbacks_;
   std::map<SessionId, ProgramPtr> programs_;
+  bool is_ending_ = false;  // Then fibers are cancelled.
   FiberGroup fibers_;
 };
 

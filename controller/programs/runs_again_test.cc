@@ -260,6 +260,83 @@ TEST_F(RunsAgainTest, AnExecutableThatIsReleasedWhileItsCancelledRunWasToRunAgai
   controller_.release_plan(plan_);
   answer_install();
   EXPECT_EQ(controller_.counts().plans, 0u);
+  // Others of the program get more room none the less.
+  submit(compile(routed()));
+  overflow();
+  EXPECT_THAT(prepared(), SizeIs(1));
+}
+
+TEST_F(RunsAgainTest, ARunWhosePlanComesBackWaitsForARunThatBeganMeanwhile) {
+  const PlanId other = compile(routed("other"));
+  submit();
+  hold_install();
+  overflow();
+  answer_install(Error(ErrorKind::kOverloaded, "no room"));
+  hold_install();
+  const RunId cancelled = submit(plan_);
+  reactor_->run_ready();
+  cancel(cancelled);
+  const RunId began = submit(other), behind = submit(plan_);
+  answer_install();
+  ASSERT_THAT(prepared(), SizeIs(1));
+  overflow();
+  finish();
+  finish();
+  ASSERT_THAT(ended(), SizeIs(4));
+  EXPECT_EQ(ended()[2], began);
+  EXPECT_EQ(ended()[3], behind);
+}
+
+TEST_F(RunsAgainTest, TimeLimitsEndRunsBehindOneThatMayOverflow) {
+  const PlanId other = compile(counting({"count"}));
+  submit();
+  const RunId behind = submit(20), waits = submit(other, {}, 20);
+  for (int i = 0; i < 30; ++i) pass_ms(100);
+  EXPECT_THAT(ended(), testing::UnorderedElementsAre(behind, waits));
+  for (const RunDoneFrame& done : client_.ended)
+    EXPECT_THAT(done.error->message(), HasSubstr("not done within its limit of 20 ms"));
+  finish();
+}
+
+TEST_F(RunsAgainTest, ARunThatEndedAsCancelledDoesNotCommitAfterAHostWasLost) {
+  keep(1'000'000);
+  submit();
+  cancel(submit());
+  const RunId there = prepared().at(1);
+  answered_.insert(there);
+  controller_.on_message(
+      hosts_[host()], RunDoneFrame{.run = there, .error = Error(ErrorKind::kCancelled, "stopped")});
+  lose_host();
+  while (!prepared().empty()) finish();
+  EXPECT_EQ(version(), 1u);
+}
+
+TEST_F(RunsAgainTest, AHostThatEndsWhileItInstallsDoesNotHoldRunsForEver) {
+  submit();
+  hold_install();
+  overflow();
+  answer_install(Error(ErrorKind::kCancelled, "its executor ends"));
+  EXPECT_THAT(client_.ended, SizeIs(1));
+}
+
+TEST_F(RunsAgainTest, AHostThatIsLostWhileAPlanIsLackingIsNamed) {
+  submit();
+  hold_install();
+  overflow();
+  answer_install(Error(ErrorKind::kOverloaded, "no room"));
+  lose_host();
+  submit(plan_);
+  reactor_->run_ready();
+  ASSERT_THAT(client_.ended, SizeIs(2));
+  EXPECT_EQ(client_.ended[1].error->kind(), ErrorKind::kUnavailable);
+}
+
+TEST_F(RunsAgainTest, AnOverflowOfAPlanThatHasRoomForAllIsAnError) {
+  submit();
+  overflow();
+  overflow();
+  EXPECT_THAT(client_.ended, SizeIs(1));
+  EXPECT_THAT(prepared(), IsEmpty());
 }
 
 }  // namespace

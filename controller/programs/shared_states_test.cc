@@ -295,6 +295,10 @@ TEST_F(SharedStatesTest, AProgramThatIsBroughtBackIsThereForThoseAloneWhoMayRead
     const Error early = error_of([&] { states().open(reader, "ada/later"); });
     EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
     EXPECT_THAT(early.what(), HasSubstr("\"ada/later\" is brought back behind a restart"));
+    // Only its owner is shown what it waits for.
+    EXPECT_EQ(early.hint(), reader == bob_
+                                ? "try again later"
+                                : "try again later; \"gangway ps\" may show what it waits for");
   }
   EXPECT_THAT(error_text_of([&] { states().open(eve, "ada/later"); }),
               HasSubstr("there is no program \"ada/later\""));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "controller/plans/plans.h"
@@ -45,5 +46,13 @@ struct RunRecord {
     culprit = is_culprit;
   }
 };
+
+// The error of runs of the plan that were enqueued behind one that ended with `why`.
+Error not_committed(const PlanRecord& plan, const Error& why);
+// The time from a run's submission to its time limit.
+int64_t time_limit_ns(int64_t time_limit_ms);
+// The error of a run of the plan that is past its time limit. `why`: for what it waited; may be
+// empty.
+Error past_limit(const PlanRecord& plan, int64_t time_limit_ms, const std::string& why);
 
 }  // namespace gangway

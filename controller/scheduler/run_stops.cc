@@ -9,17 +9,20 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
-
-Error past_limit(const RunRecord& run, const std::string& why) {
-  const std::string& name = run.plan->plan->name;
-  return {ErrorKind::kCancelled,
-          cat("run of \"", name, "\": not done within its limit of ", run.request.time_limit_ms,
-              " ms", why),
-          {.program = name}};
-}
 
 }  // namespace
+
+int64_t time_limit_ns(int64_t time_limit_ms) {
+  constexpr int64_t kMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
+  return std::min(time_limit_ms, kMaxMs) * kMs;
+}
+
+Error past_limit(const PlanRecord& plan, int64_t time_limit_ms, const std::string& why) {
+  const std::string& name = plan.plan->name;
+  return {ErrorKind::kCancelled,
+          cat("run of \"", name, "\": not done within its limit of ", time_limit_ms, " ms", why),
+          {.program = name}};
+}
 
 void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
   if (RunRecord* run = find(session, client_run)) ask_to_stop(*run, why);
@@ -119,7 +122,7 @@ std::optional<int64_t> RunTable::next_deadline_ns() const {
 }
 
 void RunTable::set_time_limit(RunRecord& run, int64_t now_ns) {
-  set_deadline(run, now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * kMs);
+  set_deadline(run, now_ns + time_limit_ns(run.request.time_limit_ms));
 }
 
 void RunTable::set_deadline(RunRecord& run, int64_t time_ns) {
@@ -157,22 +160,23 @@ void RunTable::expire(int64_t now_ns, int64_t late_ns) {
                                                 : ": it still waited for earlier runs"
                             : wait        ? text_of(*wait)
                                           : "";
-    ask_to_stop(run, past_limit(run, why));
+    ask_to_stop(run, past_limit(*run.plan, run.request.time_limit_ms, why));
   }
 }
 
 void RunTable::tell_unanswered(RunRecord& run) {
   const auto wait = wait_of(run);
   if (wait && !wait->may_commit) {
-    run.fail(past_limit(run, text_of(*wait)), false);
+    run.fail(past_limit(*run.plan, run.request.time_limit_ms, text_of(*wait)), false);
     return tell(run);
   }
   std::string silent;
   for (HostId host : run.pending)
     silent += cat(silent.empty() ? "" : ", ", "\"", hosts_.at(host).info.name, "\"");
   const Error limit =
-      past_limit(run, cat(", and not ended ", kAnswerMs, " ms after it was cancelled",
-                          wait ? text_of(*wait) : cat(": host ", silent, " has not answered")));
+      past_limit(*run.plan, run.request.time_limit_ms,
+                 cat(", and not ended ", kAnswerMs, " ms after it was cancelled",
+                     wait ? text_of(*wait) : cat(": host ", silent, " has not answered")));
   Error error(ErrorKind::kUnavailable, limit.message(), limit.where(),
               "it may still commit: allocate a new slice, and restore state from a checkpoint");
   if (run.error && run.error->kind() != ErrorKind::kCancelled)

@@ -12,16 +12,6 @@ namespace {
 // Cost of a frame of grants after it is built: for each host a call of the system, later on.
 constexpr int64_t kWriteNs = 3'000;
 
-// Error of the runs that were enqueued behind this one.
-Error not_committed(const RunRecord& run) {
-  return {ErrorKind::kCancelled,
-          cat("run of \"", run.plan->plan->name,
-              "\": nothing was committed, since the run before it did not commit: ",
-              run.error->message()),
-          {.program = run.plan->plan->name},
-          "handle the error of that run, then run again"};
-}
-
 // Client's names ascend, so only runs in flight may still come after a run before this one.
 void forget_failed(PlanRecord& plan, RunId before) {
   auto last = plan.failed.lower_bound(before);
@@ -30,6 +20,14 @@ void forget_failed(PlanRecord& plan, RunId before) {
 }
 
 }  // namespace
+
+Error not_committed(const PlanRecord& plan, const Error& why) {
+  return {ErrorKind::kCancelled,
+          cat("run of \"", plan.plan->name,
+              "\": nothing was committed, since the run before it did not commit: ", why.message()),
+          {.program = plan.plan->name},
+          "handle the error of that run, then run again"};
+}
 
 RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
                    const ProgramNames& names, Callbacks callbacks, std::unique_ptr<Policy> policy,
@@ -65,7 +63,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns,
     start(run, refused);
   } catch (const Error& error) {
     if (owned != nullptr) {  // Never entered the table.
-      callbacks_.ended(session, {.run = run.request.run, .error = error});
+      callbacks_.ended(session, {.run = run.request.run, .error = error}, false);
       return;
     }
     run.fail(error, true);
@@ -403,7 +401,8 @@ void RunTable::say_why(RunRecord& run) {
 // Runs that come after a failed one do not commit. A broken plan refuses them itself.
 void RunTable::break_chain(const RunRecord& run) {
   if (run.error && run.plan->has_commit && !run.plan->broken)
-    run.plan->failed.emplace(run.request.run, run.behind ? *run.error : not_committed(run));
+    run.plan->failed.emplace(run.request.run,
+                             run.behind ? *run.error : not_committed(*run.plan, *run.error));
 }
 
 void RunTable::tell(RunRecord& run) {
@@ -412,10 +411,12 @@ void RunTable::tell(RunRecord& run) {
   drop_deadline(run);
   if (run.error && !run.stuck.empty()) run.error->add_context(run.stuck);
   by_client_.erase({run.session, run.request.run});
-  callbacks_.ended(run.session, {.run = run.request.run,
-                                 .error = run.error,
-                                 .culprit = run.culprit,
-                                 .outputs = std::move(run.outputs)});
+  callbacks_.ended(run.session,
+                   {.run = run.request.run,
+                    .error = run.error,
+                    .culprit = run.culprit,
+                    .outputs = std::move(run.outputs)},
+                   run.stopping && run.error);
 }
 
 RunRecord* RunTable::find(SessionId session, RunId client_run) {

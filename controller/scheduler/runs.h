@@ -41,7 +41,9 @@ namespace gangway {
 class RunTable {
  public:
   struct Callbacks {
-    std::function<void(SessionId, RunDoneFrame)> ended;  // Names the run as its client does.
+    // Names the run as its client does. `is_stopped`: it failed since it was cancelled itself, or
+    // is past its time limit.
+    std::function<void(SessionId, RunDoneFrame, bool is_stopped)> ended;
     // Gets a line for the user: a program has lost the fast path (fast_path.h).
     std::function<void(SessionId, const std::string&)> warn;
     // For scopes that are watched (watch_states()). at_place gets a place between two runs, under

@@ -64,6 +64,7 @@ class Contest {
 };
 
 TEST(Policies, AreChosenByName) {
+  EXPECT_EQ(policy_names(), (std::vector<std::string>{"fair", "fifo", "priority"}));
   for (const std::string& name : policy_names()) EXPECT_NE(make_policy(name), nullptr);
   try {
     make_policy("lottery");
