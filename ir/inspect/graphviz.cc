@@ -19,7 +19,8 @@ namespace {
 using namespace internal;
 
 std::string begin(const std::string& name) {
-  return cat("digraph ", dot_label({name}), " {\n  node [shape=box, fontname=\"monospace\"];\n");
+  return cat("digraph ", dot_label({name}),
+             " {\n  nodesep=0.2;\n  node [shape=box, fontname=\"monospace\"];\n");
 }
 
 const char* style_of(NodeKind kind) {

@@ -2,6 +2,7 @@
 // breaks connections, from a seed. Every frame must arrive once and in order, and the bytes kept
 // for resending must stay bounded. The same conversation must notice a faulty peer: somebody
 // between the two leaves out, repeats or swaps frames in a way that streams do not repair.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -118,14 +119,19 @@ TEST(FrameFaultsTest, EveryFrameArrivesOnceAndInOrderWhateverHappensToSingleFram
   for (uint64_t i = 0; i < 40; ++i) EXPECT_EQ(exchange(seed + i), "") << "seed " << seed + i;
 }
 
-// Expects that one of a few seeds notices what the meddlers of this function do.
-void expect_found(const std::function<FrameMeddler()>& new_meddler) {
-  const uint64_t seed = tests::test_seed();
-  for (uint64_t i = 0; i < 20; ++i) {
-    FrameMeddler meddler = new_meddler();
-    if (!exchange(seed + i, &meddler).empty()) return;
+// Expects that one of a few seeds notices what the meddlers of this function do, with this text,
+// and nothing wrong where somebody in the middle changes nothing.
+void expect_found(const std::function<FrameMeddler()>& new_meddler, const std::string& text) {
+  const uint64_t first = tests::test_seed();
+  for (uint64_t seed = first; seed < first + 20; ++seed) {
+    FrameMeddler meddler = new_meddler(), nobody;
+    const std::string wrong = exchange(seed, &meddler);
+    if (wrong.empty()) continue;
+    EXPECT_THAT(wrong, ::testing::HasSubstr(text)) << "seed " << seed;
+    EXPECT_EQ(exchange(seed, &nobody), "") << "seed " << seed;
+    return;
   }
-  ADD_FAILURE() << "not found by seeds " << seed << " to " << seed + 19;
+  ADD_FAILURE() << "not found by 20 seeds from " << first;
 }
 
 // Gives what arrives in place of the hundredth frame of the side that dials.
@@ -144,34 +150,42 @@ TEST(FrameFaultsTest, SomebodyInTheMiddleWhoChangesNothingIsNotNoticed) {
 
 TEST(FrameFaultsTest, AFrameThatIsLeftOutIsFound) {
   expect_found(
-      [] { return in_place_of_the_hundredth([](const Frame&) { return std::vector<Frame>(); }); });
+      [] { return in_place_of_the_hundredth([](const Frame&) { return std::vector<Frame>(); }); },
+      "frame 101 came after 99");
 }
 
 TEST(FrameFaultsTest, AFrameThatIsRepeatedIsFound) {
-  expect_found([] {
-    return in_place_of_the_hundredth([](const Frame& frame) { return std::vector{frame, frame}; });
-  });
+  expect_found(
+      [] {
+        return in_place_of_the_hundredth(
+            [](const Frame& frame) { return std::vector{frame, frame}; });
+      },
+      "frame 100 came after 100");
 }
 
 TEST(FrameFaultsTest, AFrameThatComesBehindTheNextIsFound) {
-  expect_found([] {
-    Frame held;
-    return FrameMeddler([held, count = 0](const std::string& from, const std::string&,
-                                          const Frame& frame) mutable -> std::vector<Frame> {
-      if (from != "one" || (++count != 100 && held == nullptr)) return {frame};
-      if (held != nullptr) return {frame, std::exchange(held, nullptr)};
-      held = frame;
-      return {};
-    });
-  });
+  expect_found(
+      [] {
+        Frame held;
+        return FrameMeddler([held, count = 0](const std::string& from, const std::string&,
+                                              const Frame& frame) mutable -> std::vector<Frame> {
+          if (from != "one" || (++count != 100 && held == nullptr)) return {frame};
+          if (held != nullptr) return {frame, std::exchange(held, nullptr)};
+          held = frame;
+          return {};
+        });
+      },
+      "frame 101 came after 99");
 }
 
 TEST(FrameFaultsTest, AcknowledgementsThatNobodyHearsAreFound) {
-  expect_found([] {
-    FrameMeddler meddler;
-    meddler.hide_acknowledgements();
-    return meddler;
-  });
+  expect_found(
+      [] {
+        FrameMeddler meddler;
+        meddler.hide_acknowledgements();
+        return meddler;
+      },
+      "the stream ended after ");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(DotTest, TheQuickstartIsDrawnWithinTwoSecondsAndIsNotTooWideToOpen) {
   const Picture picture = draw(dot);
   EXPECT_LT(picture.seconds, 2.0);
   EXPECT_GT(picture.width, 100);
-  EXPECT_LT(picture.width, 12'000);
+  EXPECT_LT(picture.width, 10'000);
   EXPECT_LT(picture.height, 10'000);
 }
 
@@ -109,7 +109,7 @@ TEST(DotTest, HostileNamesAreDrawnAsText) {
   const std::string dot = to_dot(hostile_program());
   const Picture picture = draw(dot);
   EXPECT_THAT(picture.svg, AllOf(HasSubstr("&lt;/script&gt;"), Not(HasSubstr("<script"))));
-  EXPECT_LT(picture.width, 12'000);
+  EXPECT_LT(picture.width, 10'000);
 }
 
 }  // namespace

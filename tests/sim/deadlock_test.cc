@@ -1,5 +1,6 @@
 // Programs that cross one another on two islands of simulated devices, which a collective blocks
 // until all its members have arrived.
+#include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +10,10 @@
 
 #include "controller/scheduler/policies/policy.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/meddling.h"
 #include "tests/sim/sim_time.h"
 #include "tests/support/crossing.h"
+#include "tests/support/error_of.h"
 #include "tests/support/order_check.h"
 #include "tests/support/seed.h"
 
@@ -20,26 +23,35 @@ namespace {
 struct Scene {
   int runs = 0;  // Each client sends so many.
   std::string policy = "fair";
+  FrameMeddler* meddler = nullptr;
+  int64_t time_limit_ns = 600 * kSecond;
 };
 
 struct Seen : Crossed {
   std::string broken;    // Violation of the order in the devices' logs.
+  std::string failed;    // Why the simulation ended early.
   int64_t meetings = 0;  // Steps in the logs that all devices of a run do in one order.
 };
 
 Seen cross_all(const Scene& scene) {
   const auto reactor =
-      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = scene.time_limit_ns});
   const auto log = std::make_shared<OrderLog>();
   Seen all;
-  reactor->run([&] {
+  const auto play = [&] {
     SimCluster cluster(*reactor, {.hosts = 4,
                                   .devices_per_host = 2,
                                   .islands = 2,
                                   .policy = scene.policy,
                                   .order_log = log});
+    if (scene.meddler != nullptr) scene.meddler->stand_in(cluster.network);
     cross([&](const std::string& name) { return cluster.connect(name); }, scene.runs, all);
-  });
+  };
+  try {
+    reactor->run(play);
+  } catch (const Error& error) {
+    all.failed = error.what();
+  }
   all.broken = broken_order(*log);
   all.meetings = std::ranges::count_if(log->steps(), &OrderedStep::in_order);
   return all;
@@ -52,8 +64,17 @@ TEST_P(DeadlockTest, TenThousandCrossingGangLaunchesAllEndInTheOrderOfTickets) {
   const Seen all = cross_all({.runs = kRuns, .policy = GetParam()});
   EXPECT_EQ(all.done, kCrossingClients * kRuns);
   EXPECT_TRUE(all.errors.empty()) << all.errors.front();
+  EXPECT_EQ(all.failed, "");
   EXPECT_EQ(all.broken, "");
   EXPECT_GE(all.meetings, kRuns) << "the devices' logs lack collectives";
+}
+
+// The programs do cross, and devices that took runs in different orders would wait for ever.
+TEST(CrossedGrants, WhereOneHostTakesRunsInAnotherOrderTheSameProgramsWaitForOneAnother) {
+  FrameMeddler meddler = crosses_grants("host-0");
+  const Seen all = cross_all({.runs = 1000, .meddler = &meddler, .time_limit_ns = 20 * kSecond});
+  EXPECT_THAT(all.failed, ::testing::HasSubstr("passed its time limit"));
+  EXPECT_THAT(all.errors, ::testing::Each(::testing::HasSubstr("cancelled while waiting")));
 }
 
 // The order is checked in all clusters of tests, also if the test does not ask for it.

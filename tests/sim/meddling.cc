@@ -140,6 +140,41 @@ FrameMeddler swaps_tickets() {
   });
 }
 
+FrameMeddler crosses_grants(const std::string& host) {
+  std::map<RunId, PlanId> plans;
+  std::optional<GrantFrame> held;
+  return meddler([host, plans, held](const std::string&, const std::string& to,
+                                     Message message) mutable -> Instead {
+    if (to != host) return std::nullopt;
+    if (const auto* prepare = std::get_if<PrepareFrame>(&message))
+      plans[prepare->run.run] = prepare->run.plan;
+    auto* const grant = std::get_if<GrantFrame>(&message);
+    const bool is_ticketed = grant != nullptr || std::holds_alternative<CopyFrame>(message);
+    if (!is_ticketed) return std::nullopt;
+    const auto shares_a_plan = [&](const GrantFrame& one, const GrantFrame& other) {
+      return std::ranges::any_of(one.ranges, [&](const GrantRange& range) {
+        return std::ranges::any_of(other.ranges, [&](const GrantRange& with) {
+          return plans[range.run] == plans[with.run];
+        });
+      });
+    };
+    if (grant != nullptr && !held) {
+      held = std::move(*grant);
+      return Instead(std::in_place);
+    }
+    if (!held) return std::nullopt;
+    GrantFrame first = *std::exchange(held, std::nullopt);
+    if (grant == nullptr || shares_a_plan(first, *grant)) return Instead({first, message});
+    // A range takes a ticket for each of its positions.
+    uint64_t next = first.ranges.at(0).ticket.value;
+    for (GrantFrame* one : {grant, &first}) {
+      for (GrantRange& range : one->ranges)
+        range.ticket = Ticket(std::exchange(next, next + range.count));
+    }
+    return Instead({std::move(*grant), std::move(first)});
+  });
+}
+
 FrameMeddler holds_prepares_back() {
   std::map<std::string, std::map<RunId, Message>> held;  // Key: a host.
   return meddler(

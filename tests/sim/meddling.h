@@ -5,6 +5,8 @@
 // Threads: the reactor's.
 #pragma once
 
+#include <string>
+
 #include "tests/support/net/frame_meddler.h"
 
 namespace gangway {
@@ -25,6 +27,8 @@ FrameMeddler hides_ends_of_late_runs();
 FrameMeddler takes_one_run_for_another();
 // Tickets of the first two ranges of a grant that have different ones are exchanged.
 FrameMeddler swaps_tickets();
+// One host takes each two grants of different plans, one behind the other, in the other order.
+FrameMeddler crosses_grants(const std::string& host);
 // Executors get the prepare of a run with the run's first grant, so a cancel may come before.
 FrameMeddler holds_prepares_back();
 // The first array that a run is to read is freed before.

@@ -218,7 +218,8 @@ TEST(TidyRooms, WallsStandInsideTheExecutorAndTheGraphToo) {
   EXPECT_THAT(
       found("executor/store/a.h", "// A.\n#pragma once\n#include \"executor/host/host.h\"\n"),
       ElementsAre("include-direction:3"));
-  EXPECT_THAT(found("executor/host/a.cc", "#include \"executor/store/memory.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("executor/host/a.cc", "#include \"executor/store/device_memory.h\"\n"),
+              IsEmpty());
   EXPECT_THAT(found("ir/transforms/fusion/a.cc", "#include \"ir/transforms/pipeline.h\"\n"),
               ElementsAre("include-direction:1"));
   EXPECT_THAT(found("executor/kernels/simd/a.inl", "// A.\n#include \"executor/work/event.h\"\n"),

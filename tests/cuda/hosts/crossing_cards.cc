@@ -1,5 +1,7 @@
 #include "tests/cuda/hosts/crossing_cards.h"
 
+#include <algorithm>
+
 #include "tests/cuda/cuda_cluster.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/support/order_check.h"
@@ -39,6 +41,7 @@ CrossedCards cross_cards(const CrossingCards& scene) {
     cross([&](const std::string& name) { return cluster.connect(name); }, scene.runs, all);
   });
   all.broken = broken_order(*log);
+  all.meetings = std::ranges::count_if(log->steps(), &OrderedStep::in_order);
   all.reports = machine->report_text();
   return all;
 }

@@ -16,8 +16,9 @@ struct CrossingCards {
 };
 
 struct CrossedCards : Crossed {
-  std::string broken;   // Violation of the order in the logs.
-  std::string reports;  // Errors that the cards found.
+  std::string broken;    // Violation of the order in the logs.
+  int64_t meetings = 0;  // Steps in the logs that all devices of a run do in one order.
+  std::string reports;   // Errors that the cards found.
 };
 
 CrossedCards cross_cards(const CrossingCards& scene);

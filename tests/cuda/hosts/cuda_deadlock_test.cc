@@ -17,6 +17,7 @@ TEST_P(CudaDeadlock, CrossingGangLaunchesAllEndInTheOrderOfTickets) {
   EXPECT_EQ(all.done, kCrossingClients * kRuns);
   EXPECT_TRUE(all.errors.empty()) << all.errors.front();
   EXPECT_EQ(all.broken, "");
+  EXPECT_GE(all.meetings, kRuns) << "the devices' logs lack collectives";
   EXPECT_EQ(all.reports, "");
 }
 

@@ -195,6 +195,7 @@ TEST_F(DroplessTest, RunsBehindAFailedRunAreNotRunAgain) {
 // The host is lost at another moment of the repetition each time, also while the plan is compiled
 // again and while runs are run again.
 TEST_F(DroplessTest, AHostMayBeLostAtAnyMomentOfARerun) {
+  int kills_in_a_rerun = 0;
   for (int moment = 0; moment < 12; ++moment) {
     SCOPED_TRACE(moment);
     warnings_.clear();
@@ -212,16 +213,20 @@ TEST_F(DroplessTest, AHostMayBeLostAtAnyMomentOfARerun) {
         slice.keep_checkpoints({.every = 5});
         const Repeat repeat = step.repeat(20, repeated(0));
         pass(*reactor, moment * kMillisecond / 2);
+        const auto census = cluster.controller.controller().census();
+        kills_in_a_rerun += census.at("runs that are held") > 0 ? 1 : 0;
         cluster.kill(0);
         const RepeatStatus status = repeat.wait();
         EXPECT_EQ(status.done, 20);
         EXPECT_EQ(static_cast<float>(status.outputs.at(0).value), alone[19]);
       }
+      EXPECT_THAT(warnings_, Contains(HasSubstr("became")));
       EXPECT_THAT(warnings_, Not(Contains(HasSubstr("can't be brought back"))));
       client.close();
       EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
     });
   }
+  EXPECT_GT(kills_in_a_rerun, 0);
 }
 
 }  // namespace

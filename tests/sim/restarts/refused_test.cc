@@ -58,6 +58,14 @@ class RefusedTest : public ResumedTest {
     cluster.kill_controller();
     std::filesystem::remove(library());
   }
+  // Waits until a host has refused the program for the lack of its library.
+  bool is_refused_by_a_host(Restarts& cluster) const {
+    const auto is_refused = [&] {
+      return log().find("custom_call: library ") != std::string::npos;
+    };
+    for (int i = 0; i < 3000 && !is_refused(); ++i) cluster.pass(10ms);
+    return is_refused();
+  }
   // The host that a program of two devices gets where no host has refused it.
   static std::string first_host(Restarts& cluster) {
     std::string host;
@@ -113,11 +121,7 @@ TEST_F(RefusedTest, AProgramThatItsOwnersQuotaStopsSaysSoAndNamesNoHost) {
     Restarts cluster(*reactor);
     begin_and_lose_library(cluster);
     cluster.start_controller(state(), options());
-    const auto is_refused = [&] {
-      return log().find("custom_call: library ") != std::string::npos;
-    };
-    for (int i = 0; i < 3000 && !is_refused(); ++i) cluster.pass(10ms);
-    ASSERT_TRUE(is_refused());
+    ASSERT_TRUE(is_refused_by_a_host(cluster));
     cluster.controller().set_quotas({.others = {.devices = 1}});
     cluster.pass(120s);
     EXPECT_TRUE(cluster.controller().programs().empty());
@@ -135,11 +139,7 @@ TEST_F(RefusedTest, AProgramGoesOnWhereAnotherHostHasItsLibrary) {
     Restarts cluster(*reactor);
     begin_and_lose_library(cluster);
     cluster.start_controller(state(), options());
-    const auto is_refused = [&] {
-      return log().find("custom_call: library ") != std::string::npos;
-    };
-    for (int i = 0; i < 3000 && !is_refused(); ++i) cluster.pass(10ms);
-    ASSERT_TRUE(is_refused());
+    ASSERT_TRUE(is_refused_by_a_host(cluster));
     const std::string first = first_host(cluster);
     ASSERT_NE(first, "");
     give_library();

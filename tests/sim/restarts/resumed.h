@@ -72,6 +72,15 @@ class ResumedTest : public StateDirRestartTest {
     cluster.start_controller(state(), options());
     cluster.pass(std::chrono::seconds(8));
   }
+  // Begins a trainer, and restarts the controller with too few hosts for it.
+  void restart_without_a_host(Restarts& cluster) const {
+    start(cluster);
+    begin(cluster);
+    cluster.pass(std::chrono::milliseconds(40));
+    cluster.kill_controller();
+    cluster.end_executor(1);
+    start(cluster);
+  }
   // Begins a trainer and detaches it as soon as it is repeated. Its client runs the first `own`
   // steps itself.
   void begin(Restarts& cluster, int own = 0, const std::string& name = "trainer",
