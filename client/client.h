@@ -14,9 +14,10 @@
 // of the client as the controller allows (1024 by default): until half of them have ended, so that
 // short runs travel together, or, after a millisecond, until one has. item(), to_host() and wait()
 // wait for data, and read_state() and write_state() for the runs before them; nothing else does.
-// Where a program had too little room for what came at run time (MoeConfig::bound), the controller
-// compiles it again with more, and runs its runs again in their order: they take longer, and runs
-// of other programs on the slice wait for them.
+// Where a program has experts without a bound that always holds (MoeConfig::bound), a run may have
+// too little room for what comes. Then the controller compiles the program again with more, and
+// runs its runs again in their order. Until such a run has ended, runs of other executables on the
+// slice and reads of its states wait for it, whether it needs more room or not.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
 // Ownership: an object is freed, remotely too, when the last copy of its handle is gone; all are

@@ -21,7 +21,6 @@
 #include "client/reports.h"
 #include "client/run_desk.h"
 #include "ir/graph/program.h"
-#include "protocol/install.h"
 #include "protocol/messages.h"
 #include "protocol/slice_shape.h"
 #include "runtime/fibers/reactor.h"

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "ir/wire/wire.h"
+#include "protocol/install.h"
 #include "protocol/rpc_values.h"
 
 namespace gangway::internal {

@@ -92,7 +92,7 @@ struct HostTensor {
 struct StateTensor {
   std::string name;  // "params.layers.3.attn.q"
   Type type;
-  std::string state;           // "params.layers.attn.q"
+  std::string state;           // "params.layers.attn.qkv"
   std::optional<int64_t> row;  // Row of dimension 0 of the state; none: the tensor is all of it.
   // Position in dimension 1 of the state or the layer, which the tensor itself does not have; none:
   // the tensor is not a part of another.

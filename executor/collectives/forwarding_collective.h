@@ -43,6 +43,7 @@ class ForwardingCollective : public Collective {
     tensors_.assign(call.tensors.begin(), call.tensors.end());
     call_ = call;
     call_.tensors = tensors_;
+    failure_ = nullptr;
   }
 
   const std::unique_ptr<Collective> meeting_;

@@ -9,6 +9,7 @@
 // of threads. Budget: attention at least half the product rate, memory kernels at least half the
 // copy rate.
 #include <benchmark/benchmark.h>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,6 +1,7 @@
 // Boxes: which device sends which part of a tensor to which device when the tensor moves from one
-// mesh to another. A pure function of the type and both shardings, so hosts need not exchange it:
-// each lists what its own devices send and receive, and both ends of a copy list the same box.
+// mesh to another. A pure function of the type and both shardings: either end can list what its own
+// devices send or receive without asking the other, and both list the same box. Slices exchange
+// whole shards so far; the product takes the rows that a device holds from here.
 //
 // Every device of the second mesh gets each element of its part once. If several devices of the
 // first mesh hold the part, its receivers are dealt out among them in turn, so that all of them

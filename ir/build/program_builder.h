@@ -64,7 +64,7 @@ using StateTree = TreeOf<StateSpec>;
 
 // The specs of `count` equal layers as one: each leaf T[...] becomes T[count, ...], for scan() to
 // go over. Row i is layer first + i. Files store each layer separately, as other tools expect:
-// below a state "params.layers", "params.layers.attn.q" is stored as "params.layers.0.attn.q" and
+// below a state "params.layers", "params.layers.attn.o" is stored as "params.layers.0.attn.o" and
 // so on. `base` is for layers that are numbered together but lie in several stacks, whose states
 // have different names: files have it as the component in front of the number.
 StateTree stacked(const StateTree& layer, int64_t count, int64_t first = 0,

@@ -3,7 +3,7 @@
 //
 // `what` is one of
 //   a name             of a state, input, source, call, transfer or output, or a part of it that
-//                      few have: "params.layers.attn.q"
+//                      few have: "params.layers.attn.o"
 //   %14, @layer.%3     a value of a function that a call runs, or of a body in it, as `--level
 //                      sharding` and with_shardings() (placed_functions.h) number them;
 //                      without a name, of the program's only call

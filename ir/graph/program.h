@@ -70,9 +70,9 @@ struct StateUpdate {
 
 // A state that holds equal layers, one in each row of dimension 0. In files and in other tools each
 // layer is a tensor of its own, with its number in front of the last `name_tail` components of the
-// state's name: rows of "params.layers.attn.q" are "params.layers.<number>.attn.q" for a name_tail
+// state's name: rows of "params.layers.attn.o" are "params.layers.<number>.attn.o" for a name_tail
 // of 2. If the layers of several states are numbered together, `base` replaces the component in
-// front of the number: rows of "params.layers_from_2.attn.q" are "params.layers.<number>.attn.q"
+// front of the number: rows of "params.layers_from_2.attn.o" are "params.layers.<number>.attn.o"
 // for a base of "layers".
 struct StackedLayers {
   int64_t first = 0;  // The number of row 0.

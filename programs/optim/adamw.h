@@ -5,7 +5,7 @@
 // computed from the step (AdamwConfig::rate).
 //
 // Moments are states, "adamw.m.<state>" and "adamw.v.<state>" for a parameter whose state has that
-// full name ("adamw.m.params.layers.attn.q"), with the parameters' type, stacking and placement.
+// full name ("adamw.m.params.layers.attn.o"), with the parameters' type, stacking and placement.
 // `moments` may cut them further, by rules on the parameters' names below the root of their tree
 // (ZeRO's first stage).
 //

@@ -35,7 +35,7 @@ inline constexpr std::string_view kModelAxis = "model", kContextAxis = "context"
 
 struct Strategy {
   AxisPlacements batch;  // Placements of the tokens, i32[batch, seq].
-  // Rules by the parameter's name in its tree ("layers.attn.q"), in dimensions of one layer.
+  // Rules by the parameter's name in its tree ("layers.attn.o"), in dimensions of one layer.
   std::vector<PlacementRule> parameters;
   std::vector<PlacementRule> moments;    // Beside those of their parameter, under its name.
   std::vector<PlacementRule> gradients;  // Apply as soon as they are computed, under the same name.
@@ -48,7 +48,7 @@ struct Strategy {
 // divide the dimension, is left out.
 Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh, const StateTree& parameters);
 
-// Rules for states below `prefix`: "layers.attn.q" becomes "params.layers.attn.q".
+// Rules for states below `prefix`: "layers.attn.o" becomes "params.layers.attn.o".
 std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementRule> rules);
 
 // The axes of more than one device along which the batch is cut.

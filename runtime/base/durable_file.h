@@ -62,8 +62,8 @@ void write_durably(const std::filesystem::path& path, std::string_view bytes);
 
 // Others, and a process that starts after a crash at any point, find under the path what was there
 // before or all of these bytes. Several threads and processes may write one path at once: one of
-// them wins. A crash may leave a file `path`.XXXXXXXX.new (eight hexadecimal digits) behind: the
-// owner of a folder removes these when it opens it.
+// them wins. A crash may leave a file `path`.XXXXXXXX.new (eight hexadecimal digits) behind;
+// the state folder is cleared of them (is_left_over()).
 //
 // create_whole() returns false, and changes nothing, if the path is taken; replace_whole() replaces
 // the file that has it.

@@ -35,7 +35,6 @@ void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
 
 void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
   keep(call);
-  failure_ = nullptr;
   if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
   sizes_->begin(call_, label_, poisoned);
   phase_ = Phase::kSizes;

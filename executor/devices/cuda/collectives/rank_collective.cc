@@ -51,7 +51,6 @@ void RankCollective::begin_exchange(uint64_t word, bool poisoned) {
 
 void RankCollective::begin(const CollectiveCall& call, bool poisoned) {
   keep(call);
-  failure_ = nullptr;
   if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
   sizes_->begin(call_, label_, poisoned);
   phase_ = Phase::kSizes;

@@ -17,7 +17,7 @@ namespace {
 
 // A tensor that is kept for a chain may be at most this many times as large as the part that the
 // chain reads.
-constexpr int64_t kKeptTimes = 3;   // Thirds, as of queries, keys and values.
+constexpr int64_t kKeptTimes = 3;
 constexpr size_t kStripBytes = 16;  // Bytes that a thread reads at a time.
 
 class ViewFuser {
