@@ -76,6 +76,13 @@ void ObjectTable::client_drops(ArrayId id, SessionId owner) {
   change(at, [](ArrayRecord& array) { array.client_holds = false; });
 }
 
+bool ObjectTable::client_keeps(ArrayId id) {
+  const auto at = arrays_.find(id);
+  const bool is_new = !at->second.client_holds;
+  change(at, [](ArrayRecord& array) { array.client_holds = true; });
+  return is_new;
+}
+
 bool ObjectTable::is_used(ArrayId id) const {
   const auto at = arrays_.find(id);
   return at != arrays_.end() && at->second.users > 0;

@@ -28,5 +28,21 @@ TEST(ObjectTableTest, AClientThatHoldsTooManyArraysIsRefusedMoreUntilItLetsSomeG
   EXPECT_FALSE(add(one, 4));
 }
 
+TEST(ObjectTableTest, AnArrayThatOnlyARunHeldStaysIfItsClientHoldsItAgain) {
+  HostTable hosts;
+  ObjectTable objects(hosts);
+  const SessionId client(1);
+  const ArrayId array((client.value << 40) + 1);
+  objects.add(array, {.owner = client, .layout = std::make_shared<const DeviceLayout>()});
+  EXPECT_FALSE(objects.client_keeps(array)) << "it holds it already";
+  objects.keep(array);
+  objects.client_drops(array, client);
+  EXPECT_TRUE(objects.client_keeps(array));
+  objects.drop(array);
+  EXPECT_TRUE(objects.is_there(array, client));
+  objects.client_drops(array, client);
+  EXPECT_FALSE(objects.is_there(array, client));
+}
+
 }  // namespace
 }  // namespace gangway

@@ -400,8 +400,8 @@ void RunsAgain::slice_moves(SliceId slice) {
   }
   std::deque<Waiting> waiting = std::exchange(program->waiting, {});
   const std::set<ArrayId> held = std::exchange(program->to_be_made, {});
+  FreeFrame behind;  // Arrays that only runs which are deferred need, once those are submitted.
   for (Waiting& one : waiting) {
-    drop_kept(one.kept);
     const auto* run = std::get_if<RunFrame>(&one.message);
     if (run != nullptr && (one.refused || callbacks_.is_recovered(program->session, run->run))) {
       std::vector<ArrayId> outputs = run->outputs;
@@ -409,9 +409,14 @@ void RunsAgain::slice_moves(SliceId slice) {
       if (!one.refused) callbacks_.are_held(program->session, outputs);
       callbacks_.ended(program->session, {.run = run->run, .error = one.refused.value_or(lost())});
     } else {
+      for (const ArrayId array : one.kept) {
+        if (tables_.objects.client_keeps(array)) behind.arrays.push_back(array);
+      }
       callbacks_.defer(program->session, std::move(one.message));
     }
+    drop_kept(one.kept);
   }
+  if (!behind.arrays.empty()) callbacks_.defer(program->session, std::move(behind));
   wake(program);
 }
 

@@ -41,6 +41,28 @@ class RunsAgainTest : public KeptProgramTest {
   void overflow() { finish(rows_overflow(13, 12)); }
   // The run before it did not commit.
   void not_committed() { finish(Error(ErrorKind::kCancelled, "not committed")); }
+  // Ends all runs that hosts have prepared and not answered, and returns their number.
+  size_t finish_everywhere() {
+    size_t count = 0;
+    for (size_t i = 0; i < executors_.size(); ++i) {
+      for (const PrepareFrame& frame : executors_[i].all<PrepareFrame>()) {
+        if (!answered_.insert(frame.run.run).second) continue;
+        controller_.on_message(hosts_[i], RunDoneFrame{.run = frame.run.run});
+        ++count;
+      }
+    }
+    reactor_->run_ready();
+    return count;
+  }
+  // Submits a run of a plan whose input is this array.
+  RunId submit_with(PlanId plan, ArrayId array) {
+    const RunId run((session_.value << 40) + ++names_);
+    RunFrame frame{
+        .plan = plan, .run = run, .outputs = {ArrayId((session_.value << 40) + ++names_)}};
+    frame.arguments = {{.input = 0, .array = array}};
+    controller_.on_message(session_, std::move(frame));
+    return run;
+  }
   size_t installs() { return static_cast<size_t>(executors_[host()].installs); }
   std::vector<RunId> ended() const {
     std::vector<RunId> runs;
@@ -230,6 +252,33 @@ TEST_F(RunsAgainTest, ResultsOfARunThatWaitedAreThereAfterAHostWasLost) {
   reactor_->run_ready();
   const auto refused = all_of<CopyDoneFrame>(client_.received);
   EXPECT_EQ(end_copies(), 1u) << (refused.empty() ? "" : refused.back().error->what());
+}
+
+// The run on the other slice waits with an array that nobody else holds.
+TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLost) {
+  const SliceId far = reactor_->run([&] { return controller_.allocate(session_, {2}).id; });
+  const PlanId on_far = reactor_->run(
+      [&] { return controller_.compile(session_, counting({"far"}), {far}, {8}).id; });
+  keep(1'000'000);
+  const RunId made = submit(on_far);
+  finish_everywhere();
+  const ArrayId array(made.value + 1);
+  const RunId first = submit();
+  hold_install();
+  overflow();
+  const RunId takes = submit_with(on_far, array);
+  controller_.on_message(session_, FreeFrame{{array}});
+  EXPECT_EQ(controller_.counts().runs, 2u) << "both wait";
+  for (size_t i = 0; i < executors_.size(); ++i) {
+    if (i != host()) executors_[i].commit.reset();
+  }
+  lose_host();
+  while (finish_everywhere() > 0) {
+  }
+  EXPECT_THAT(ended(), testing::UnorderedElementsAre(made, first, takes));
+  for (const RunDoneFrame& done : client_.ended)
+    EXPECT_FALSE(done.error.has_value()) << done.error->what();
+  EXPECT_EQ(controller_.counts().arrays, 2u) << "nobody holds the argument any more";
 }
 
 TEST_F(RunsAgainTest, AProgramMayBeRepeatedAfterALargerPlanCouldNotBeInstalled) {
