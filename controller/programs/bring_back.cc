@@ -411,18 +411,38 @@ bool Recovery::wait_for_told(Program& program) {
   return true;
 }
 
-void Recovery::submit_again(Program& program, RunFrame frame) {
+// Returns the outputs that nobody holds.
+std::vector<ArrayId> Recovery::submit_again(Program& program, RunFrame frame) {
   RunLog::Entry& entry = *program.log.find(frame.run);
   entry.is_under_way = true;
   if (entry.is_told) {
     frame.time_limit_ms = 0;
     program.again.insert(frame.run);
   }
-  const std::vector<ArrayId> outputs = frame.outputs;
+  std::vector<ArrayId> outputs = frame.outputs;
   callbacks_.submit(program.session, std::move(frame), {});
-  for (ArrayId array : outputs) {
-    if (program.held.erase(array) == 0) callbacks_.free(program.session, array);
+  std::erase_if(outputs, [&](ArrayId array) { return program.held.erase(array) > 0; });
+  return outputs;
+}
+
+// `taken`: arguments of runs that are submitted only once those before them have ended. `unheld`
+// gets those of them that nobody holds, to be freed later. False: as run_again().
+bool Recovery::submit_all_again(Program& program, std::vector<RunFrame> frames,
+                                const std::set<ArrayId>& taken, std::vector<ArrayId>& unheld) {
+  for (RunFrame& frame : frames) {
+    const RunLog::Entry* const entry = program.log.find(frame.run);
+    if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
+    // The run may have been cancelled meanwhile, or dropped since one before it has failed.
+    if (program.log.find(frame.run) == nullptr) continue;
+    for (const ArrayId array : submit_again(program, std::move(frame))) {
+      if (taken.contains(array)) {
+        unheld.push_back(array);
+      } else {
+        callbacks_.free(program.session, array);
+      }
+    }
   }
+  return true;
 }
 
 // False: the program has gone, or the recovery begins anew.
@@ -433,19 +453,20 @@ bool Recovery::run_again(Program& program) {
   program.again.clear();
   program.broke.reset();
   std::vector<RunFrame> frames;
+  std::set<ArrayId> taken;
   for (const RunLog::Entry& entry : program.log.entries()) {
     frames.push_back(entry.frame);
+    for (const ArgumentFrame& argument : entry.frame.arguments) {
+      if (!entry.is_told && argument.bytes.empty()) taken.insert(argument.array);
+    }
     for (ArrayId array : entry.frame.outputs) {
       if (tables_.objects.give_up(array, program.session)) program.held.insert(array);
     }
   }
-  for (RunFrame& frame : frames) {
-    const RunLog::Entry* const entry = program.log.find(frame.run);
-    if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
-    // The run may have been cancelled meanwhile, or dropped since one before it has failed.
-    if (program.log.find(frame.run) != nullptr) submit_again(program, std::move(frame));
-  }
-  return wait_for_told(program);
+  std::vector<ArrayId> unheld;
+  const bool is_submitted = submit_all_again(program, std::move(frames), taken, unheld);
+  for (const ArrayId array : unheld) callbacks_.free(program.session, array);
+  return is_submitted && wait_for_told(program);
 }
 
 std::string Recovery::hosts_of(const Program& program) const {

@@ -182,7 +182,9 @@ class Recovery {
   bool place(Program& program, SliceId slice, Programs& programs);
   bool run_again(Program& program);
   bool wait_for_told(Program& program);
-  void submit_again(Program& program, RunFrame frame);
+  std::vector<ArrayId> submit_again(Program& program, RunFrame frame);
+  bool submit_all_again(Program& program, std::vector<RunFrame> frames,
+                        const std::set<ArrayId>& taken, std::vector<ArrayId>& unheld);
   void end(Program& program);
   void give_up(Program& program, const Error& why);
   void drop_chain(Program& program, RunId failed, const Error& why);

@@ -147,6 +147,22 @@ TEST_F(RecoveryTest, AnArrayThatIsMadeAgainLateStaysItsClients) {
   EXPECT_EQ(controller_.counts().arrays, 3u);
 }
 
+// The reported run makes the array again, and has ended before the other is submitted.
+TEST_F(RecoveryTest, ARunMayTakeAResultOfAReportedRunThatItsClientHasFreed) {
+  run_to_its_end();
+  const ArrayId result(last_.value + 1);
+  submit_with(result, plan_, last_);
+  controller_.on_message(session_, FreeFrame{{result}});
+  lose_host();
+  finish();
+  ASSERT_THAT(prepared(), SizeIs(1));
+  finish();
+  ASSERT_THAT(client_.ended, SizeIs(2));
+  EXPECT_FALSE(client_.ended[1].error) << client_.ended[1].error->what();
+  EXPECT_EQ(version(), 2u);
+  EXPECT_EQ(controller_.counts().arrays, 1u) << "nobody holds the first result";
+}
+
 // A part of the states lay on the host that is lost.
 TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   run_to_its_end();

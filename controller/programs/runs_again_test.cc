@@ -54,15 +54,6 @@ class RunsAgainTest : public KeptProgramTest {
     reactor_->run_ready();
     return count;
   }
-  // Submits a run of a plan whose input is this array.
-  RunId submit_with(PlanId plan, ArrayId array) {
-    const RunId run((session_.value << 40) + ++names_);
-    RunFrame frame{
-        .plan = plan, .run = run, .outputs = {ArrayId((session_.value << 40) + ++names_)}};
-    frame.arguments = {{.input = 0, .array = array}};
-    controller_.on_message(session_, std::move(frame));
-    return run;
-  }
   size_t installs() { return static_cast<size_t>(executors_[host()].installs); }
   std::vector<RunId> ended() const {
     std::vector<RunId> runs;
@@ -266,7 +257,7 @@ TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLos
   const RunId first = submit();
   hold_install();
   overflow();
-  const RunId takes = submit_with(on_far, array);
+  const RunId takes = submit_with(array, on_far);
   controller_.on_message(session_, FreeFrame{{array}});
   EXPECT_EQ(controller_.counts().runs, 2u) << "both wait";
   for (size_t i = 0; i < executors_.size(); ++i) {

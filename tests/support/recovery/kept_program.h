@@ -61,13 +61,20 @@ class KeptProgramTest : public testing::Test {
   // Submits a run of plan_ that depends on the one before.
   RunId submit(int64_t time_limit_ms = 0) { return last_ = submit(plan_, last_, time_limit_ms); }
   RunId submit(PlanId plan, RunId after = {}, int64_t time_limit_ms = 0) {
+    return submit(plan, {.input = 0, .bytes = std::vector<std::byte>(4)}, after, time_limit_ms);
+  }
+  // Submits a run whose input is this array.
+  RunId submit_with(ArrayId array, PlanId plan, RunId after = {}) {
+    return submit(plan, {.input = 0, .array = array}, after);
+  }
+  RunId submit(PlanId plan, ArgumentFrame argument, RunId after, int64_t time_limit_ms = 0) {
     const RunId run((session_.value << 40) + ++names_);
     RunFrame frame{.plan = plan,
                    .run = run,
                    .after = after,
                    .outputs = {ArrayId((session_.value << 40) + ++names_)},
                    .time_limit_ms = time_limit_ms};
-    frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
+    frame.arguments.push_back(std::move(argument));
     controller_.on_message(session_, std::move(frame));
     return run;
   }
