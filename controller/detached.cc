@@ -36,9 +36,9 @@ void Controller::detach(SessionId id) {
   program->has_chosen_name = true;  // Programs without a chosen name do not detach.
   program->calls->release_under_way();
   program->log->say("its client has gone, and it goes on without one");
-  recovery_.detached(id);
+  const std::set<ArrayId> taken = recovery_.detached(id);
   runs_again_.detached(id);
-  objects_.client_drops_all(id);
+  objects_.client_drops_all(id, taken);
   runs_.pump();
   record_changed(id);
 }

@@ -96,12 +96,14 @@ bool ObjectTable::give_up(ArrayId id, SessionId owner) {
   return true;
 }
 
-void ObjectTable::client_drops_all(SessionId owner) {
+void ObjectTable::client_drops_all(SessionId owner, const std::set<ArrayId>& but) {
   std::vector<ArrayId> owned;
   const ArrayId first(owner.value << 40);  // The lowest id in the range of this client.
   for (auto at = arrays_.lower_bound(first); at != arrays_.end() && at->second.owner == owner; ++at)
     owned.push_back(at->first);
-  for (ArrayId id : owned) client_drops(id, owner);
+  for (ArrayId id : owned) {
+    if (!but.contains(id)) client_drops(id, owner);
+  }
 }
 
 void ObjectTable::hold_outputs(SessionId owner,

@@ -76,7 +76,7 @@ class ObjectTable {
   void client_drops(ArrayId id, SessionId owner);    // Unknown ids are ignored.
   // Its client holds it, until client_drops(). Returns whether it did not before.
   bool client_keeps(ArrayId id);
-  void client_drops_all(SessionId owner);
+  void client_drops_all(SessionId owner, const std::set<ArrayId>& but = {});
   // Whether a run or a copy refers to it.
   bool is_used(ArrayId id) const;
   // Drops an array that no run or copy refers to, since it is to be computed again. Returns whether

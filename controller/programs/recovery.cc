@@ -199,17 +199,23 @@ void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
     callbacks_.ended(program.session, {.run = run, .error = not_committed(why)});
 }
 
-// Frees the outputs of runs that wait, since nobody holds them any more.
-void Recovery::detached(SessionId session) {
+// Nobody holds any arrays any more, but runs that wait take some.
+std::set<ArrayId> Recovery::detached(SessionId session) {
   const ProgramPtr program = program_of(session);
-  if (program == nullptr) return;
-  program->held.clear();
-  FreeFrame freed;
+  if (program == nullptr) return {};
+  std::set<ArrayId> taken, freed;
   for (const Message& message : program->inbox) {
-    if (const auto* run = std::get_if<RunFrame>(&message))
-      freed.arrays.insert(freed.arrays.end(), run->outputs.begin(), run->outputs.end());
+    const auto* run = std::get_if<RunFrame>(&message);
+    if (run == nullptr) continue;
+    freed.insert(run->outputs.begin(), run->outputs.end());
+    for (const ArgumentFrame& argument : run->arguments) {
+      if (argument.bytes.empty()) taken.insert(argument.array);
+    }
   }
-  if (!freed.arrays.empty()) program->inbox.emplace_back(std::move(freed));
+  std::erase_if(program->held, [&](ArrayId array) { return !taken.contains(array); });
+  freed.insert(taken.begin(), taken.end());
+  if (!freed.empty()) program->inbox.emplace_back(FreeFrame{{freed.begin(), freed.end()}});
+  return taken;
 }
 
 void Recovery::are_held(SessionId session, const std::vector<ArrayId>& arrays) {

@@ -109,7 +109,8 @@ class Recovery {
   bool runs_again(SessionId session, RunId run) const;
   // The client asks a run to stop. True: its end was reported. False: the run table has the run.
   bool cancel(SessionId session, RunId run, const Error& why);
-  void detached(SessionId session);
+  // Returns arrays that runs which wait here take. They are freed behind those runs.
+  std::set<ArrayId> detached(SessionId session);
   // The client holds these arrays, which a run in the log makes that is not in the run table.
   void are_held(SessionId session, const std::vector<ArrayId>& arrays);
   void wait_until_back(SessionId session, const StopToken& asker = {});

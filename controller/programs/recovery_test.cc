@@ -163,6 +163,19 @@ TEST_F(RecoveryTest, ARunMayTakeAResultOfAReportedRunThatItsClientHasFreed) {
   EXPECT_EQ(controller_.counts().arrays, 1u) << "nobody holds the first result";
 }
 
+TEST_F(RecoveryTest, ARunThatWaitsKeepsItsArgumentsWhenItsClientDetaches) {
+  run_to_its_end();
+  const ArrayId result(last_.value + 1);
+  lose_host();
+  submit_with(result, plan_, last_);
+  controller_.detach(session_);
+  finish();
+  ASSERT_THAT(prepared(), SizeIs(1));
+  finish();
+  EXPECT_EQ(version(), 2u);
+  EXPECT_EQ(controller_.counts().arrays, 0u);
+}
+
 // A part of the states lay on the host that is lost.
 TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   run_to_its_end();
