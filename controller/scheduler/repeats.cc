@@ -289,11 +289,11 @@ void Repeats::end_all(int64_t deadline_ns) {
   }
 }
 
-// Runs of the repetition that end later are not reported to anyone.
+// Its steps that are under way stay known until they end, or their ends would be taken for those of
+// a client's runs.
 void Repeats::forget(const RepetitionPtr& one) {
   one->gone = true;
   one->held = {};
-  std::erase_if(in_flight_, [&](const auto& item) { return item.second == one; });
   by_plan_.erase(one->request.plan);
   one->changed.wake_all();
 }

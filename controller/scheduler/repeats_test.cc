@@ -172,6 +172,21 @@ TEST_F(RepeatsTest, AfterACancelNoStepIsEnqueued) {
   EXPECT_EQ(prepared(), 3u);
 }
 
+TEST_F(RepeatsTest, StepsThatEndAfterTheirPlanWasReleasedTakeNoCreditsOfTheClient) {
+  const PlanId plan = compile(session_, 2);
+  reactor_->run(
+      [&] { controller_.once(session_, {.number = 900}, [&](const StopToken&) { return plan; }); });
+  controller_.repeat(session_, request(plan, 10));
+  pass();
+  controller_.on_message(session_, ReleaseFrame{{900}});
+  finish_everywhere(1);
+  finish_everywhere(2);
+  pass();
+  EXPECT_EQ(controller_.counts().plans + controller_.counts().runs, 0u);
+  EXPECT_EQ(controller_.programs()[0].credits_used, 0u);
+  EXPECT_TRUE(client_.ended.empty()) << "it has not asked for these runs one by one";
+}
+
 TEST_F(RepeatsTest, NothingIsLeftOfARepetitionWhenItsSessionEnds) {
   const PlanId plan = compile(session_, 2);
   controller_.repeat(session_, request(plan, 1'000'000));
