@@ -101,7 +101,8 @@ bool RunsAgain::work_once(Program& program) {
 void RunsAgain::act_on_first(Program& program) {
   Waiting first = std::move(program.waiting.front());
   program.waiting.pop_front();
-  for (const ArrayId array : made_by(first.message)) program.to_be_made.erase(array);
+  const std::vector<ArrayId> made = made_by(first.message);
+  for (const ArrayId array : made) program.to_be_made.erase(array);
   if (auto* run = std::get_if<RunFrame>(&first.message)) {
     if (lacks_plan(program, run->plan)) {  // The run table refuses the run.
       PlanRecord& record = *plan_of(program, run->plan);
@@ -113,10 +114,10 @@ void RunsAgain::act_on_first(Program& program) {
     }
     if (!first.refused) track(program, *run);
     callbacks_.submit(program.session, std::move(*run), first.refused);
-    keep_all_arguments(program);
+    keep_made(program, made);
   } else if (auto* copy = std::get_if<CopyFrame>(&first.message)) {
     callbacks_.copy(program.session, std::move(*copy));
-    keep_all_arguments(program);
+    keep_made(program, made);
   } else {
     for (const ArrayId array : std::get<FreeFrame>(first.message).arrays)
       tables_.objects.client_drops(array, program.session);
@@ -125,9 +126,14 @@ void RunsAgain::act_on_first(Program& program) {
   callbacks_.freed();
 }
 
-void RunsAgain::keep_all_arguments(Program& program) {
+// Keeps these arrays, which are there now, for the runs that take them.
+void RunsAgain::keep_made(Program& program, const std::vector<ArrayId>& made) {
+  if (made.empty()) return;
   for_each_run(program, [&](const RunFrame& run, std::vector<ArrayId>& kept) {
-    keep_arguments(program, run, kept);
+    const bool takes = std::ranges::any_of(run.arguments, [&](const ArgumentFrame& argument) {
+      return argument.bytes.empty() && std::ranges::find(made, argument.array) != made.end();
+    });
+    if (takes) keep_arguments(program, run, kept);
   });
 }
 
@@ -229,10 +235,11 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
   executable.dropped.clear();
   drop_outputs(program, plan);
   const std::deque<HeldPtr> runs = executable.runs;
-  std::vector<ArrayId> unheld;
+  std::vector<ArrayId> made, unheld;
   for (const HeldPtr& held : runs) {
     held->ended.reset();
     for (const ArrayId array : held->frame.outputs) {
+      made.push_back(array);
       if (!tables_.objects.give_up(array, program.session)) unheld.push_back(array);
     }
   }
@@ -241,7 +248,7 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
     callbacks_.submit(program.session, RunFrame(held->frame), {});
     held->open.reset();
   }
-  keep_all_arguments(program);
+  keep_made(program, made);
   for (const ArrayId array : unheld) tables_.objects.client_drops(array, program.session);
   callbacks_.freed();
 }

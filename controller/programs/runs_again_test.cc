@@ -245,6 +245,23 @@ TEST_F(RunsAgainTest, ResultsOfARunThatWaitedAreThereAfterAHostWasLost) {
   EXPECT_EQ(end_copies(), 1u) << (refused.empty() ? "" : refused.back().error->what());
 }
 
+// The run that makes the array has been submitted, and the one that takes it still waits.
+TEST_F(RunsAgainTest, ARunThatWaitsKeepsAResultThatIsMadeMeanwhile) {
+  const PlanId other = compile(counting({"count"}));
+  submit();
+  const RunId makes = submit(other);
+  submit(plan_);
+  const ArrayId result(makes.value + 1);
+  submit_with(result, other);
+  finish();
+  ASSERT_THAT(prepared(), SizeIs(2));
+  controller_.on_message(session_, FreeFrame{{result}});
+  while (!prepared().empty()) finish();
+  ASSERT_THAT(client_.ended, SizeIs(4));
+  for (const RunDoneFrame& done : client_.ended)
+    EXPECT_FALSE(done.error.has_value()) << done.error->what();
+}
+
 // The run on the other slice waits with an array that nobody else holds.
 TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLost) {
   const SliceId far = reactor_->run([&] { return controller_.allocate(session_, {2}).id; });
