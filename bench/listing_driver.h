@@ -68,6 +68,7 @@ class ListingDriver final : public cuda::Driver {
   void unpin(void*) override {}
   void host_access(const cuda::Access&, std::string_view) override {}
   cuda::Status copy(cuda::At at, void* to, const void* from, int64_t bytes) override;
+  cuda::Status copy_rows(cuda::At at, const RowCopies&) override { return unsupported(at); }
   cuda::Status fill(cuda::At at, void*, uint8_t, int64_t) override { return unsupported(at); }
 
   cuda::Status begin_capture(cuda::StreamHandle) override { return unsupported({}); }

@@ -20,7 +20,7 @@
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
 //    be woken at.
 //
-// The interface has 21 members.
+// The interface has 22 members.
 // Units: ns of the device's clock, bytes.
 // Threads: the queue's functions anywhere, except serve_or_ring(), which is the reactor's; the
 // operations, at_work and the trace on the device's own thread (the reactor's, for a simulated
@@ -38,6 +38,7 @@
 #include <utility>
 
 #include "executor/devices/lanes.h"
+#include "executor/store/row_copies.h"
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
 #include "executor/work/work.h"
@@ -109,6 +110,10 @@ class DeviceStream {
   // Operations. Copies between device memory and host memory that the device's memory gave or
   // pinned (DeviceMemory).
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;
+  // The same for rows, on a discrete device in one operation.
+  virtual void copy_rows(const RowCopies& rows) {
+    rows.for_each([&](std::byte* to, const std::byte* from) { copy(to, from, rows.bytes); });
+  }
   // Stores 1 in `flag`, which lies in host memory, if a float tensor holds an infinity or a NaN.
   virtual void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) = 0;
   // A mark stands for everything that was started so far. If reached() returns kPending, the device

@@ -70,10 +70,15 @@ struct Copy {
 void copy_shard(DeviceStream& stream, const ShardRuns& runs, const Shard& shard, std::byte* client,
                 bool in) {
   stream.moved.add(LinkClass::kHost, runs.bytes());  // Clients are on this machine.
-  runs.for_each([&](int64_t client_at, int64_t at, int64_t bytes) {
-    std::byte* there = client + client_at;
-    std::byte* here = shard.buffer->data() + at;
-    stream.copy(in ? here : there, in ? there : here, bytes);
+  runs.for_each_rows([&](const ShardRuns::Rows& rows) {
+    std::byte* const there = client + rows.in_part;
+    std::byte* const here = shard.buffer->data() + rows.in_shard;
+    stream.copy_rows({.to = in ? here : there,
+                      .to_step = in ? rows.shard_step : rows.part_step,
+                      .from = in ? there : here,
+                      .from_step = in ? rows.part_step : rows.shard_step,
+                      .bytes = rows.bytes,
+                      .rows = rows.count});
   });
 }
 

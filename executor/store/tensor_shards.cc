@@ -48,7 +48,7 @@ ShardRuns::ShardRuns(const TensorShards& tensor, uint32_t mesh_device, const Box
     shard_offset_ += (rows.begin - rows.shard_begin) * in_shard;
     if (is_run) {
       bytes_ *= rows.count;
-    } else {
+    } else if (rows.count > 1) {
       steps_.push_back({rows.count, in_part, in_shard});
       total_ *= rows.count;
     }

@@ -55,23 +55,39 @@ class ShardRuns {
 
   int64_t bytes() const { return bytes_ * total_; }  // Bytes of all runs.
 
-  // body(offset in the part, offset in the shard, bytes)
+  // Runs of `bytes` bytes in equal steps.
+  struct Rows {
+    int64_t in_part = 0, in_shard = 0;      // Offsets of the first run.
+    int64_t part_step = 0, shard_step = 0;  // From one run to the next.
+    int64_t bytes = 0, count = 0;
+  };
+  // body(Rows), which gets all runs in few calls: one for a part that is cut in two dimensions.
   template <class Body>
-  void for_each(Body body) const {
+  void for_each_rows(Body body) const {
     if (bytes() == 0) return;
-    std::vector<int64_t> index(steps_.size(), 0);
-    for (int64_t n = 0; n < total_; ++n) {
+    const size_t outer = steps_.empty() ? 0 : steps_.size() - 1;
+    const Step inner = steps_.empty() ? Step{1, bytes_, bytes_} : steps_.back();
+    std::vector<int64_t> index(outer, 0);
+    for (int64_t n = 0; n < total_ / inner.count; ++n) {
       int64_t there = part_offset_, here = shard_offset_;
-      for (size_t d = 0; d < steps_.size(); ++d) {
+      for (size_t d = 0; d < outer; ++d) {
         there += index[d] * steps_[d].in_part;
         here += index[d] * steps_[d].in_shard;
       }
-      body(there, here, bytes_);
-      for (size_t d = steps_.size(); d-- > 0;) {
+      body(Rows{there, here, inner.in_part, inner.in_shard, bytes_, inner.count});
+      for (size_t d = outer; d-- > 0;) {
         if (++index[d] < steps_[d].count) break;
         index[d] = 0;
       }
     }
+  }
+  // body(offset in the part, offset in the shard, bytes) for each run.
+  template <class Body>
+  void for_each(Body body) const {
+    for_each_rows([&](const Rows& rows) {
+      for (int64_t i = 0; i < rows.count; ++i)
+        body(rows.in_part + i * rows.part_step, rows.in_shard + i * rows.shard_step, rows.bytes);
+    });
   }
 
  private:

@@ -78,6 +78,34 @@ TEST(TensorShards, APartOfATensorIsFoundInEachShard) {
   }
 }
 
+// Queries, keys and values of GPT-2 XL lie side by side. A checkpoint reads the keys of a layer.
+TEST(TensorShards, APartOfPackedWeightsIsOneCallHoweverManyRowsItHas) {
+  const Type type = f32({48, 1600, 3, 1600});
+  const Box keys{{7, 0, 1, 0}, {1, 1600, 1, 1600}};
+  const auto calls_of = [&](const Sharding& sharding, uint32_t device) {
+    std::vector<ShardRuns::Rows> calls;
+    ShardRuns(cut(type, sharding), device, keys).for_each_rows([&](const ShardRuns::Rows& rows) {
+      calls.push_back(rows);
+    });
+    return calls;
+  };
+  const auto whole = calls_of({replicate(), replicate()}, 0);
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].count, 1600);
+  EXPECT_EQ(whole[0].bytes, 6400);
+  EXPECT_EQ(whole[0].part_step, 6400);
+  EXPECT_EQ(whole[0].shard_step, 19200);
+  EXPECT_EQ(whole[0].in_part, 0);
+  EXPECT_EQ(whole[0].in_shard, int64_t{7} * 1600 * 19200 + 6400);
+  const auto half = calls_of({shard(3), replicate()}, 3);  // a = 1: the second half of each row.
+  ASSERT_EQ(half.size(), 1u);
+  EXPECT_EQ(half[0].count, 1600);
+  EXPECT_EQ(half[0].bytes, 3200);
+  EXPECT_EQ(half[0].part_step, 6400);
+  EXPECT_EQ(half[0].shard_step, 9600);
+  EXPECT_EQ(half[0].in_part, 3200);
+}
+
 class RewrittenBuffer : public testing::Test {
  protected:
   void write(const Box& part, const std::shared_ptr<const Error>& failure = nullptr) {

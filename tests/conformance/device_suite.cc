@@ -155,6 +155,32 @@ TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
   EXPECT_THAT(out.values(), ElementsAre(1, 2, 3, 4));
 }
 
+// The middle column of three, and back into the first.
+TEST_P(DeviceSuite, RowsAreCopiedFromStepToStep) {
+  constexpr int64_t kItem = sizeof(int32_t);
+  BufferPtr buffer = allocate_buffer(device->memory(), 2 * kItem, "test");
+  HostArray<int32_t> in(device->memory(), {1, 2, 3, 4, 5, 6});
+  HostArray<int32_t> out(device->memory(), {0, 0, 0, 0, 0, 0});
+  const auto bytes = [](auto* data) { return reinterpret_cast<std::byte*>(data); };
+  enqueue([&](Turn& turn) {
+    turn.stream.copy_rows({.to = buffer->data(),
+                           .to_step = kItem,
+                           .from = bytes(in.data() + 1),
+                           .from_step = 3 * kItem,
+                           .bytes = kItem,
+                           .rows = 2});
+    turn.stream.copy_rows({.to = bytes(out.data()),
+                           .to_step = 3 * kItem,
+                           .from = buffer->data(),
+                           .from_step = kItem,
+                           .bytes = kItem,
+                           .rows = 2});
+    return Progress::kDone;
+  });
+  drain();
+  EXPECT_THAT(out.values(), ElementsAre(2, 0, 0, 5, 0, 0));
+}
+
 TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
   Builder b("f");
   Value x = b.parameter("x", f32({2, 3}));

@@ -43,6 +43,7 @@ class EmulatedDriver final : public cuda::Driver {
   void unpin(void* data) override;
   void host_access(const Access& access, std::string_view label) override;
   Status copy(cuda::At at, void* to, const void* from, int64_t bytes) override;
+  Status copy_rows(cuda::At at, const RowCopies& rows) override;
   Status fill(cuda::At at, void* to, uint8_t value, int64_t bytes) override;
 
   Status begin_capture(cuda::StreamHandle stream) override;

@@ -1,5 +1,7 @@
 // Allocation and copies of the emulated driver.
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/align.h"
 #include "tests/emulated/emulated_driver.h"
@@ -12,6 +14,16 @@ namespace {
 
 // A card's pool gives memory in whole units.
 int64_t taken_for(int64_t bytes) { return align_up(bytes, 256); }
+
+void copy_now(Core& core, std::byte* to, const std::byte* from, int64_t bytes) {
+  std::byte *target = core.bytes_at(to), *source = core.bytes_at(from);
+  if (target == nullptr || source == nullptr || bytes == 0) return;
+  std::memcpy(target, source, static_cast<size_t>(bytes));
+  // Bytes that were not initialised are not so in the copy either: reading them is reported.
+  Allocation &a = *core.memory.find(to), &b = *core.memory.find(from);
+  std::memcpy(a.initialised.data() + (to - a.base), b.initialised.data() + (from - b.base),
+              static_cast<size_t>(bytes));
+}
 
 }  // namespace
 
@@ -113,21 +125,27 @@ void EmulatedDriver::host_access(const Access& access, std::string_view label) {
 }
 
 Status EmulatedDriver::copy(At at, void* to, const void* from, int64_t bytes) {
+  return copy_rows(at, {.to = static_cast<std::byte*>(to),
+                        .to_step = bytes,
+                        .from = static_cast<const std::byte*>(from),
+                        .from_step = bytes,
+                        .bytes = bytes,
+                        .rows = 1});
+}
+
+Status EmulatedDriver::copy_rows(At at, const RowCopies& rows) {
   const auto lock = enter(at.label);
-  const auto run = [this, to, from, bytes] {
-    std::byte *target = core_.bytes_at(to), *source = core_.bytes_at(from);
-    if (target == nullptr || source == nullptr || bytes == 0) return Status{};
-    std::memcpy(target, source, static_cast<size_t>(bytes));
-    // Bytes that were not initialised are not so in the copy either: reading them is reported.
-    Allocation &a = *core_.memory.find(to), &b = *core_.memory.find(from);
-    std::memcpy(a.initialised.data() + (static_cast<std::byte*>(to) - a.base),
-                b.initialised.data() + (static_cast<const std::byte*>(from) - b.base),
-                static_cast<size_t>(bytes));
+  std::vector<Access> accesses;
+  rows.for_each([&](std::byte* to, const std::byte* from) {
+    accesses.push_back({from, rows.bytes, AccessKind::kRead});
+    accesses.push_back({to, rows.bytes, AccessKind::kWrite});
+  });
+  const auto run = [this, rows] {
+    rows.for_each(
+        [&](std::byte* to, const std::byte* from) { copy_now(core_, to, from, rows.bytes); });
     return Status{};
   };
-  return enqueue(at, {{},
-                      {{from, bytes, AccessKind::kRead}, {to, bytes, AccessKind::kWrite}},
-                      [run] { return Operation{.run = run}; }});
+  return enqueue(at, {{}, std::move(accesses), [run] { return Operation{.run = run}; }});
 }
 
 Status EmulatedDriver::fill(At at, void* to, uint8_t value, int64_t bytes) {

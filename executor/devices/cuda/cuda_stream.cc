@@ -99,6 +99,14 @@ void CudaStream::copy(void* to, const void* from, int64_t bytes) {
   note(gpu_->driver().copy({compute_, "copy"}, to, from, bytes));
 }
 
+void CudaStream::copy_rows(const RowCopies& rows) {
+  if (rows.bytes <= 0 || rows.rows <= 0 || lost_ != nullptr) return;
+  const bool is_one_operation =
+      rows.rows > 1 && rows.to_step <= cuda::kRowStepMax && rows.from_step <= cuda::kRowStepMax;
+  if (!is_one_operation) return ThreadedStream::copy_rows(rows);
+  note(gpu_->driver().copy_rows({compute_, "copy"}, rows));
+}
+
 void CudaStream::check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) {
   if (elements <= 0 || lost_ != nullptr) return;
   const uint32_t threads = cuda::block_threads(elements);

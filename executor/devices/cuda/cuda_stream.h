@@ -44,6 +44,7 @@ class CudaStream final : public ThreadedStream, public CardStreams {
   void ring() override { ThreadedStream::ring(); }
   void stop() override;
   void copy(void* to, const void* from, int64_t bytes) override;
+  void copy_rows(const RowCopies& rows) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
   void join_collectives() override { join(0); }
 

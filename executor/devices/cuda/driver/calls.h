@@ -51,6 +51,9 @@ struct At {
 
 enum class AccessKind : uint8_t { kRead, kWrite, kReadWrite };
 
+// Bound of steps between rows that are copied in one operation: CUDA's largest pitch.
+inline constexpr int64_t kRowStepMax = INT32_MAX;
+
 // Bytes that an operation may touch. kWrite promises that it reads none of them.
 struct Access {
   const void* data = nullptr;

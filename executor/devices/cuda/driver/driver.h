@@ -38,6 +38,7 @@
 
 #include "executor/devices/cuda/driver/calls.h"
 #include "executor/devices/cuda/driver/status.h"
+#include "executor/store/row_copies.h"
 #include "runtime/base/result.h"
 
 namespace gangway::cuda {
@@ -94,6 +95,8 @@ class Driver {
 
   // Copies between any two places; host memory must be pinned. Ranges do not overlap.
   virtual Status copy(At at, void* to, const void* from, int64_t bytes) = 0;
+  // The same for rows, in one operation. Steps are at most kRowStepMax.
+  virtual Status copy_rows(At at, const RowCopies& rows) = 0;
   virtual Status fill(At at, void* to, uint8_t value, int64_t bytes) = 0;
 
   // Graphs. A captured operation keeps the addresses that it was captured with. A graph that is

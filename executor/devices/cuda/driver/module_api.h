@@ -33,7 +33,7 @@ struct ModuleTable {
   Result<std::shared_ptr<Driver>> (*open)(const OpenOptions& options) = nullptr;
 };
 
-inline constexpr uint64_t kModuleVersion = 1;  // Grows whenever driver.h or calls.h change.
+inline constexpr uint64_t kModuleVersion = 2;  // Grows whenever driver.h or calls.h change.
 inline constexpr const char* kModuleSymbol = "gangway_cuda_module";
 
 }  // namespace gangway::cuda

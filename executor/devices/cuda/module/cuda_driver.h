@@ -54,6 +54,7 @@ class CudaDriver final : public Driver {
   void unpin(void* data) override;
   void host_access(const Access&, std::string_view) override {}
   Status copy(At at, void* to, const void* from, int64_t bytes) override;
+  Status copy_rows(At at, const RowCopies& rows) override;
   Status fill(At at, void* to, uint8_t value, int64_t bytes) override;
 
   Status begin_capture(StreamHandle stream) override;

@@ -86,6 +86,16 @@ Status CudaDriver::copy(At at, void* to, const void* from, int64_t bytes) {
               at.label);
 }
 
+Status CudaDriver::copy_rows(At at, const RowCopies& rows) {
+  enter();
+  if (rows.bytes == 0 || rows.rows == 0) return {};
+  return done(
+      cudaMemcpy2DAsync(rows.to, static_cast<size_t>(rows.to_step), rows.from,
+                        static_cast<size_t>(rows.from_step), static_cast<size_t>(rows.bytes),
+                        static_cast<size_t>(rows.rows), cudaMemcpyDefault, stream_of(at.stream)),
+      at.label);
+}
+
 Status CudaDriver::fill(At at, void* to, uint8_t value, int64_t bytes) {
   enter();
   if (bytes == 0) return {};
