@@ -5,15 +5,7 @@
 namespace gangway {
 namespace {
 
-struct Parts {
-  std::string_view tensor;  // The last components of its name.
-  std::vector<std::string_view> parts;
-};
-
-const std::vector<Parts>& all_parts() {
-  static const std::vector<Parts> all = {{"attn.qkv", {"attn.q", "attn.k", "attn.v"}}};
-  return all;
-}
+constexpr const char* kGroup = "attn.";
 
 bool ends_with_components(std::string_view name, std::string_view end) {
   if (!name.ends_with(end)) return false;
@@ -22,14 +14,18 @@ bool ends_with_components(std::string_view name, std::string_view end) {
 
 }  // namespace
 
+const PackedTensor& packed_projections() {
+  static const PackedTensor packed{"qkv", {"q", "k", "v"}};
+  return packed;
+}
+
 std::vector<std::string> names_of_parts(std::string_view name, const Dims& shape) {
+  const PackedTensor& packed = packed_projections();
+  if (!ends_with_components(name, kGroup + packed.name)) return {};
+  if (shape.size() < 2 || shape[1] != std::ssize(packed.parts)) return {};
+  const std::string front(name.substr(0, name.size() - packed.name.size()));
   std::vector<std::string> names;
-  for (const auto& [tensor, parts] : all_parts()) {
-    if (!ends_with_components(name, tensor)) continue;
-    if (shape.size() < 2 || shape[1] != std::ssize(parts)) continue;
-    const std::string front(name.substr(0, name.size() - tensor.size()));
-    for (const std::string_view part : parts) names.push_back(front + std::string(part));
-  }
+  for (const std::string& part : packed.parts) names.push_back(front + part);
   return names;
 }
 

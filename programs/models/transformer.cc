@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/tensor_parts.h"
 #include "ir/build/scan.h"
 
 namespace gangway::programs {
@@ -26,7 +27,8 @@ Value place(const TransformerConfig& config, std::string_view name, Value x) {
 
 // Queries, keys and values side by side: [batch, seq, dim] -> [batch, seq, 3, dim].
 Value products(const TransformerConfig& config, const Tree& p, Value x) {
-  return dot_general(x, weight(config, p["qkv"]), {.lhs_contract = {2}, .rhs_contract = {0}});
+  return dot_general(x, weight(config, p[packed_projections().name]),
+                     {.lhs_contract = {2}, .rhs_contract = {0}});
 }
 
 Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
@@ -123,7 +125,8 @@ StateTree layer_parameters(const TransformerConfig& c) {
   StateTree layer;
   layer.set("attn_norm", filled({c.storage, {c.dim}}, 1));
   StateTree attn;
-  attn.set("qkv", side_by_side(matrix({c.dim, c.dim}, small), {"q", "k", "v"}));
+  const PackedTensor& packed = packed_projections();
+  attn.set(packed.name, side_by_side(matrix({c.dim, c.dim}, small), packed.parts));
   attn.set("o", matrix({c.dim, c.dim}, small * residual));
   layer.set("attn", attn);
   layer.set("ffn_norm", filled({c.storage, {c.dim}}, 1));
