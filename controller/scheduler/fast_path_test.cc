@@ -65,6 +65,47 @@ TEST_F(FastPathTest, AProgramThatIsDispatchedInParallelIsGrantedWholeAndNobodyIs
   EXPECT_THAT(client_.warnings(), IsEmpty());
 }
 
+// Two programs on the same devices, and the ranges that the first one's run is granted.
+std::vector<GrantRange> granted_beside_another(bool overlay_memory) {
+  const auto reactor = Reactor::make_simulated();
+  FakeExecutor executor;
+  executor.devices = 4;
+  FakeClient clients[2];
+  Controller controller(*reactor, {.overlay_memory = overlay_memory});
+  controller.add_host({.name = "host", .devices = 4, .memory_bytes = 1000}, executor);
+  PlanId plans[2];
+  SessionId sessions[2];
+  for (int i = 0; i < 2; ++i) {
+    sessions[i] = controller.add_session(cat("program-", i), "ada", clients[i]);
+    plans[i] = reactor->run([&] {
+      const SliceId first = controller.allocate(sessions[i], {2}).id;
+      const SliceId second = controller.allocate(sessions[i], {2}).id;
+      return controller.compile(sessions[i], twice(), {first, second}, {2}).id;
+    });
+  }
+  const uint64_t names = sessions[0].value << 40;
+  controller.on_message(sessions[0],
+                        RunFrame{.plan = plans[0],
+                                 .run = RunId(names + 1),
+                                 .arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}},
+                                 .outputs = {ArrayId(names + 2)}});
+  std::vector<GrantRange> ranges;
+  for (const GrantFrame& grant : executor.all<GrantFrame>())
+    ranges.insert(ranges.end(), grant.ranges.begin(), grant.ranges.end());
+  return ranges;
+}
+
+// Granted in part, two runs could each be in the middle on devices that the other needs.
+TEST(OverlaidGrantsTest, ARunWhoseTemporariesLieOverThoseOfOthersIsGrantedWhole) {
+  const std::vector<GrantRange> apart = granted_beside_another(false),
+                                overlaid = granted_beside_another(true);
+  ASSERT_EQ(overlaid.size(), 1u);
+  EXPECT_EQ(overlaid[0].slice, kEverySlice);
+  EXPECT_EQ(overlaid[0].count, 4u);
+  ASSERT_EQ(apart.size(), 1u) << "its first section, since others share its devices";
+  EXPECT_EQ(apart[0].slice, 0u);
+}
+
 TEST_F(FastPathTest, DispatchedSequentiallyANodeIsGrantedOnceTheOneBeforeItHasEnded) {
   const PlanId plan = compile_twice(Dispatch::kSequential);
   submit(session_, plan);

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <new>
 #include <optional>
+#include <vector>
 
+#include "executor/links/sim_link.h"
 #include "runtime/fibers/reactor.h"
 #include "tests/support/bare_device.h"
 #include "tests/support/deaf_listener.h"
@@ -118,6 +122,82 @@ TEST(DeviceRunTest, OnlyARunThatIsAloneGoesOnWithATicketThatIsNotTheNext) {
   Turn alone{.stream = calls.device.stream(), .alone = true};
   EXPECT_EQ(run.advance(alone), Progress::kDone);
   run.release();
+}
+
+// Runs that send their input to another device, which has a slot for one run.
+struct Sends {
+  Sends() {
+    TestPlan t("sends", 1, 2);
+    t.plan().slices = {{TestPlan::mesh_of(1), {{0, 0, 1}}}, {TestPlan::mesh_of(1), {{0, 1, 1}}}};
+    t.plan().runs_in_flight_max = 1;
+    const uint32_t x = t.input("x", f32({2}));
+    const uint32_t there = t.value("there", PlanStorage::kOutput, f32({2}), {}, 1);
+    t.plan().outputs.push_back(there);
+    t.transfer(x, there);
+    laid.plan = t.share();
+    laid.device = &device;
+    laid.layout = lay_out(*laid.plan, laid.member, {}, 0);
+    laid.entries = {{.kind = EntryKind::kSend, .node = 0, .value = x, .channel = 0}};
+    laid.entry_at = {{0}, {}};
+    AreaList areas;
+    areas.add("inbox", slots.bytes());
+    areas.add("released", 8);
+    const auto nobody = std::make_shared<const std::function<void()>>([] {});
+    SimLink link(std::make_shared<SimFabric>(), {{nullptr, nobody}});
+    own = link.offer(areas);
+    peer = link.open(own->offer());
+    const uint64_t inbox = own->place("inbox", slots.bytes()), released = own->place("released", 8);
+    links.channels.push_back(
+        {.slots = slots,
+         .sender = TransferSender(slots, own->word(released), {peer.get(), inbox, 0})});
+    receiver = TransferReceiver(slots, own->at(inbox), {peer.get(), released, 0});
+    plan.memory = std::make_unique<ShareMemory>();
+    plan.memory->slots = allocate_buffer(device.memory(), laid.layout.slot_bytes, "test");
+    plan.states.resize(laid.plan->values.size());
+    run.emplace(plan, 0, reactor->mailbox(), listener);
+  }
+  void begin(uint64_t number) {
+    run->bind({.run = RunId(1 + number),
+               .number = number,
+               .arguments = {nullptr},
+               .inline_bytes = {&bytes},
+               .outputs = {nullptr}});
+    run->grant({.count = 1, .ticket = Ticket(1 + number)});
+  }
+  Progress advance() {
+    Turn turn{device.stream()};
+    return run->advance(turn);
+  }
+  bool has_arrived(uint64_t number) const {
+    return receiver.arrival(number).load() == TransferSlots::stamped(number, false);
+  }
+
+  const TransferSlots slots{8, 1};
+  std::unique_ptr<Reactor> reactor = Reactor::make_simulated();
+  BareDevice device;
+  LaidOutShare laid;
+  LinkedShare links;
+  std::shared_ptr<OwnMemory> own;
+  std::shared_ptr<PeerMemory> peer;
+  TransferReceiver receiver;
+  DevicePlan plan{laid, links};
+  DeafListener listener;
+  const std::vector<std::byte> bytes = std::vector<std::byte>(8);
+  std::optional<DeviceRun> run;
+};
+
+TEST(DeviceRunTest, ASendWaitsUntilTheReceiverHasReleasedItsSlot) {
+  Sends sends;
+  sends.begin(0);
+  EXPECT_EQ(sends.advance(), Progress::kDone);
+  EXPECT_TRUE(sends.has_arrived(0));
+  sends.run->release();
+  sends.begin(1);
+  EXPECT_EQ(sends.advance(), Progress::kPending);
+  EXPECT_TRUE(sends.has_arrived(0)) << "the receiver still reads what came before";
+  sends.receiver.release(0);
+  EXPECT_EQ(sends.advance(), Progress::kDone);
+  EXPECT_TRUE(sends.has_arrived(1));
 }
 
 TEST(DiagnosisTest, TheDevicesThreadGoesOnWhileTheReplayIsCompiled) {

@@ -10,6 +10,7 @@
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/observe/trace.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 
@@ -121,6 +122,29 @@ TEST(SimClusterTest, ResultsThatAreLetGoTogetherAreOneFrameForTheControllerAndFo
     EXPECT_EQ(cluster.controller.controller().counts().arrays, 0u);
     EXPECT_EQ(cluster.controller_counts().frames_in - before.frames_in, 1u);
     EXPECT_EQ(cluster.controller_counts().frames_out - before.frames_out, 2u);
+  });
+}
+
+TEST(SimClusterTest, CopiesOfHostTensorsGoWithThePlanThatTheyAreFor) {
+  auto reactor = Reactor::make_simulated({.seed = 7});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const auto arrays = [&] {
+      pass(*reactor, kSecond);
+      return cluster.controller.controller().counts().arrays;
+    };
+    const Slice slice = client.allocate({.devices = 4});
+    const Program program = count_up(slice.mesh({{"data", 4}}));
+    const Array x = slice.from_host(ones());
+    const Executable step = slice.compile(program);
+    {
+      const Executable other = slice.compile(program);
+      step.run({{"x", x}}).wait();
+      other.run({{"x", x}}).wait();
+      EXPECT_EQ(arrays(), 2u) << "a copy of x for each";
+    }
+    EXPECT_EQ(arrays(), 1u) << "while x is held";
+    EXPECT_EQ(step.run({{"x", x}})["sum"].item<float>(), 3 * 128.0f);
+    EXPECT_EQ(arrays(), 1u) << "the copy is used again";
   });
 }
 
