@@ -156,7 +156,10 @@ void run_on(Reactor& reactor, uint64_t seed, FrameMeddler* meddler, ChaosScene s
       reactor.clock().now_ns() + (3 * kHostTimeoutMs + kLeaseMs) * kMillisecond);
   report.scene = cat(cluster.options().hosts, " hosts of ", cluster.options().devices_per_host,
                      " devices, ", count, " clients\n");
-  for (const auto& [fault, at_ns] : faults.happened()) report.scene += to_string(fault) + "\n";
+  for (const auto& [fault, at_ns] : faults.happened()) {
+    report.scene += to_string(fault) + "\n";
+    report.faults.insert(fault.kind);
+  }
   for (const auto& client : clients) {
     report.runs += client->runs;
     report.done += client->done;

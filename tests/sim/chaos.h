@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "controller/scheduler/gangs/charge_log.h"
+#include "sim/faults.h"
 #include "tests/support/net/frame_meddler.h"
 
 namespace gangway {
@@ -24,6 +26,7 @@ struct ChaosReport {
   std::vector<std::string> problems;  // Violations found; empty if there are none.
   std::vector<std::string> errors;    // Errors that clients got.
   int runs = 0, done = 0;             // Sums over all clients.
+  std::set<FaultKind> faults;         // Kinds of faults that happened.
   int charged = 0;                    // Programs in the log of charges.
   int meetings = 0;                   // Steps in the log of devices that are done in one order.
   uint64_t replay_hash = 0;

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "runtime/base/error.h"
 #include "runtime/os/shared_segment.h"
 #include "tests/sim/meddling.h"
@@ -23,12 +25,14 @@ using ::testing::Matcher;
 TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   const uint64_t first = tests::test_seed();
   int runs = 0, done = 0, charged = 0, meetings = 0;
+  std::set<FaultKind> faults;
   for (uint64_t seed = first; seed < first + GW_CHAOS_SEEDS; ++seed) {
     const ChaosReport report = chaos(seed);
     runs += report.runs;
     done += report.done;
     charged += report.charged;
     meetings += report.meetings;
+    faults.insert(report.faults.begin(), report.faults.end());
     for (const std::string& problem : report.problems)
       ADD_FAILURE() << "seed " << seed << ", " << report.scene << problem;
     if (!report.problems.empty()) return;
@@ -36,6 +40,7 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   // Most runs must get through, otherwise the test checks nothing.
   EXPECT_GT(done, runs / 5) << runs;
   EXPECT_LT(done, runs);
+  EXPECT_EQ(faults.size(), size_t{kFaultKinds}) << "a kind of fault never happened";
   EXPECT_GT(charged, GW_CHAOS_SEEDS / 4) << "logs of charges are empty";
   EXPECT_GT(meetings, done / 2) << "logs of devices are empty";
 }

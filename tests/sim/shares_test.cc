@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,8 @@ struct SharingOptions {
 struct Shared {
   // Each program's reported part of its devices' time in the last second.
   std::map<std::string, double> used;
-  std::vector<BusySpan> busy;  // Spans of all devices.
+  std::map<std::string, int64_t> took_ns;  // What each program's turns took, by the log of charges.
+  std::vector<BusySpan> busy;              // Spans of all devices.
   int64_t end_ns = 0;
 };
 
@@ -86,7 +88,8 @@ Shared share_devices(const std::vector<Steps>& programs, const SharingOptions& o
                                   .devices_per_host = 2,
                                   .timed_only = true,
                                   .policy = options.policy,
-                                  .busy = &shared.busy});
+                                  .busy = &shared.busy,
+                                  .charge_log = std::make_shared<ChargeLog>()});
     for (const int host : {0, 1}) cluster.slow_down(host, 1 / options.model);
     const int64_t begin_ns = reactor->clock().now_ns();
     shared.end_ns = begin_ns + options.for_ns;
@@ -100,6 +103,11 @@ Shared share_devices(const std::vector<Steps>& programs, const SharingOptions& o
       }));
     }
     WaitQueue().wait_until_ns("for the shares to show", shared.end_ns);
+    const auto& charges = cluster.options().charge_log->sums();
+    for (const ProgramCounts& program : cluster.controller.controller().programs()) {
+      if (const auto sums = charges.find(program.id); sums != charges.end())
+        shared.took_ns[program.name] = sums->second.took_ns;
+    }
     const Client looker = cluster.connect("looker");
     for (const ProgramStatus& program : looker.status().programs)
       shared.used[program.name] = program.used;
@@ -192,6 +200,17 @@ std::vector<Steps> steps_of(const std::vector<double>& weights) {
 
 TEST(SharesTest, ProgramsOfEqualWeightGetEqualDeviceTimeWhateverTheirStepsTake) {
   expect_shares(steps_of({1, 1, 1, 1}));
+}
+
+// All within one second. A program that is alone at first is not charged for that.
+TEST(SharesTest, TheUseThatTheControllerReportsIsTheTimeThatProgramsAreChargedFor) {
+  const Shared shared = share_devices({{.weight = 1, .pieces = 5}, {.weight = 2, .pieces = 5}},
+                                      {.for_ns = 700 * kMillisecond});
+  for (const char* program : {"program 0", "program 1"}) {
+    const double took = static_cast<double>(shared.took_ns.at(program)) / kSecond;
+    EXPECT_GT(took, 0.1) << program;
+    EXPECT_NEAR(shared.used.at(program), took, 0.03) << program;
+  }
 }
 
 // The smallest busy part of the last second of any device, while `clients` clients run kernels of
