@@ -1,11 +1,9 @@
 #include "ir/wire/program_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "ir/text/text.h"
 #include "ir/types/limits.h"
@@ -44,13 +42,6 @@ Hash128 checksum(std::span<const std::byte> bytes) {
   throw Error(ErrorKind::kInvalid, cat("program file ", name, ": ", what), {}, std::move(hint));
 }
 
-// Reports an operation that the operating system refused, with its reason.
-[[noreturn]] void fail_io(const std::string& path, const char* what) {
-  int reason = errno;
-  ErrorKind kind = reason == ENOSPC ? ErrorKind::kOverloaded : ErrorKind::kInvalid;
-  throw Error(kind, cat("program file ", path, ": cannot ", what, ": ", std::strerror(reason)));
-}
-
 Program from_binary(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < kHeaderBytes) fail(name, "truncated: the header is incomplete");
   if (uint64_t version = get(bytes, 8, 4); version != kProgramFileVersion) {
@@ -80,40 +71,6 @@ bool is_text(std::span<const std::byte> bytes) {
     if (c < 0x20 && c != '\n' && c != '\r' && c != '\t') return false;
   }
   return !bytes.empty();
-}
-
-// Closes the descriptor, whatever happens.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-std::vector<std::byte> read_all(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) fail_io(path, "open it");
-  std::vector<std::byte> bytes;
-  constexpr size_t kChunk = size_t{1} << 20;
-  for (size_t size = 0;;) {
-    if (size > kFileBytesMax) {
-      fail(path, cat("too long: expected at most ", kFileBytesMax, " bytes"));
-    }
-    bytes.resize(size + kChunk);
-    ssize_t got = ::read(file.get(), bytes.data() + size, kChunk);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_io(path, "read it");
-    size += static_cast<size_t>(got);
-    if (got > 0) continue;
-    bytes.resize(size);
-    return bytes;
-  }
 }
 
 }  // namespace
@@ -155,7 +112,8 @@ void Program::save(const std::string& path) const {
 }
 
 Program Program::load(const std::string& path) {
-  return program_from_file_bytes(read_all(path), path);
+  const std::string bytes = read_whole(path, kFileBytesMax);
+  return program_from_file_bytes(std::as_bytes(std::span(bytes)), path);
 }
 
 }  // namespace gangway

@@ -102,7 +102,7 @@ TEST_F(ProgramFile, ErrorsNameTheFileAndWhatIsWrong) {
 TEST_F(ProgramFile, AMissingFileOrFolderIsNamed) {
   std::string missing = path("missing.gwp");
   EXPECT_THAT(error_of_load(missing),
-              HasSubstr("program file " + missing + ": cannot open it: No such file or directory"));
+              HasSubstr("cannot read " + missing + ": No such file or directory"));
   try {
     sample().save(path("no/such/folder.gwp"));
     FAIL();

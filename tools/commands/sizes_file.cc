@@ -1,13 +1,13 @@
 #include "tools/commands/sizes_file.h"
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/line_counter.h"
 
 namespace gangway::tool {
@@ -132,15 +132,7 @@ std::vector<SaidSize> parse_sizes(const std::string& text, const std::string& fi
 }
 
 std::vector<SaidSize> read_sizes(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  GW_REQUIRE(in.good(), "--config: can't read ", file);
-  std::string text(kSizesBytesMax + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  GW_REQUIRE(!in.bad(), "--config: can't read ", file);
-  GW_REQUIRE(text.size() <= kSizesBytesMax, "--config: ", file, " has more than ", kSizesBytesMax,
-             " bytes");
-  return parse_sizes(text, file);
+  return parse_sizes(read_whole(file, kSizesBytesMax), file);
 }
 
 }  // namespace gangway::tool

@@ -5,7 +5,8 @@
 //
 // Threads: pure.
 // Errors: kInvalid, naming file, line and key, for a text that is no such object, for a key that is
-// unknown or stands twice, and for a value of another type; kInvalid for a file that can't be read.
+// unknown or stands twice, and for a value of another type. For a file that can't be read, or is
+// too long: as runtime/base/durable_file.h.
 #pragma once
 
 #include <string>
