@@ -7,7 +7,8 @@
 // partitioner converts operands to that, calls `build` in place of the op, and goes on with its
 // results (ir/transforms/conversions/lower_node.h). At most one factor with a lowering is cut of
 // one node; other factors may be cut beside it, and the lowering sees only that local operands and
-// attributes are smaller.
+// attributes are smaller. Products of dropless experts have no `build`: rows stay with the experts
+// from one node to the next (ir/transforms/conversions/expert_rows.h).
 //
 // Invariants
 //  - Every device traces the same ops. A device learns its member number at run time (axis_index).

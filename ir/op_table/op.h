@@ -135,7 +135,8 @@ class Value;
 struct Lowering {
   std::string_view name;  // Name by which factors refer to it: "vocabulary_parallel".
   // The local results, each cut as its dimension with the factor is, else whole (kPass) or a term
-  // of the sum (kReduce).
+  // of the sum (kReduce). Null for products of dropless experts: their rows stay with the experts
+  // from node to node (ir/transforms/conversions/expert_rows.h).
   std::vector<Value> (*build)(const LoweringCall&) = nullptr;
   // The bytes that one of `members` devices sends if nothing else is cut; conversions of operands
   // and results are not included.

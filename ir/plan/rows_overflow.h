@@ -1,6 +1,6 @@
 // A device that is to get more rows than its plan has room for (products of dropless experts:
-// ir/op_table/rows/dropless_experts.h): the error of such a run, and the program with more room,
-// with which it can be run again, since it has not committed.
+// ir/transforms/conversions/expert_exchange.h): the error of such a run, and the program with more
+// room, with which it can be run again, since it has not committed.
 // Threads: pure functions.
 #pragma once
 

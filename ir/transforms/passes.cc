@@ -6,8 +6,6 @@
 #include "ir/plan/rates.h"
 #include "ir/transforms/compile_record.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
-#include "ir/transforms/conversions/keep_rows_there.h"
-#include "ir/transforms/conversions/sorted_rows.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
@@ -138,12 +136,6 @@ const Pass kPasses[] = {
      {},
      "types are one device's; collectives convert where a producer and a reader differ"},
     {"simplify_local", local<simplify_local>, {}, "what is dead or repeated on one device is gone"},
-    {"keep_rows_there",
-     local<keep_rows_there>,
-     {},
-     "rows of dropless experts stay with the experts from the first product to the last"},
-    {"leave_sorted_rows", local<leave_sorted_rows>, kBodiesToo,
-     "rows that lie by expert already are exchanged as they lie"},
     {"join_products", local<join_products>, kBodiesToo,
      "sums of products become one product where that moves less"},
     {"join_losses", local<join_losses>, kBodiesToo,

@@ -31,7 +31,7 @@ std::vector<std::string> axes_of_experts(const Mesh& mesh);
 // megatron(). If experts have a capacity, the slots of an expert are a part of all slots, as large
 // as any other, and a rule places them where the expert lies. If they are dropless, no rule cuts
 // rows but that of the tokens. The experts' weights decide beside it, since rows move and weights
-// stay (ir/op_table/rows/dropless_experts.h).
+// stay (ir/transforms/conversions/expert_rows.h).
 Strategy expert_parallel(const MoeConfig& experts, const Mesh& mesh);
 
 }  // namespace gangway::programs

@@ -246,6 +246,32 @@ TEST(DroplessExchanges, ComputeWhatOneDeviceDoesOfRowsOfNoExpert) {
             1e-12);
 }
 
+TEST(DroplessExchanges, ComputeWhatOneDeviceDoesOfMoreRowsThanThereAre) {
+  for (const int64_t groups_each : {1, 2}) {
+    const Model model{.devices = 2, .groups_each = groups_each};
+    const int64_t experts = model.moe().experts;
+    Builder b("numbers", Mesh{{{"expert", model.devices}}});
+    const AxisPlacements cut = {{"expert", shard(0)}};
+    const Value x = input(b, model);
+    const Route route = {.sizes = b.parameter("sizes", i32({model.groups(), experts}), cut),
+                         .bound = model.bound};
+    Tree p;
+    p.set("up", b.parameter("up", f64({experts, model.dim, model.hidden}), cut));
+    const Function function = finished(b, sum(square(grouped_dot(x, p["up"], route))), x, p);
+    std::vector<Literal> arguments = arguments_of(function);
+    for (size_t i = 0; i < function.parameters.size(); ++i) {
+      if (function.parameters[i].name != "sizes") continue;
+      std::vector<double>& values = arguments[i].values;
+      for (size_t at = 0; at < values.size(); ++at)
+        values[at] = static_cast<double>((2 * at + 1) % 5);  // Up to 10 of 6 rows.
+    }
+    EXPECT_LT(relative_difference(interpret_compiled(compiled(function), arguments),
+                                  interpret(function, arguments)),
+              1e-12)
+        << groups_each << " groups of a device";
+  }
+}
+
 // A device sends each row whose expert is elsewhere there, forward its activation and backward its
 // cotangent, and each device sends back the rows that it was sent.
 TEST(DroplessExchanges, SendTheRowsThatWereRoutedElsewhereAndNoOthers) {

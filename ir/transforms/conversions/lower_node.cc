@@ -39,25 +39,17 @@ Loc line_of_node(const Function& function, uint32_t loc) {
   return {.file = function.locs[loc].file.c_str(), .line = function.locs[loc].line};
 }
 
-// Traces the lowering as a function of the local operands.
-Function traced(Rewriter& out, const LoweredNode& node) {
+// Traces a function of the inputs.
+Function traced(Rewriter& out, NodeId id, std::span<const ValueId> inputs, const Tracing& trace) {
   const Function& global = out.source();
-  const uint32_t loc = global.infos[node.id].loc;
-  Builder builder(cat(to_string(node.call.op), " in parts"), global.mesh);
+  const uint32_t loc = global.infos[id].loc;
+  Builder builder(cat(to_string(global.nodes[id].op), " in parts"), global.mesh);
   const InScopesOf scopes(builder, global, loc);
   const LocScope line(line_of_node(global, loc));
-  std::vector<Value> inputs;
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    inputs.push_back(builder.parameter(cat("operand", i), out.target().types[node.inputs[i]]));
-  const std::string axes = conversions::names_of(global.mesh, {node.axes.begin(), node.axes.end()});
-  const LoweringCall call{.builder = builder,
-                          .call = node.call,
-                          .attrs = node.attrs,
-                          .axes = axes,
-                          .members = conversions::size_of_axes(global.mesh, node.axes),
-                          .inputs = inputs};
-  for (const Value& result : lowering_of(node.call.op, node.factor.lowering).build(call))
-    builder.result("result", result);
+  std::vector<Value> values;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    values.push_back(builder.parameter(cat("operand", i), out.target().types[inputs[i]]));
+  for (const Value& result : trace(builder, values)) builder.result("result", result);
   return map_bodies(builder.build(), [](Function body) {
     body.local = true;
     return body;
@@ -67,12 +59,29 @@ Function traced(Rewriter& out, const LoweredNode& node) {
 }  // namespace
 
 std::vector<ValueId> lower_node(Rewriter& out, const LoweredNode& node) {
-  const Function part = traced(out, node);
+  const Mesh& mesh = out.source().mesh;
+  const std::string axes = conversions::names_of(mesh, {node.axes.begin(), node.axes.end()});
+  const int64_t members = conversions::size_of_axes(mesh, node.axes);
+  const auto build = lowering_of(node.call.op, node.factor.lowering).build;
+  return trace_nodes(out, node.id, node.inputs,
+                     [&](Builder& builder, const std::vector<Value>& inputs) {
+                       return build({.builder = builder,
+                                     .call = node.call,
+                                     .attrs = node.attrs,
+                                     .axes = axes,
+                                     .members = members,
+                                     .inputs = inputs});
+                     });
+}
+
+std::vector<ValueId> trace_nodes(Rewriter& out, NodeId id, std::span<const ValueId> inputs,
+                                 const Tracing& trace) {
+  const Function part = traced(out, id, inputs, trace);
   const NodeInfo info{
-      .loc = out.source().infos[node.id].loc, .origin = node.id, .reason = Reason::kPartition};
-  std::vector<ValueId> now(node.inputs.begin(), node.inputs.end());
+      .loc = out.source().infos[id].loc, .origin = id, .reason = Reason::kPartition};
+  std::vector<ValueId> now(inputs.begin(), inputs.end());
   now.resize(part.types.size(), kNone);
-  for (NodeId id = 0; id < part.nodes.size(); ++id) out.copy(part, id, now, info);
+  for (NodeId n = 0; n < part.nodes.size(); ++n) out.copy(part, n, now, info);
   std::vector<ValueId> results;
   for (ValueId result : part.results) results.push_back(now[result]);
   return results;

@@ -6,9 +6,11 @@
 // Errors: what the lowering throws, with the node's line.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "ir/build/value.h"
 #include "ir/graph/function.h"
 #include "ir/transforms/rewrite/rewrite.h"
 
@@ -26,5 +28,11 @@ struct LoweredNode {
 
 // The results, in the target.
 std::vector<ValueId> lower_node(Rewriter& out, const LoweredNode& node);
+
+// Traces local nodes that come from a node of the global function. `trace` gets the inputs, which
+// are values of the target, as values of its builder.
+using Tracing = std::function<std::vector<Value>(Builder&, const std::vector<Value>&)>;
+std::vector<ValueId> trace_nodes(Rewriter& out, NodeId id, std::span<const ValueId> inputs,
+                                 const Tracing& trace);
 
 }  // namespace gangway

@@ -1,13 +1,16 @@
 #include "ir/transforms/conversions/partition.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "ir/graph/bodies.h"
 #include "ir/op_table/lowering.h"
+#include "ir/transforms/conversions/expert_rows.h"
 #include "ir/transforms/conversions/lower_node.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/error.h"
@@ -40,12 +43,17 @@ std::vector<bool> weights(const Function& global) {
   return is_weight;
 }
 
+struct LocalBody {
+  std::shared_ptr<const Function> function;  // Null: not yet.
+  RowsOfResults rows;
+};
+
 // State that a function and its bodies share.
 struct Shared {
   const Propagation& propagation;
   ConversionPlanner planner;
-  // Indexed as Propagation::bodies; null: not yet.
-  std::vector<std::shared_ptr<const Function>> bodies;
+  // Keyed by index in Propagation::bodies, and by what else loops pass to it.
+  std::map<std::pair<size_t, std::vector<RowsGiven>>, LocalBody> bodies = {};
   uint64_t looked_at = 0;
   std::vector<ConversionRecord>* records = nullptr;  // Null: nobody asked for them.
 };
@@ -53,14 +61,15 @@ struct Shared {
 // One function, or one body.
 class Partitioner {
  public:
-  // `body`: null for the function itself.
+  // `body`: null for the function itself. `given`: what loops also pass to the body.
   Partitioner(const Function& global, const FunctionShardings& placed, Shared& shared,
-              const Function* body = nullptr)
+              const Function* body = nullptr, const std::vector<RowsGiven>& given = {})
       : global_(global),
         body_(body),
         placed_(placed),
         shared_(shared),
         out_(global),
+        rows_(out_),
         producers_(producers(global)),
         planner_(shared.planner),
         is_weight_(weights(global)),
@@ -71,6 +80,7 @@ class Partitioner {
       out_.target().types[p] = local(p, placed.shardings[p]);
       keep(p, placed.shardings[p], p);
     }
+    rows_.take(given);
   }
 
   Partitioned run(const std::vector<Sharding>& wanted) {
@@ -104,14 +114,16 @@ class Partitioner {
     Pass pass = Pass::kBoth;  // The pass that has it.
   };
 
-  std::shared_ptr<const Function> local_body(NodeId id) {
+  const LocalBody& local_body(NodeId id, const std::vector<RowsGiven>& given) {
     const size_t at = placed_.body_of.at(id);
-    std::shared_ptr<const Function>& made = shared_.bodies[at];
-    if (made == nullptr) {
+    LocalBody& made = shared_.bodies[{at, given}];
+    if (made.function == nullptr) {
       const FunctionShardings& placed = shared_.propagation.bodies[at];
       const Function& function = *global_.nodes[id].body;
-      Partitioned body = Partitioner(function, placed, shared_, &function).run(placed.results);
-      made = std::make_shared<const Function>(std::move(body.function));
+      Partitioner body(function, placed, shared_, &function, given);
+      Function part = body.run(placed.results).function;
+      made.rows = body.rows_.show(part);
+      made.function = std::make_shared<const Function>(std::move(part));
     }
     return made;
   }
@@ -183,25 +195,38 @@ class Partitioner {
     }
     const OpCall call{old.op, global_inputs, old.attrs, old.body.get()};
     const Factors factors = row(old.op).factors(call);
-    const bool is_loop = shares_body(old.op);
-    if (is_loop) {
-      node.body = local_body(id);
-    } else {
-      node.attrs = local_attrs(call, factors, placed_.parts[id]);
-      if (old.results > 0) say_cuts(call, old.first_result, node.attrs);
-    }
-    const Factor* lowered = is_loop ? nullptr : lowered_factor(factors, placed_.parts[id]);
-    if (lowered != nullptr) {
-      keep_results(id, lower_node(out_, {id, call, node.attrs, *lowered,
-                                         axes_cutting(id, factors, *lowered), node.inputs}));
-    } else {
-      const std::vector<Type> types = infer_types(node.op, inputs, node.attrs, node.body.get());
-      const ValueId first = out_.append(std::move(node), types, global_.infos[id]);
-      std::vector<ValueId> results(old.results);
-      std::iota(results.begin(), results.end(), first);
-      keep_results(id, results);
-    }
     looked_at_ += 1 + old.inputs.size();
+    if (shares_body(old.op)) return run_body(id, std::move(node));
+    node.attrs = local_attrs(call, factors, placed_.parts[id]);
+    if (old.results > 0) say_cuts(call, old.first_result, node.attrs);
+    if (const Factor* factor = lowered_factor(factors, placed_.parts[id])) {
+      const std::vector<int> axes = axes_cutting(id, factors, *factor);
+      return keep_results(id, lower({id, call, node.attrs, *factor, axes, node.inputs}));
+    }
+    const std::vector<Type> types = infer_types(node.op, inputs, node.attrs, node.body.get());
+    const ValueId first = out_.append(std::move(node), types, global_.infos[id]);
+    std::vector<ValueId> results(old.results);
+    std::iota(results.begin(), results.end(), first);
+    if (results.size() == 1) results[0] = rows_.follow(id, first);
+    keep_results(id, results);
+  }
+
+  std::vector<ValueId> lower(const LoweredNode& node) {
+    const bool is_of_experts = lowering_of(node.call.op, node.factor.lowering).build == nullptr;
+    return is_of_experts ? rows_.lower(node) : lower_node(out_, node);
+  }
+
+  // A scan or call whose operands are converted.
+  void run_body(NodeId id, Node node) {
+    const LocalBody& body = local_body(id, rows_.give(node));
+    node.body = body.function;
+    const std::vector<Type> types =
+        infer_types(node.op, input_types(out_.target(), node), node.attrs, node.body.get());
+    const ValueId first = out_.append(std::move(node), types, global_.infos[id]);
+    rows_.loop_shows(first, body.rows);
+    std::vector<ValueId> results(global_.nodes[id].results);
+    std::iota(results.begin(), results.end(), first);
+    keep_results(id, results);
   }
 
   void say_cuts(const OpCall& call, ValueId result, Attrs& local) const {
@@ -380,6 +405,7 @@ class Partitioner {
   const FunctionShardings& placed_;
   Shared& shared_;
   Rewriter out_;
+  ExpertRows rows_;
   std::vector<NodeId> producers_;
   ConversionPlanner& planner_;
   std::vector<bool> is_weight_;  // Indexed by ValueId.
@@ -400,9 +426,7 @@ Partitioned partition(const Function& global, const Propagation& propagation,
                       RecordConversions record) {
   for (ValueId p = 0; p < global.parameters.size(); ++p)
     GW_ASSERT(propagation.shardings[p] == parameter_shardings[p]);
-  Shared shared{.propagation = propagation,
-                .planner = ConversionPlanner(global.mesh, costs),
-                .bodies = std::vector<std::shared_ptr<const Function>>(propagation.bodies.size())};
+  Shared shared{.propagation = propagation, .planner = ConversionPlanner(global.mesh, costs)};
   std::vector<ConversionRecord> records;
   if (record == RecordConversions::kYes) shared.records = &records;
   Partitioned done = Partitioner(global, propagation, shared).run(wanted);
