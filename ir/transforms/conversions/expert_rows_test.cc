@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ir/build/scan.h"
 #include "ir/inspect/collectives.h"
 #include "ir/transforms/conversions/partition.h"
@@ -84,18 +86,63 @@ Function two_loops(Routed routed, int nodes) {
   return b.build();
 }
 
-int64_t exchanges_of_rows(const Function& global) {
+// Two products of experts with a tanh between them, perhaps of all groups' rows in one list, on a
+// device that has so many groups.
+Function one_layer(int64_t groups_each, bool in_one_list = false) {
+  Builder b("layer", Mesh{{{"expert", 2}}});
+  const AxisPlacements cut = {{"expert", shard(0)}};
+  const int64_t groups = 2 * groups_each;
+  const Value x = b.parameter("x", f32({groups, kTokens, kDim}), cut);
+  const Value gate = b.parameter("gate", f32({groups, kTokens, 1}), cut);
+  const Route route = route_of(b.parameter("expert", i32({groups, kTokens, 1}), cut));
+  const Value up = b.parameter("up", f32({kExperts, kDim, kHidden}), cut);
+  const Value down = b.parameter("down", f32({kExperts, kHidden, kDim}), cut);
+  Value hidden = grouped_dot(moe_dispatch(x, route), up, route);
+  const Dims dims = hidden.type().dims;
+  if (in_one_list) hidden = reshape(hidden, {dims[0] * dims[1], dims[2]});
+  hidden = tanh(hidden);
+  if (in_one_list) hidden = reshape(hidden, dims);
+  b.result("y", moe_combine(grouped_dot(hidden, down, route), gate, route));
+  return b.build();
+}
+
+Function local_of(const Function& global) {
   const Function simple = simplify(global);
   std::vector<Sharding> parameters;
   for (const Parameter& p : simple.parameters)
     parameters.push_back(canonical(simple.mesh, resolve(simple.mesh, p.placements)));
   const Propagation found = propagate_shardings(simple, parameters);
-  const Function local = simplify(partition(simple, found, parameters, {}).function);
+  Function local = simplify(partition(simple, found, parameters, {}).function);
   require_valid(local);
+  return local;
+}
+
+int64_t exchanges_of_rows(const Function& global) {
   int64_t times = 0;
-  for (const CollectiveUse& use : collectives_of(local))
+  for (const CollectiveUse& use : collectives_of(local_of(global)))
     times += use.op == Op::ragged_all_to_all ? use.times : 0;
   return times;
+}
+
+TEST(ExpertRows, StayThereWhereAReshapeLeavesThemWhole) {
+  EXPECT_EQ(exchanges_of_rows(one_layer(1, true)), 2);
+  EXPECT_EQ(exchanges_of_rows(one_layer(2, true)), 2);
+}
+
+// Besides its own dispatch and combine a layer moves rows by expert behind the exchange there, and
+// back before the other; with several groups on a device also before the one and behind the other.
+TEST(ExpertRows, GoThereOnceAndComeBackOnce) {
+  for (const int64_t groups_each : {1, 2}) {
+    const Function local = local_of(one_layer(groups_each));
+    const auto count = [&](Op op) { return std::ranges::count(local.nodes, op, &Node::op); };
+    EXPECT_EQ(count(Op::ragged_all_to_all), 2);
+    EXPECT_EQ(count(Op::all_to_all), 1) << "of how many rows come";
+    EXPECT_EQ(count(Op::moe_dispatch), groups_each == 1 ? 2 : 3);
+    EXPECT_EQ(count(Op::moe_combine), groups_each == 1 ? 2 : 3);
+    EXPECT_EQ(count(Op::tanh), 1);
+    const Type there = {DType::kF32, {1, 2 * groups_each * kTokens, kHidden}};
+    EXPECT_EQ(std::ranges::count(local.types, there), 2) << "a product and its tanh, there";
+  }
 }
 
 TEST(ExpertRows, StayThereFromLoopToLoop) {
