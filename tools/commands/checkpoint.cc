@@ -20,8 +20,7 @@ namespace {
 
 struct CheckpointCommand {
   std::vector<std::string> paths;
-  std::string address;
-  int64_t timeout_ms = ConnectOptions().timeout_ms;
+  ClusterOptions cluster{.address = ""};
   bool json = false;
 };
 
@@ -44,11 +43,7 @@ int list_tensors(const std::filesystem::path& path, bool json) {
 }
 
 std::vector<ProgramStatus> programs_at(const CheckpointCommand& command) {
-  return connect(
-             command.address,
-             {.name = "gangway checkpoint", .number_name = true, .timeout_ms = command.timeout_ms})
-      .status()
-      .programs;
+  return command.cluster.connect_as("gangway checkpoint").status().programs;
 }
 
 // Known if the command names a controller, and it gives the names of the owner's programs.
@@ -61,7 +56,7 @@ std::string state_of(const std::optional<std::vector<ProgramStatus>>& programs,
 
 int list_programs(const std::vector<KeptFolder>& folders, const CheckpointCommand& command) {
   std::optional<std::vector<ProgramStatus>> programs;
-  if (!command.address.empty()) programs = programs_at(command);
+  if (!command.cluster.address.empty()) programs = programs_at(command);
   Table table{.columns = {{.title = "OWNER", .least = 6},
                           {.title = "PROGRAM"},
                           {.title = "CHECKPOINTS", .is_number = true},
@@ -141,26 +136,20 @@ void add_checkpoint(CLI::App& app, Chosen& chosen) {
       "ls",
       "List the tensors of a file, folder or checkpoint; or, of a controller's --checkpoint-dir, "
       "the programs whose checkpoints are kept there");
-  auto options = std::make_shared<CheckpointCommand>();
+  const auto options = add_options(*ls, chosen, list);
   ls->add_option("FILE", options->paths, "a .safetensors file, an index, or a folder")
       ->required()
       ->expected(1);
-  ls->add_option("--connect", options->address,
-                 "the controller's address: says which of the programs run");
-  add_timeout(*ls, options->timeout_ms);
+  add_cluster(*ls, options->cluster, "the controller's address: says which of the programs run");
   ls->add_flag("--json", options->json, "as JSON");
-  ls->callback([&chosen, options] { chosen = [options] { return list(*options); }; });
 
   auto* rm = command->add_subcommand(
       "rm", "Remove the checkpoints that a cluster has kept of programs that have ended");
-  auto removed = std::make_shared<CheckpointCommand>();
-  removed->address = "127.0.0.1:7040";
+  const auto removed = add_options(*rm, chosen, remove);
+  removed->cluster = {};
   rm->add_option("FOLDER", removed->paths, "of a program, OWNER/PROGRAM in --checkpoint-dir")
       ->required();
-  rm->add_option("--connect", removed->address, "the address of the controller that kept them")
-      ->capture_default_str();
-  add_timeout(*rm, removed->timeout_ms);
-  rm->callback([&chosen, removed] { chosen = [removed] { return remove(*removed); }; });
+  add_cluster(*rm, removed->cluster, "the address of the controller that kept them");
 }
 
 }  // namespace gangway::tool

@@ -11,8 +11,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "client/client.h"
 
 namespace gangway::tool {
 
@@ -43,7 +46,25 @@ void add_drain(CLI::App& app, Chosen& chosen);
 void add_forget(CLI::App& app, Chosen& chosen);
 void add_token(CLI::App& app, Chosen& chosen);
 
-// Adds --timeout-ms, for the commands that have --connect.
-void add_timeout(CLI::App& command, int64_t& timeout_ms);
+// The running cluster that a command talks to.
+struct ClusterOptions {
+  std::string address = "127.0.0.1:7040";
+  int64_t timeout_ms = ConnectOptions().timeout_ms;
+
+  // Under this name, "gangway ps", and a number, it appears among the cluster's programs.
+  Client connect_as(const std::string& name) const;
+};
+// Adds --connect, which is returned, and --timeout-ms.
+CLI::Option* add_cluster(CLI::App& command, ClusterOptions& to,
+                         const char* connect_help = "the controller's address");
+
+// What the command line says goes into the returned options, which `act` gets.
+template <class Options>
+std::shared_ptr<Options> add_options(CLI::App& command, Chosen& chosen,
+                                     int (*act)(const Options&)) {
+  auto options = std::make_shared<Options>();
+  command.callback([&chosen, options, act] { chosen = [options, act] { return act(*options); }; });
+  return options;
+}
 
 }  // namespace gangway::tool

@@ -84,14 +84,14 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
 
 struct DevicesCommand {
   bool json = false, metrics = false;
-  std::string address;
-  int64_t timeout_ms = ConnectOptions().timeout_ms;
+  ClusterOptions cluster{.address = ""};
 };
 
 int show_devices(const DevicesCommand& command) {
-  if (command.address.empty()) return show(find_devices(), command.json);
+  const ClusterOptions& cluster = command.cluster;
+  if (cluster.address.empty()) return show(find_devices(), command.json);
   const ClusterStatus status =
-      connect(command.address, {.timeout_ms = command.timeout_ms}).status();
+      connect(cluster.address, {.timeout_ms = cluster.timeout_ms}).status();
   if (!command.metrics) return show(status.hosts, command.json);
   print(status.metrics);
   return 0;
@@ -101,24 +101,14 @@ int show_devices(const DevicesCommand& command) {
 
 void add_devices(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("devices", "Show what there is to compute on");
-  auto options = std::make_shared<DevicesCommand>();
+  const auto options = add_options(*command, chosen, show_devices);
   auto* json = command->add_flag("--json", options->json, "as JSON");
-  auto* connect =
-      command->add_option("--connect", options->address, "of a running controller's executors");
-  add_timeout(*command, options->timeout_ms);
+  auto* connect = add_cluster(*command, options->cluster, "of a running controller's executors");
   command
       ->add_flag("--metrics", options->metrics,
                  "the controller's counters instead, as Prometheus reads them")
       ->needs(connect)
       ->excludes(json);
-  command->callback([&chosen, options] { chosen = [options] { return show_devices(*options); }; });
-}
-
-void add_timeout(CLI::App& command, int64_t& timeout_ms) {
-  constexpr int64_t kTimeoutMsMax = int64_t{7} * 24 * 3600 * 1000;
-  command.add_option("--timeout-ms", timeout_ms, "how long to try to reach the cluster")
-      ->check(whole_number(1, kTimeoutMsMax))
-      ->capture_default_str();
 }
 
 }  // namespace gangway::tool

@@ -2,7 +2,6 @@
 // cluster that are to go, and hosts that are gone.
 #include <algorithm>
 
-#include "client/client.h"
 #include "tools/commands/command.h"
 #include "tools/io/output.h"
 
@@ -11,30 +10,15 @@ namespace {
 
 struct HostCommand {
   std::string host;
-  std::string address = "127.0.0.1:7040";
-  int64_t timeout_ms = ConnectOptions().timeout_ms;
+  ClusterOptions cluster;
 };
-
-std::shared_ptr<HostCommand> add_host_options(CLI::App& command) {
-  auto options = std::make_shared<HostCommand>();
-  command.add_option("HOST", options->host, "as `gangway devices --connect` shows it")->required();
-  command.add_option("--connect", options->address, "the controller's address")
-      ->capture_default_str();
-  add_timeout(command, options->timeout_ms);
-  return options;
-}
-
-Client client_of(const HostCommand& command, const std::string& name) {
-  return connect(command.address,
-                 {.name = name, .number_name = true, .timeout_ms = command.timeout_ms});
-}
 
 bool lies_on(const ProgramStatus& program, const std::string& host) {
   return std::ranges::count(program.hosts, host) > 0;
 }
 
 int drain(const HostCommand& command) {
-  const Client client = client_of(command, "gangway drain");
+  const Client client = command.cluster.connect_as("gangway drain");
   client.drain(command.host);
   const ClusterStatus status = client.status();
   const auto host = std::ranges::find(status.hosts, command.host, &HostStatus::name);
@@ -53,37 +37,36 @@ int drain(const HostCommand& command) {
 }
 
 int undrain(const HostCommand& command) {
-  client_of(command, "gangway undrain").undrain(command.host);
+  command.cluster.connect_as("gangway undrain").undrain(command.host);
   print_line(cat(command.host, " takes slices"));
   return 0;
 }
 
 int forget(const HostCommand& command) {
-  client_of(command, "gangway forget").forget(command.host);
+  command.cluster.connect_as("gangway forget").forget(command.host);
   print_line(cat(command.host, " is forgotten"));
   return 0;
+}
+
+void add_of_host(CLI::App& app, Chosen& chosen, const char* name, const char* help,
+                 int (*act)(const HostCommand&)) {
+  auto* command = app.add_subcommand(name, help);
+  const auto options = add_options(*command, chosen, act);
+  command->add_option("HOST", options->host, "as `gangway devices --connect` shows it")->required();
+  add_cluster(*command, options->cluster);
 }
 
 }  // namespace
 
 void add_drain(CLI::App& app, Chosen& chosen) {
-  auto* drains = app.add_subcommand(
-      "drain", "Give a host no new slices; the programs that are there go on to their ends");
-  drains->callback([&chosen, options = add_host_options(*drains)] {
-    chosen = [options] { return drain(*options); };
-  });
-  auto* undrains = app.add_subcommand("undrain", "Give a host that was drained slices again");
-  undrains->callback([&chosen, options = add_host_options(*undrains)] {
-    chosen = [options] { return undrain(*options); };
-  });
+  add_of_host(app, chosen, "drain",
+              "Give a host no new slices; the programs that are there go on to their ends", drain);
+  add_of_host(app, chosen, "undrain", "Give a host that was drained slices again", undrain);
 }
 
 void add_forget(CLI::App& app, Chosen& chosen) {
-  auto* command = app.add_subcommand(
-      "forget", "Keep the name of a host that is gone for it no longer (else for a day)");
-  command->callback([&chosen, options = add_host_options(*command)] {
-    chosen = [options] { return forget(*options); };
-  });
+  add_of_host(app, chosen, "forget",
+              "Keep the name of a host that is gone for it no longer (else for a day)", forget);
 }
 
 }  // namespace gangway::tool

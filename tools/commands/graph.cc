@@ -28,9 +28,10 @@ namespace gangway::tool {
 namespace {
 
 struct GraphCommand {
-  std::string file, level, after, mesh, why, address, executable, html;
+  std::string file, level, after, mesh, why, executable, html;
   std::vector<std::string> diff;
-  int64_t hosts = 1, timeout_ms = ConnectOptions().timeout_ms;
+  int64_t hosts = 1;
+  ClusterOptions cluster{.address = ""};
   OutlineFilter filter;
   bool dot = false, json = false, model_explorer = false, collectives = false, memory = false;
 };
@@ -62,16 +63,14 @@ class Subject {
  public:
   explicit Subject(const GraphCommand& command)
       : hosts_(command.hosts), records_passes_(!command.after.empty()) {
-    if (command.address.empty()) {
+    if (command.cluster.address.empty()) {
       GW_REQUIRE(!command.file.empty(),
                  "graph: no program: expected FILE, as Program::save() writes "
                  "it, NAME with --connect, or --diff A B");
       program_ = load(command.file, command.mesh);
       return;
     }
-    const Client client =
-        connect(command.address,
-                {.name = "gangway graph", .number_name = true, .timeout_ms = command.timeout_ms});
+    const Client client = command.cluster.connect_as("gangway graph");
     lowered_ = lower_as_it_runs(client.graph(command.file, command.executable), records_passes_);
     program_ = lowered_->program;
   }
@@ -178,12 +177,11 @@ void add_graph(CLI::App& app, Chosen& chosen) {
       "FILE", given->file,
       "a program, as Program::save() writes it; with --connect the NAME of one that "
       "runs, as `gangway ps` shows it; of others: OWNER/NAME");
-  auto* connect = command->add_option("--connect", given->address,
-                                      "a controller's address: of what it runs now, as it lies");
+  auto* connect = add_cluster(*command, given->cluster,
+                              "a controller's address: of what it runs now, as it lies");
   command
       ->add_option("--executable", given->executable, "of a program with several: the name of one")
       ->needs(connect);
-  add_timeout(*command, given->timeout_ms);
   std::vector<CLI::Option*> forms = {
       command->add_flag("--dot", given->dot, "as Graphviz DOT"),
       command->add_flag("--json", given->json, "as JSON"),

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <limits>
 
-#include "client/client.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/io/number.h"
@@ -17,10 +16,9 @@ namespace {
 
 struct LogsCommand {
   std::string name;
-  std::string address = "127.0.0.1:7040";
+  ClusterOptions cluster;
   int64_t tail = std::numeric_limits<int64_t>::max();
   bool follow = false, json = false;
-  int64_t timeout_ms = ConnectOptions().timeout_ms;
 };
 
 // "2026-11-23T09:29:47.123Z" in UTC; people get their own time, without the zone.
@@ -70,9 +68,7 @@ uint64_t show(const std::vector<LoggedLine>& lines, uint64_t after, bool json) {
 }
 
 int show_logs(const LogsCommand& command) {
-  const Client client =
-      connect(command.address,
-              {.name = "gangway logs", .number_name = true, .timeout_ms = command.timeout_ms});
+  const Client client = command.cluster.connect_as("gangway logs");
   ProgramLog log = client.logs(command.name);
   const size_t cut =
       log.lines.size() - std::min(log.lines.size(), static_cast<size_t>(command.tail));
@@ -98,18 +94,15 @@ void add_logs(CLI::App& app, Chosen& chosen) {
       "logs",
       "Show what a program of a running cluster has said, and what its controller knows of it; "
       "also of one that has ended, for a while");
-  auto options = std::make_shared<LogsCommand>();
+  const auto options = add_options(*command, chosen, show_logs);
   command->add_option("NAME", options->name, "as `gangway ps` shows it; of others: OWNER/NAME")
       ->required();
-  command->add_option("--connect", options->address, "the controller's address")
-      ->capture_default_str();
+  add_cluster(*command, options->cluster);
   command->add_flag("-f,--follow", options->follow, "and wait for more, until the program ends");
   command->add_option("--tail", options->tail, "of the lines that are there, only so many")
       ->check(whole_number(0, kCountMax))
       ->default_str("all");
   command->add_flag("--json", options->json, "each line as a JSON object");
-  add_timeout(*command, options->timeout_ms);
-  command->callback([&chosen, options] { chosen = [options] { return show_logs(*options); }; });
 }
 
 }  // namespace gangway::tool

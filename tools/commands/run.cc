@@ -25,9 +25,8 @@ struct RunCommand {
   uint64_t seed = 0;
   bool random = false;
   int steps = 1;
-  std::string cluster = "local:1x1";
+  ClusterOptions cluster{.address = "local:1x1"};
   int64_t ranks_per_device = 1;
-  int64_t timeout_ms = ConnectOptions().timeout_ms;
   bool json = false;
 };
 
@@ -130,7 +129,7 @@ Summary summary_of(const HostTensor& tensor) {
 int run_program(const RunCommand& command) {
   const Program program = Program::load(command.file);
   const std::vector<Argument> arguments = arguments_of(command, program);
-  Client client = connect(command.cluster, {.timeout_ms = command.timeout_ms});
+  Client client = connect(command.cluster.address, {.timeout_ms = command.cluster.timeout_ms});
   std::vector<Slice> slices;
   slices.reserve(program.slices.size());
   for (const ProgramSlice& slice : program.slices) {
@@ -169,16 +168,12 @@ void add_run(CLI::App& app, Chosen& chosen) {
       command->add_option("--random", options->seed, "seed to make the inputs that are not given")
           ->check(whole_number(0, INT64_MAX));
   command->add_option("--steps", options->steps, "how often")->check(whole_number(1, 1 << 30));
-  command
-      ->add_option("--connect", options->cluster,
-                   "local:EXECUTORSxDEVICES, or a controller's host:port")
-      ->capture_default_str();
+  add_cluster(*command, options->cluster, "local:EXECUTORSxDEVICES, or a controller's host:port");
   command
       ->add_option("--ranks-per-device", options->ranks_per_device,
                    "so many devices of the program's meshes share each device of the cluster")
       ->check(whole_number(1, kMeshDevicesMax))
       ->capture_default_str();
-  add_timeout(*command, options->timeout_ms);
   command->add_flag("--json", options->json, "as JSON");
   command->callback([&chosen, options, random] {
     options->random = random->count() > 0;

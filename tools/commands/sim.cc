@@ -216,7 +216,7 @@ int simulate(const SimCommand& command) {
 void add_sim(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand(
       "sim", "Run programs on a simulated cluster, in virtual time, from a seed");
-  auto options = std::make_shared<SimCommand>();
+  const auto options = add_options(*command, chosen, simulate);
   command->add_option("--program", options->files, kProgramHelp)->required();
   command->add_option("--mesh", options->mesh,
                       "AXIS=SIZE,...: sizes for the axes of the programs' meshes");
@@ -268,7 +268,6 @@ void add_sim(CLI::App& app, Chosen& chosen) {
                       "of one program: its graph, its plan and the schedule of its last runs into "
                       "this file, as a page for a browser");
   command->add_flag("--json", options->json, "as JSON");
-  command->callback([&chosen, options] { chosen = [options] { return simulate(*options); }; });
 }
 
 }  // namespace gangway::tool

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <optional>
 
-#include "client/client.h"
 #include "runtime/base/printable.h"
 #include "tools/commands/command.h"
 #include "tools/commands/status_views.h"
@@ -23,8 +22,7 @@ namespace {
 struct TopCommand {
   bool json = false, once = false;
   double interval_s = 1;
-  std::string address = "127.0.0.1:7040";
-  int64_t timeout_ms = ConnectOptions().timeout_ms;
+  ClusterOptions cluster;
 };
 
 constexpr char kEnter[] = "\033[?1049h\033[?25l";  // The alternate screen, no cursor.
@@ -77,7 +75,7 @@ std::vector<std::string> view(const ClusterStatus& status, const TopCommand& com
   uint32_t devices = 0;
   for (const HostStatus& host : status.hosts) devices += host.devices;
   const auto programs = std::ranges::count(status.programs, false, &ProgramStatus::is_self);
-  std::vector<std::string> lines{cat("gangway ", command.address, ": ", status.hosts.size(),
+  std::vector<std::string> lines{cat("gangway ", command.cluster.address, ": ", status.hosts.size(),
                                      " hosts, ", devices, " devices, ", programs, " programs",
                                      suspects == 0 ? "" : cat(", ", suspects, " suspect"))};
   if (width > 0) lines[0] = shortened(printable(lines[0]), width);
@@ -95,9 +93,7 @@ void wait_for_the_next(const TopCommand& command) {
 }
 
 int top(const TopCommand& command) {
-  const Client client =
-      connect(command.address,
-              {.name = "gangway top", .number_name = true, .timeout_ms = command.timeout_ms});
+  const Client client = command.cluster.connect_as("gangway top");
   std::optional<Screen> screen;
   if (!command.once && !command.json && terminal_size().columns > 0) screen.emplace();
   while (true) {
@@ -121,16 +117,13 @@ int top(const TopCommand& command) {
 void add_top(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand(
       "top", "Watch the devices of a running cluster, and the programs that run on them");
-  auto options = std::make_shared<TopCommand>();
-  command->add_option("--connect", options->address, "the controller's address")
-      ->capture_default_str();
-  add_timeout(*command, options->timeout_ms);
+  const auto options = add_options(*command, chosen, top);
+  add_cluster(*command, options->cluster);
   command->add_option("--interval", options->interval_s, "seconds from one view to the next")
       ->check(real_number(0.05, 86'400))
       ->capture_default_str();
   command->add_flag("--once", options->once, "one view, and no more");
   command->add_flag("--json", options->json, "a line of JSON for each view");
-  command->callback([&chosen, options] { chosen = [options] { return top(*options); }; });
 }
 
 }  // namespace gangway::tool
