@@ -24,6 +24,16 @@ std::vector<NodeId> producers(const Function& function) {
   return of;
 }
 
+std::vector<std::vector<ValueReader>> readers(const Function& function) {
+  std::vector<std::vector<ValueReader>> of(function.types.size());
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const std::vector<ValueId>& inputs = function.nodes[id].inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) of[inputs[i]].push_back({id, i});
+  }
+  for (ValueId result : function.results) of[result].push_back({});
+  return of;
+}
+
 bool is_filled_with(const Node& node, double value) {
   return node.op == Op::constant && node.attrs.real("value") == value;
 }

@@ -100,6 +100,14 @@ std::vector<Type> input_types(const Function& function, const Node& node);
 // Indexed by value: the node that computes it; kNone for parameters.
 std::vector<NodeId> producers(const Function& function);
 
+// A use of a value: as an operand of a node, or as a result of the function.
+struct ValueReader {
+  NodeId node = kNone;  // kNone: the function gives it.
+  size_t operand = 0;
+};
+// Indexed by value: its readers in the order of nodes, and behind these the results.
+std::vector<std::vector<ValueReader>> readers(const Function& function);
+
 // Whether the node is a constant, and all of its elements are `value`.
 bool is_filled_with(const Node& node, double value);
 

@@ -36,15 +36,11 @@ struct Chain {
 class Fuser {
  public:
   Fuser(const Function& local, NodeId commit_begin)
-      : local_(local), commit_begin_(commit_begin), makers_(producers(local)) {
-    users_.resize(local.types.size());
-    for (NodeId id = 0; id < local.nodes.size(); ++id) {
-      for (ValueId input : local.nodes[id].inputs) users_[input].push_back(id);
-    }
-    is_result_.assign(local.types.size(), false);
-    for (ValueId result : local.results) is_result_[result] = true;
-    chain_of_.assign(local.nodes.size(), -1);
-  }
+      : local_(local),
+        commit_begin_(commit_begin),
+        makers_(producers(local)),
+        readers_(readers(local)),
+        chain_of_(local.nodes.size(), -1) {}
 
   Function run(NodeId& commit_begin) {
     for (NodeId id = 0; id < local_.nodes.size(); ++id) {
@@ -114,9 +110,9 @@ class Fuser {
     std::set<NodeId> members(chain.nodes.begin(), chain.nodes.end());
     members.insert(id);
     for (NodeId member : chain.nodes) {
-      for (NodeId user : users_[local_.nodes[member].first_result]) {
-        if (user >= id) break;
-        if (!members.contains(user)) return false;
+      for (const ValueReader& reader : readers_[local_.nodes[member].first_result]) {
+        if (reader.node >= id) break;
+        if (!members.contains(reader.node)) return false;
       }
     }
     Chain whole{.nodes = {members.begin(), members.end()}};
@@ -165,8 +161,9 @@ class Fuser {
     std::vector<ValueId> outer_results;
     for (NodeId id : chain.nodes) {
       ValueId value = local_.nodes[id].first_result;
-      bool used = is_result_[value];
-      for (NodeId user : users_[value]) used |= chain_of_[user] != chain_of_[id];
+      const bool used = std::ranges::any_of(readers_[value], [&](const ValueReader& reader) {
+        return reader.node == kNone || chain_of_[reader.node] != chain_of_[id];
+      });
       if (!used) continue;
       outer_results.push_back(value);
       types.push_back(local_.types[value]);
@@ -222,8 +219,7 @@ class Fuser {
   const Function& local_;
   NodeId commit_begin_;
   std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> users_;  // Indexed by value, in order.
-  std::vector<bool> is_result_;
+  const std::vector<std::vector<ValueReader>> readers_;  // Indexed by value, in order.
   std::vector<Chain> chains_;
   std::vector<int> chain_of_;
 };

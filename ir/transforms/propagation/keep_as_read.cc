@@ -27,13 +27,8 @@ class Keeper {
         placed_(placed),
         cuts_(cuts),
         makers_(producers(graph_)),
-        readers_(graph_.types.size()),
+        readers_(readers(graph_)),
         root_of_(graph_.nodes.size(), kNone) {
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      const std::vector<ValueId>& inputs = graph_.nodes[id].inputs;
-      for (size_t i = 0; i < inputs.size(); ++i) readers_[inputs[i]].push_back({id, i});
-    }
-    for (ValueId result : graph_.results) readers_[result].push_back({});
     for (size_t i = 0; i < cuts.decisions.size(); ++i) {
       const ShardingDecision& decision = cuts.decisions[i];
       if (joint.is_tie(decision.node)) decided_.try_emplace({decision.node, decision.axis}, i);
@@ -49,11 +44,6 @@ class Keeper {
   }
 
  private:
-  struct Reader {
-    NodeId node = kNone;  // kNone: it is a result of the function.
-    size_t operand = 0;
-  };
-
   bool keep(NodeId tie) {
     Residual residual{.kept = graph_.nodes[tie].inputs[0], .ties = {tie}};
     if (!find_ties(residual)) return false;
@@ -84,7 +74,7 @@ class Keeper {
         const ValueId value = tie.first_result + r;
         residual.values.push_back(value);
         cuts_.steps += static_cast<int64_t>(readers_[value].size());
-        for (const Reader& reader : readers_[value]) {
+        for (const ValueReader& reader : readers_[value]) {
           if (!add_reader(residual, value, reader)) return false;
         }
       }
@@ -98,7 +88,7 @@ class Keeper {
   }
 
   // A tie that was reached from another stack takes that one's values too: neither has it alone.
-  bool add_reader(Residual& residual, ValueId value, const Reader& reader) {
+  bool add_reader(Residual& residual, ValueId value, const ValueReader& reader) {
     if (reader.node == kNone) return false;
     if (!joint_.is_tie(reader.node))
       return graph_.types[value] == graph_.types[residual.kept];  // No stack.
@@ -136,7 +126,7 @@ class Keeper {
     const Sharding& now = placed_.shardings[residual.kept];
     const Sharding* wanted = nullptr;
     for (ValueId value : residual.values) {
-      for (const Reader& reader : readers_[value]) {
+      for (const ValueReader& reader : readers_[value]) {
         if (joint_.is_tie(reader.node)) continue;
         const Sharding& one = placed_.required[reader.node][reader.operand];
         if (one == placed_.shardings[value]) continue;
@@ -145,10 +135,11 @@ class Keeper {
       }
     }
     if (wanted == nullptr || !is_gathered(now, *wanted)) return nullptr;
-    const bool is_in_forward = std::ranges::any_of(readers_[residual.kept], [&](const Reader& r) {
-      return r.node != kNone && !joint_.is_tie(r.node) &&
-             placed_.required[r.node][r.operand] == *wanted;
-    });
+    const bool is_in_forward =
+        std::ranges::any_of(readers_[residual.kept], [&](const ValueReader& r) {
+          return r.node != kNone && !joint_.is_tie(r.node) &&
+                 placed_.required[r.node][r.operand] == *wanted;
+        });
     return is_in_forward ? wanted : nullptr;
   }
 
@@ -193,7 +184,7 @@ class Keeper {
   // pass make no more of it than it is itself.
   bool is_read_as_sum(const Residual& residual, size_t axis) const {
     if (!is_partial(placed_.shardings[residual.kept][axis])) return false;
-    for (const Reader& reader : readers_[residual.kept]) {
+    for (const ValueReader& reader : readers_[residual.kept]) {
       if (!is_open(reader, axis)) return false;
       const bool is_stack = reader.node == residual.ties[0];
       if (!is_stack && !is_partial(placed_.required[reader.node][reader.operand][axis]))
@@ -202,7 +193,7 @@ class Keeper {
     int64_t made = 0;
     for (ValueId value : residual.values) {
       NodeId before = kNone;  // One that reads a value twice is asked once.
-      for (const Reader& reader : readers_[value]) {
+      for (const ValueReader& reader : readers_[value]) {
         if (!is_open(reader, axis)) return false;
         if (joint_.is_tie(reader.node)) continue;
         const bool is_known = std::exchange(before, reader.node) == reader.node;
@@ -217,7 +208,7 @@ class Keeper {
     return made > 0 && made <= graph_.types[residual.kept].bytes();
   }
 
-  bool is_open(const Reader& reader, size_t axis) const {
+  bool is_open(const ValueReader& reader, size_t axis) const {
     return reader.node != kNone && cuts_.nodes[reader.node][axis].factor == NodeCut::kOpen;
   }
 
@@ -252,8 +243,8 @@ class Keeper {
   const Function& graph_;
   const PlacedValues& placed_;
   Cuts& cuts_;
-  const std::vector<NodeId> makers_;          // Indexed by value.
-  std::vector<std::vector<Reader>> readers_;  // Indexed by value.
+  const std::vector<NodeId> makers_;                     // Indexed by value.
+  const std::vector<std::vector<ValueReader>> readers_;  // Indexed by value.
   std::vector<NodeId> root_of_;  // Indexed by node: for a tie, the stack that it was reached from.
   // Indexed by tie and axis: index in the decisions.
   std::map<std::pair<NodeId, int>, size_t> decided_;

@@ -11,13 +11,7 @@ class Finder {
       : joint_(joint),
         graph_(joint.graph()),
         makers_(producers(graph_)),
-        readers_(graph_.types.size()) {
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      const std::vector<ValueId>& inputs = graph_.nodes[id].inputs;
-      for (size_t i = 0; i < inputs.size(); ++i) readers_[inputs[i]].push_back({id, i});
-    }
-    for (ValueId result : graph_.results) readers_[result].push_back({});
-  }
+        readers_(readers(graph_)) {}
 
   SumCarries run() {
     SumCarries found{.ties = std::vector<bool>(graph_.nodes.size(), false), .terms = {}};
@@ -32,11 +26,6 @@ class Finder {
   }
 
  private:
-  struct Reader {
-    NodeId node = kNone;
-    size_t operand = 0;
-  };
-
   // From what an iteration gets to what it gives, each value read once. `terms`: what is added, and
   // what loops inside give that add to it.
   bool is_added_to(NodeId tie, std::vector<ValueId>& terms) const {
@@ -44,7 +33,7 @@ class Finder {
     ValueId at = graph_.nodes[tie].first_result;
     if (!is_float(graph_.types[at].dtype)) return false;
     while (readers_[at].size() == 1) {
-      const Reader& reader = readers_[at][0];
+      const ValueReader& reader = readers_[at][0];
       if (reader.node == tie) return at == gives && reader.operand + 1 == inputs_of(tie);
       if (reader.node == kNone) return false;
       const ValueId next = passed_on(reader);
@@ -63,7 +52,7 @@ class Finder {
   size_t inputs_of(NodeId id) const { return graph_.nodes[id].inputs.size(); }
 
   // The value that its reader turns the value into; kNone: it is not just added to.
-  ValueId passed_on(const Reader& reader) const {
+  ValueId passed_on(const ValueReader& reader) const {
     const Node& node = graph_.nodes[reader.node];
     if (joint_.tie(reader.node) == JointGraph::TieKind::kCarry)
       return reader.operand + 1 < node.inputs.size()
@@ -96,8 +85,8 @@ class Finder {
 
   const JointGraph& joint_;
   const Function& graph_;
-  const std::vector<NodeId> makers_;          // Indexed by value.
-  std::vector<std::vector<Reader>> readers_;  // Indexed by value.
+  const std::vector<NodeId> makers_;                     // Indexed by value.
+  const std::vector<std::vector<ValueReader>> readers_;  // Indexed by value.
 };
 
 }  // namespace

@@ -31,12 +31,11 @@ class ProductFuser {
  public:
   // Nodes from `end` on stay as they are.
   ProductFuser(const Function& from, NodeId end, Bodies& bodies)
-      : from_(from), end_(end), bodies_(bodies), makers_(producers(from_)) {
-    uses_.resize(from_.types.size());
-    for (NodeId id = 0; id < from_.nodes.size(); ++id) {
-      for (ValueId input : from_.nodes[id].inputs) uses_[input].push_back(id);
-    }
-    for (ValueId result : from_.results) uses_[result].push_back(kNone);
+      : from_(from),
+        end_(end),
+        bodies_(bodies),
+        makers_(producers(from_)),
+        readers_(readers(from_)) {
     taken_.assign(from_.nodes.size(), false);
     merges_.resize(from_.nodes.size());
     sums_.resize(from_.nodes.size());
@@ -47,19 +46,10 @@ class ProductFuser {
       consider_sum(id);
       for (size_t i = 0; i < from_.nodes[id].inputs.size() && !written(id); ++i) consider(id, i);
     }
-    Rewriter out(from_);
-    std::vector<NodeId> now;
-    for (NodeId id = 0; id < from_.nodes.size(); ++id) {
-      now.push_back(static_cast<NodeId>(out.target().nodes.size()));
-      if (written(id)) {
-        sums_[id] ? append_sum(out, id) : append(out, id);
-      } else if (!taken_[id]) {
-        out.copy(id);
-        bodies_.rewrite(from_.nodes[id], out.target().nodes.back());
-      }
-    }
-    now.push_back(static_cast<NodeId>(out.target().nodes.size()));
-    return {std::make_shared<const Function>(out.finish()), std::move(now)};
+    return bodies_.write(from_, [this](Rewriter& out, NodeId id) {
+      if (written(id)) sums_[id] ? append_sum(out, id) : append(out, id);
+      return written(id) || taken_[id];
+    });
   }
 
  private:
@@ -79,7 +69,7 @@ class ProductFuser {
     Sum sum;
     for (ValueId input : node.inputs) {
       const NodeId product = product_of(input);
-      if (product != kNone && uses_[input].size() == 1) {
+      if (product != kNone && readers_[input].size() == 1) {
         sum.products.push_back(product);
       } else {
         sum.others.push_back(input);
@@ -114,9 +104,9 @@ class ProductFuser {
     const bool biased = tail->bias != kNone;
     if (biased && fusion.body->types[tail->bias].elements() != plan.desc.n) return;
     Merge merge{.product = maker, .place = place};
-    for (NodeId user : uses_[value]) {
-      if (user == id) continue;
-      if (user < id) return;  // This reader cannot wait for the chain.
+    for (const ValueReader& reader : readers_[value]) {
+      if (reader.node == id) continue;
+      if (reader.node < id) return;  // This reader cannot wait for the chain.
       merge.kept = true;
     }
     // The second result would be the product with bias and other operands, not the product alone.
@@ -190,10 +180,10 @@ class ProductFuser {
   const NodeId end_;
   Bodies& bodies_;
   const std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> uses_;  // Indexed by ValueId; kNone: a result of the function.
-  std::vector<bool> taken_;                // Products.
-  std::vector<Merge> merges_;              // Indexed by NodeId of the fusion.
-  std::vector<std::optional<Sum>> sums_;   // Indexed by NodeId.
+  const std::vector<std::vector<ValueReader>> readers_;  // Indexed by ValueId.
+  std::vector<bool> taken_;                              // Products.
+  std::vector<Merge> merges_;                            // Indexed by NodeId of the fusion.
+  std::vector<std::optional<Sum>> sums_;                 // Indexed by NodeId.
 };
 
 }  // namespace

@@ -26,6 +26,19 @@ uint32_t moved_step(const StepMap& before, const StepMap& after,
 
 }  // namespace
 
+Rewritten Bodies::write(const Function& from, const Append& append) {
+  Rewriter out(from);
+  std::vector<NodeId> now;
+  for (NodeId id = 0; id < from.nodes.size(); ++id) {
+    now.push_back(static_cast<NodeId>(out.target().nodes.size()));
+    if (append(out, id)) continue;
+    out.copy(id);
+    rewrite(from.nodes[id], out.target().nodes.back());
+  }
+  now.push_back(static_cast<NodeId>(out.target().nodes.size()));
+  return {std::make_shared<const Function>(out.finish()), std::move(now)};
+}
+
 void Bodies::rewrite(const Node& before, Node& copy) {
   if (!shares_body(before.op) || before.body == nullptr) return;
   const auto known = written_.find(before.body.get());

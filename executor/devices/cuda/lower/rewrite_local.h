@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ir/plan/plan.h"
+#include "ir/transforms/rewrite/rewrite.h"
 
 namespace gangway::cuda {
 
@@ -31,18 +32,22 @@ struct Rewritten {
 // Bodies of scans and calls, each written once however many nodes name it.
 class Bodies {
  public:
-  // Rewrites one function; nodes from `end` on stay as they are. A pass hands the bodies of nodes
-  // that it copies to rewrite().
+  // Rewrites one function, by write(); nodes from `end` on stay as they are.
   using Pass = std::function<Rewritten(const Function& from, NodeId end, Bodies& bodies)>;
+
+  // Appends what stands for a node, which may be nothing; or returns false for one that stays.
+  using Append = std::function<bool(Rewriter& out, NodeId id)>;
 
   explicit Bodies(Pass pass) : pass_(std::move(pass)) {}
 
-  // Gives `copy` the rewritten body of `before`.
-  void rewrite(const Node& before, Node& copy);
+  // The function node by node; nodes that stay get their rewritten bodies.
+  Rewritten write(const Function& from, const Append& append);
 
  private:
   friend LocalFunction rewrite_local(const LocalFunction& local, const Bodies::Pass& pass);
 
+  // Gives `copy` the rewritten body of `before`.
+  void rewrite(const Node& before, Node& copy);
   void keep(const Function& of, NodeId end, bool all);
 
   const Pass pass_;

@@ -24,31 +24,22 @@ class ViewFuser {
  public:
   // Nodes from `end` on stay as they are.
   ViewFuser(const Function& from, NodeId end, Bodies& bodies)
-      : from_(from), end_(end), bodies_(bodies), makers_(producers(from)) {
-    users_.resize(from.types.size());
-    for (NodeId id = 0; id < from.nodes.size(); ++id) {
-      for (ValueId input : from.nodes[id].inputs) users_[input].push_back(id);
-    }
-    for (ValueId result : from.results) users_[result].push_back(kNone);
-  }
+      : from_(from),
+        end_(end),
+        bodies_(bodies),
+        makers_(producers(from)),
+        readers_(readers(from)) {}
 
   Rewritten run() {
     for (NodeId id = 0; id < end_; ++id) taken_.push_back(is_taken(id));
     taken_.resize(from_.nodes.size(), false);
-    Rewriter out(from_);
-    std::vector<NodeId> now;
-    for (NodeId id = 0; id < from_.nodes.size(); ++id) {
-      now.push_back(static_cast<NodeId>(out.target().nodes.size()));
-      if (taken_[id]) continue;
-      if (std::ranges::any_of(from_.nodes[id].inputs, [&](ValueId v) { return taken(v); })) {
-        append(out, id);
-      } else {
-        out.copy(id);
-        bodies_.rewrite(from_.nodes[id], out.target().nodes.back());
-      }
-    }
-    now.push_back(static_cast<NodeId>(out.target().nodes.size()));
-    return {std::make_shared<const Function>(out.finish()), std::move(now)};
+    return bodies_.write(from_, [this](Rewriter& out, NodeId id) {
+      if (taken_[id]) return true;
+      const bool views =
+          std::ranges::any_of(from_.nodes[id].inputs, [&](ValueId v) { return taken(v); });
+      if (views) append(out, id);
+      return views;
+    });
   }
 
  private:
@@ -58,12 +49,14 @@ class ViewFuser {
   bool is_taken(NodeId id) const {
     const Node& node = from_.nodes[id];
     if (!is_view(node.op)) return false;
-    const std::vector<NodeId>& users = users_[node.first_result];
-    if (users.empty()) return false;
-    const auto reads = [&](NodeId user) {
-      return user != kNone && user < end_ && reads_dense(user, node.first_result);
+    const std::vector<ValueReader>& uses = readers_[node.first_result];
+    if (uses.empty()) return false;
+    const auto reads = [&](const ValueReader& reader) {
+      return reader.node != kNone && reader.node < end_ &&
+             reads_dense(reader.node, node.first_result);
     };
-    return std::ranges::all_of(users, reads) && fits(id, users.size()) && is_kept(id, users.back());
+    return std::ranges::all_of(uses, reads) && fits(id, uses.size()) &&
+           is_kept(id, uses.back().node);
   }
 
   // Whether the user is a chain, or an op that may become one, that takes the value element by
@@ -115,7 +108,8 @@ class ViewFuser {
     const ValueId tensor = from_.nodes[id].inputs[0];
     if (tensor < from_.parameters.size()) return true;
     if (from_.types[tensor].bytes() <= kKeptTimes * out_type(from_.nodes[id]).bytes()) return true;
-    return std::ranges::any_of(users_[tensor], [&](NodeId user) { return user >= last; });
+    return std::ranges::any_of(readers_[tensor],
+                               [&](const ValueReader& r) { return r.node >= last; });
   }
 
   // The body of a fusion of one element-wise op. It has as many parameters as the op has operands.
@@ -170,8 +164,8 @@ class ViewFuser {
   const NodeId end_;
   Bodies& bodies_;
   const std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> users_;  // Indexed by ValueId, ascending; kNone: a result.
-  std::vector<bool> taken_;                 // Views, by NodeId.
+  const std::vector<std::vector<ValueReader>> readers_;  // Indexed by ValueId, ascending.
+  std::vector<bool> taken_;                              // Views, by NodeId.
 };
 
 }  // namespace
