@@ -1,9 +1,11 @@
 #include "ir/graph/function.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <utility>
 
+#include "ir/graph/node_facts.h"
 #include "runtime/base/cat.h"
 
 namespace gangway {
@@ -52,17 +54,9 @@ class Comparison {
     if (a.name != b.name || a.mesh != b.mesh || a.local != b.local) return false;
     if (a.types != b.types || a.results != b.results || a.result_names != b.result_names)
       return false;
-    if (a.shardings != b.shardings || a.parameters.size() != b.parameters.size()) return false;
-    for (size_t i = 0; i < a.parameters.size(); ++i) {
-      if (a.parameters[i].name != b.parameters[i].name) return false;
-      if (a.parameters[i].placements != b.parameters[i].placements) return false;
-      if (a.parameters[i].priorities != b.parameters[i].priorities) return false;
-    }
-    if (a.nodes.size() != b.nodes.size()) return false;
-    for (size_t i = 0; i < a.nodes.size(); ++i) {
-      if (!same(a.nodes[i], b.nodes[i])) return false;
-    }
-    return true;
+    if (a.shardings != b.shardings || a.parameters != b.parameters) return false;
+    return std::ranges::equal(
+        a.nodes, b.nodes, [this](const Node& one, const Node& other) { return same(one, other); });
   }
 
  private:
@@ -100,12 +94,8 @@ std::string line_of(const Function& function, NodeId node) {
 std::string where(const Function& function, NodeId node) {
   std::string text = line_of(function, node);
   if (text.empty()) return "unknown";
-  uint32_t loc = function.infos[node].loc;
-  for (int depth = 0; loc < function.locs.size() && depth < 64; ++depth) {
-    const LocEntry& entry = function.locs[loc];
-    if (!entry.scope.empty()) text += " in " + entry.scope;
-    loc = entry.parent;
-  }
+  for (const std::string& scope : std::views::reverse(scopes_of(function, node)))
+    text += " in " + scope;
   return text;
 }
 

@@ -74,8 +74,8 @@ struct Parameter {
   AxisPlacements placements;  // In the user's spelling.
   // One for each placement; placements of lower priority are applied first when other values are
   // cut. Empty: all 0.
-  // Empty: all 0.
   std::vector<int> priorities = {};
+  friend bool operator==(const Parameter&, const Parameter&) = default;
 };
 
 struct Function {

@@ -1,5 +1,7 @@
 #include "ir/graph/program.h"
 
+#include <algorithm>
+
 #include "runtime/base/cat.h"
 
 namespace gangway {
@@ -76,15 +78,8 @@ std::string to_string(const Numerics& numerics) {
 bool same_graph(const Program& a, const Program& b) {
   if (a.name != b.name || a.finite_output != b.finite_output || a.numerics != b.numerics)
     return false;
-  if (a.slices != b.slices || a.functions.size() != b.functions.size()) return false;
-  for (size_t i = 0; i < a.functions.size(); ++i) {
-    if (!same_function(a.functions[i], b.functions[i])) return false;
-  }
-  if (a.nodes.size() != b.nodes.size()) return false;
-  for (size_t i = 0; i < a.nodes.size(); ++i) {
-    if (!same_node(a.nodes[i], b.nodes[i])) return false;
-  }
-  return true;
+  return a.slices == b.slices && std::ranges::equal(a.functions, b.functions, same_function) &&
+         std::ranges::equal(a.nodes, b.nodes, same_node);
 }
 
 }  // namespace gangway

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "ir/graph/bodies.h"
+#include "ir/graph/node_facts.h"
 #include "ir/inspect/dot_text.h"
 #include "ir/inspect/name_groups.h"
-#include "ir/inspect/node_facts.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/units.h"
 

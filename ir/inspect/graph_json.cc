@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/graph/bodies.h"
+#include "ir/graph/node_facts.h"
 #include "ir/inspect/collectives.h"
 #include "ir/inspect/graphviz.h"
-#include "ir/inspect/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/loc.h"
 

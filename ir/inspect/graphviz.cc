@@ -4,10 +4,10 @@
 #include <set>
 
 #include "ir/graph/bodies.h"
+#include "ir/graph/node_facts.h"
 #include "ir/inspect/dot_text.h"
 #include "ir/inspect/function_dot.h"
 #include "ir/inspect/name_groups.h"
-#include "ir/inspect/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/loc.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/graph/bodies.h"
+#include "ir/graph/node_facts.h"
 #include "ir/inspect/collectives.h"
-#include "ir/inspect/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/loc.h"

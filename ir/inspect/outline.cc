@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ir/graph/bodies.h"
-#include "ir/inspect/node_facts.h"
+#include "ir/graph/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/graph/bodies.h"
+#include "ir/graph/node_facts.h"
 #include "ir/plan/plan_members.h"
 
 namespace gangway {
@@ -37,15 +38,6 @@ constexpr DeviceRates kCuda{.flops_per_s = 300e12,
 
 // Saturates: an op may claim more work than any device does in a lifetime.
 int64_t to_ns(double seconds) { return std::llround(std::min(seconds * 1e9, 1e18)); }
-
-// The cost that the op's row states.
-Cost row_cost(const Function& function, NodeId id) {
-  const Node& node = function.nodes[id];
-  const std::vector<Type> inputs = input_types(function, node);
-  const OpRow& facts = row(node.op);
-  return facts.cost == nullptr ? Cost{}
-                               : facts.cost({node.op, inputs, node.attrs, node.body.get()});
-}
 
 // Time of one execution of a body.
 double body_ns(const DeviceRates& rates, const Function& body) {
@@ -89,7 +81,7 @@ int64_t modelled_ns(const DeviceRates& rates, const Function& local, NodeId id) 
     for (ValueId input : node.inputs) bytes += static_cast<double>(local.types[input].bytes());
     return rates.collective_ns(bytes, ranks_along(local.mesh, node.attrs.text("axes")));
   }
-  const Cost cost = row_cost(local, id);
+  const Cost cost = cost_of(local, id);
   if (facts.meets) return rates.exchange_ns(cost.bytes);
   return rates.step_ns(cost.flops, cost.bytes);
 }

@@ -1,9 +1,11 @@
 #include "ir/plan/step_map.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "ir/graph/bodies.h"
+#include "ir/graph/node_facts.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -13,24 +15,11 @@ uint32_t iterations(const Node& node) { return static_cast<uint32_t>(ScanLayout(
 
 bool is_last(const Node& node, uint32_t iteration) { return iteration + 1 == iterations(node); }
 
-// The scopes of a node, the innermost first.
-std::vector<std::string> scopes_of(const Function& function, NodeId node) {
-  std::vector<std::string> scopes;
-  if (node >= function.infos.size()) return scopes;
-  uint32_t loc = function.infos[node].loc;
-  for (int depth = 0; loc < function.locs.size() && depth < 64; ++depth) {
-    const LocEntry& entry = function.locs[loc];
-    if (!entry.scope.empty()) scopes.push_back(entry.scope);
-    loc = entry.parent;
-  }
-  return scopes;
-}
-
-// The scopes of a body's node begin with its own, and end with those of the node that names the
-// body.
+// The scopes of a body's node begin with those of the node that names the body, and end with its
+// own.
 void drop_outer(std::vector<std::string>& scopes, const std::vector<std::string>& outer) {
-  if (scopes.size() >= outer.size() && std::equal(outer.rbegin(), outer.rend(), scopes.rbegin()))
-    scopes.resize(scopes.size() - outer.size());
+  if (scopes.size() >= outer.size() && std::equal(outer.begin(), outer.end(), scopes.begin()))
+    scopes.erase(scopes.begin(), scopes.begin() + static_cast<std::ptrdiff_t>(outer.size()));
 }
 
 // "layers.3"
@@ -157,7 +146,7 @@ std::string StepMap::where(uint32_t step) const {
   for (size_t l = levels.size(); l-- > 0;) {
     std::vector<std::string> scopes = scopes_of(*levels[l].function, levels[l].node);
     if (l > 0) drop_outer(scopes, scopes_of(*levels[l - 1].function, levels[l - 1].node));
-    for (const std::string& scope : scopes) text += " in " + scope;
+    for (const std::string& scope : std::views::reverse(scopes)) text += " in " + scope;
     if (l > 0) text += " in " + iteration_text(levels[l - 1]);
   }
   return text;

@@ -7,9 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "ir/graph/node_facts.h"
 #include "ir/inspect/collectives.h"
 #include "ir/inspect/graphviz.h"
-#include "ir/inspect/node_facts.h"
 #include "ir/inspect/outline.h"
 #include "runtime/base/cat.h"
 #include "tests/inspect/reader.h"

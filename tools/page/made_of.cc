@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/inspect/node_facts.h"
+#include "ir/graph/node_facts.h"
 #include "runtime/base/loc.h"
 
 namespace gangway::tool {

@@ -67,21 +67,14 @@ class Waiting {
   std::array<Level, kLevels> levels_;
 };
 
-// The factor of an operand's or a result's dimension that is placed so; -1: there is none.
-int factor_of_input(const Factors& factors, size_t input, const Placement& placed) {
+// The factor of an operand's or a result's dimension that is placed so; -1: there is none. `dims`:
+// of all operands, or of all results.
+int factor_of(const Factors& factors, std::vector<int> Factor::* dims, size_t at,
+              const Placement& placed) {
   if (placed.kind != PlacementKind::kShard) return -1;
-  for (size_t f = 0; f < factors.size(); ++f) {
-    if (factors[f].input_dims[input] == placed.dim) return static_cast<int>(f);
-  }
-  return -1;
-}
-
-int factor_of_result(const Factors& factors, uint32_t result, const Placement& placed) {
-  if (placed.kind != PlacementKind::kShard) return -1;
-  for (size_t f = 0; f < factors.size(); ++f) {
-    if (factors[f].result_dims[result] == placed.dim) return static_cast<int>(f);
-  }
-  return -1;
+  const auto found = std::ranges::find_if(
+      factors, [&](const Factor& factor) { return (factor.*dims)[at] == placed.dim; });
+  return found == factors.end() ? -1 : static_cast<int>(found - factors.begin());
 }
 
 class CutDecider {
@@ -142,7 +135,8 @@ class CutDecider {
       if (annotation.node == kNone) continue;
       held_.insert(annotation.value, annotation.axis);
       cut(annotation.node, annotation.axis).factor = NodeCut::kWhole;
-      const int factor = factor_of_result(factors_[annotation.node], 0, annotation.placement);
+      const int factor =
+          factor_of(factors_[annotation.node], &Factor::result_dims, 0, annotation.placement);
       if (factor >= 0) out_.parts[annotation.node][at(factor)] *= size(annotation.axis);
     }
   }
@@ -156,7 +150,7 @@ class CutDecider {
       return;
     }
     place(value, axis, placement, {value, node}, {.by_user = true});
-    const int factor = factor_of_result(factors_[node], 0, placement);
+    const int factor = factor_of(factors_[node], &Factor::result_dims, 0, placement);
     if (factor < 0) return;
     cut(node, axis) = {factor, placement.order, value};
     place(global_.nodes[node].inputs[0], axis, placement, {value, node}, {});
@@ -289,11 +283,11 @@ class CutDecider {
     const size_t deciding = in_place > 0 ? in_place : node.inputs.size();
     for (size_t i = 0; i < deciding; ++i) {
       const Placement& placed = layout(node.inputs[i], axis);
-      ask(node.inputs[i], factor_of_input(factors_[id], i, placed), placed);
+      ask(node.inputs[i], factor_of(factors_[id], &Factor::input_dims, i, placed), placed);
     }
     for (uint32_t r = 0; r < node.results; ++r) {
       const Placement& placed = layout(node.first_result + r, axis);
-      ask(node.first_result + r, factor_of_result(factors_[id], r, placed), placed);
+      ask(node.first_result + r, factor_of(factors_[id], &Factor::result_dims, r, placed), placed);
     }
     return wanted;
   }

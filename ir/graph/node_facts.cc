@@ -1,4 +1,4 @@
-#include "ir/inspect/node_facts.h"
+#include "ir/graph/node_facts.h"
 
 #include <algorithm>
 
@@ -12,9 +12,7 @@ constexpr int kScopesMax = 64;
 
 Cost cost_of(const Function& function, NodeId id) {
   const Node& node = function.nodes[id];
-  std::vector<Type> inputs;
-  inputs.reserve(node.inputs.size());
-  for (const ValueId input : node.inputs) inputs.push_back(function.types[input]);
+  const std::vector<Type> inputs = input_types(function, node);
   const OpRow& facts = row(node.op);
   return facts.cost == nullptr ? Cost{}
                                : facts.cost({node.op, inputs, node.attrs, node.body.get()});
