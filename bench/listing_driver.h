@@ -112,10 +112,6 @@ class ListingDriver final : public cuda::Driver {
                          uint32_t) override {
     return unsupported(at);
   }
-  cuda::Status all_to_all(cuda::At at, cuda::CommHandle,
-                          std::span<const CollectiveTensor>) override {
-    return unsupported(at);
-  }
   cuda::Status exchange(cuda::At at, cuda::CommHandle, std::span<const cuda::Message>) override {
     return unsupported(at);
   }

@@ -4,8 +4,7 @@
 //   p = p - lr * (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay * p)
 //
 // p, m, v are f32 (f64 when `dtype` is f64); g is any float. Outputs may be the inputs (in place).
-// p_copy, if given, receives the new p as bf16 as well. The scalars are run-time values: nothing is
-// recompiled when one changes.
+// The scalars are run-time values: nothing is recompiled when one changes.
 // Threads: any. An element's bits depend on its inputs alone.
 // Cost: one pass, 28 bytes an element.
 #pragma once
@@ -25,7 +24,6 @@ struct AdamwRates {
 struct AdamwTensors {
   const void *p, *g, *m, *v;
   void *p_out, *m_out, *v_out;
-  void* p_copy = nullptr;
 };
 
 // dtype: of p, m, v (f32 or f64); grad: of g.

@@ -27,7 +27,7 @@ TEST(Adamw, StepEqualsItsDefinitionInEveryMixtureOfTypes) {
       const auto p = randoms(rng, dtype, n), g = randoms(rng, grad, n), m = randoms(rng, dtype, n),
                  v = randoms(rng, dtype, n, 0, 1);
       const Buffer gradient(grad, g);
-      Expected want_p{{}, 8}, want_m{{}, 8}, want_v{{}, 8}, want_copy{{}, 1};
+      Expected want_p{{}, 8}, want_m{{}, 8}, want_v{{}, 8};
       for (size_t i = 0; i < p.size(); ++i) {
         const double scaled = a.grad_scale * g[i];
         want_m.values.push_back(a.beta1 * m[i] + (1 - a.beta1) * scaled);
@@ -36,18 +36,15 @@ TEST(Adamw, StepEqualsItsDefinitionInEveryMixtureOfTypes) {
                             (std::sqrt(want_v.values[i] / a.correction2) + a.eps);
         want_p.values.push_back(p[i] - a.lr * (step + a.weight_decay * p[i]));
       }
-      want_copy.values = want_p.values;
-      if (dtype == DType::kF64) want_copy.values.clear();
-      check_everywhere(
-          cat(n, " ", to_string(dtype), " with ", to_string(grad)),
-          [&, d = dtype, gd = grad](Parallel& par) {
-            Buffer bp(d, p), bm(d, m), bv(d, v), copy(DType::kBF16, d == DType::kF64 ? 0 : n);
-            adamw(par, d, gd, n, a,
-                  {bp.data(), gradient.data(), bm.data(), bv.data(), bp.data(), bm.data(),
-                   bv.data(), d == DType::kF64 ? nullptr : copy.data()});
-            return outputs(std::move(bp), std::move(bm), std::move(bv), std::move(copy));
-          },
-          {want_p, want_m, want_v, want_copy});
+      check_everywhere(cat(n, " ", to_string(dtype), " with ", to_string(grad)),
+                       [&, d = dtype, gd = grad](Parallel& par) {
+                         Buffer bp(d, p), bm(d, m), bv(d, v);
+                         adamw(par, d, gd, n, a,
+                               {bp.data(), gradient.data(), bm.data(), bv.data(), bp.data(),
+                                bm.data(), bv.data()});
+                         return outputs(std::move(bp), std::move(bm), std::move(bv));
+                       },
+                       {want_p, want_m, want_v});
     }
   }
 }

@@ -144,11 +144,6 @@ TEST_P(CardComms, ReduceGatherScatterSwapAndBroadcast) {
     ASSERT_TRUE(
         driver.reduce_scatter(rank.at("scatter"), rank.comm, {&tensor, 1}, Reduction::kMax).ok());
     EXPECT_TRUE(rank.holds(out, kElements, [&](int64_t i) { return last(kElements * me + i); }));
-    tensor = {wide, wide_out, kElements, DType::kF32};
-    ASSERT_TRUE(driver.all_to_all(rank.at("swap"), rank.comm, {&tensor, 1}).ok());
-    EXPECT_TRUE(rank.holds(wide_out, kElements * size, [me](int64_t i) {
-      return static_cast<float>(1000 * (i / kElements) + kElements * me + i % kElements);
-    }));
   });
 }
 

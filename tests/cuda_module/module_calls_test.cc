@@ -119,7 +119,7 @@ TEST_F(ModuleCalls, AnAbortedCommunicatorIsNotUsedAgain) {
   ASSERT_TRUE(driver->abort(comm).ok());
   float a = 0;
   const CollectiveTensor tensor{&a, &a, 1, DType::kF32};
-  EXPECT_EQ(driver->all_to_all({{}, "swap"}, comm, {&tensor, 1}).kind, StatusKind::kAborted);
+  EXPECT_EQ(driver->all_gather({{}, "gather"}, comm, {&tensor, 1}).kind, StatusKind::kAborted);
   EXPECT_TRUE(driver->abort(comm).ok());
   EXPECT_EQ(cuda_.communicators_aborted, 1);
   EXPECT_EQ(cuda_.touched_after_their_end, 0);

@@ -139,8 +139,8 @@ Status EmulatedDriver::collective(At at, CommHandle handle, const Together& toge
   const int64_t size = comm->group->size;
   const CollectiveKind kind = together.kind;
   if (together.root >= comm->group->size) return misuse(at.label, "names no root");
-  const bool wide_in = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
-  const bool wide_out = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
+  const bool wide_in = kind == CollectiveKind::kReduceScatter;
+  const bool wide_out = kind == CollectiveKind::kAllGather;
   // In a broadcast only the root reads its input.
   const bool reads = kind != CollectiveKind::kBroadcast || comm->rank == together.root;
   std::string what =
@@ -226,9 +226,8 @@ void EmulatedDriver::perform_move(const Meeting& meeting, const Together& togeth
   std::vector<std::vector<std::byte>> given;
   for (const auto& tensors : meeting.tensors) {
     const std::byte* in = tensor < tensors.size() ? core_.bytes_at(tensors[tensor].in) : nullptr;
-    const size_t bytes = together.kind == CollectiveKind::kAllToAll ? part * size : part;
-    given.emplace_back(bytes, std::byte{0});
-    if (in != nullptr) std::copy_n(in, bytes, given.back().begin());
+    given.emplace_back(part, std::byte{0});
+    if (in != nullptr) std::copy_n(in, part, given.back().begin());
   }
   for (size_t rank = 0; rank < size; ++rank) {
     void* const address = meeting.tensors[rank][tensor].out;
@@ -239,10 +238,8 @@ void EmulatedDriver::perform_move(const Meeting& meeting, const Together& togeth
       core_.mark_initialised(address, static_cast<int64_t>(part));
       continue;
     }
-    for (size_t peer = 0; peer < size; ++peer) {
-      const size_t from = together.kind == CollectiveKind::kAllToAll ? rank * part : 0;
-      std::copy_n(given[peer].begin() + static_cast<std::ptrdiff_t>(from), part, out + peer * part);
-    }
+    for (size_t peer = 0; peer < size; ++peer)
+      std::copy_n(given[peer].begin(), part, out + peer * part);
     core_.mark_initialised(address, static_cast<int64_t>(part * size));
   }
 }
@@ -265,10 +262,6 @@ Status EmulatedDriver::reduce_scatter(At at, CommHandle comm,
 Status EmulatedDriver::broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                                  uint32_t root) {
   return collective(at, comm, {.kind = CollectiveKind::kBroadcast, .root = root}, tensors);
-}
-Status EmulatedDriver::all_to_all(At at, CommHandle comm,
-                                  std::span<const CollectiveTensor> tensors) {
-  return collective(at, comm, {.kind = CollectiveKind::kAllToAll}, tensors);
 }
 
 Status EmulatedDriver::exchange(At at, CommHandle handle, std::span<const Message> messages) {

@@ -76,8 +76,6 @@ class EmulatedDriver final : public cuda::Driver {
                         std::span<const CollectiveTensor> tensors, Reduction reduction) override;
   Status broadcast(cuda::At at, cuda::CommHandle comm, std::span<const CollectiveTensor> tensors,
                    uint32_t root) override;
-  Status all_to_all(cuda::At at, cuda::CommHandle comm,
-                    std::span<const CollectiveTensor> tensors) override;
   Status exchange(cuda::At at, cuda::CommHandle comm,
                   std::span<const cuda::Message> messages) override;
   Status abort(cuda::CommHandle comm) override;

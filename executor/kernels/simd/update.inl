@@ -17,7 +17,6 @@ inline void adamw_typed(const AdamwRates& a, const AdamwTensors& t, int64_t begi
   auto* p_out = static_cast<T*>(t.p_out) + begin;
   auto* m_out = static_cast<T*>(t.m_out) + begin;
   auto* v_out = static_cast<T*>(t.v_out) + begin;
-  auto* copy = static_cast<bf16*>(t.p_copy);
   for_vectors<V>(end - begin, [&](int64_t i, auto... tail) {
     V grad;
     if constexpr (sizeof(V{}[0]) == sizeof(VecOf<G>{}[0])) {
@@ -32,9 +31,6 @@ inline void adamw_typed(const AdamwRates& a, const AdamwTensors& t, int64_t begi
     store(m_out + i, new_m, tail...);
     store(v_out + i, new_v, tail...);
     store(p_out + i, new_p, tail...);
-    if constexpr (sizeof(T) == 4) {
-      if (copy != nullptr) store(copy + begin + i, new_p, tail...);
-    }
   });
 }
 

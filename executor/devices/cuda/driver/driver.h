@@ -139,14 +139,13 @@ class Driver {
   virtual Status all_reduce(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                             Reduction reduction) = 0;
   // `elements` counts each rank's part: out has size * elements (all_gather), in has
-  // (reduce_scatter), both have (all_to_all); parts lie in the order of ranks.
+  // (reduce_scatter); parts lie in the order of ranks.
   virtual Status all_gather(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;
   virtual Status reduce_scatter(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                                 Reduction reduction) = 0;
   // The tensors of the member of that rank; its `out` too is written.
   virtual Status broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                            uint32_t root) = 0;
-  virtual Status all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;
   // All messages together, as one operation.
   virtual Status exchange(At at, CommHandle comm, std::span<const Message> messages) = 0;
   // Ends the operations that wait inside it; they and later calls answer kAborted. Then destroy()

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
 #include "runtime/base/error.h"
@@ -106,13 +105,16 @@ Status CudaDriver::query(CommHandle comm) {
   return status_of(asked == ncclSuccess ? state : asked, "communicator");
 }
 
-template <class Enqueue>
-Status CudaDriver::grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue) {
+template <class Items, class Enqueue>
+Status CudaDriver::grouped(CommHandle comm, std::string_view label, const Items& items,
+                           const Enqueue& enqueue) {
   enter();
   if (Status status = aborted(comm, label); !status.ok()) return status;
   ncclResult_t result = ncclGroupStart();
   if (result == ncclSuccess) {
-    result = enqueue();
+    for (const auto& item : items) {
+      if (taken(result)) result = enqueue(item);
+    }
     const ncclResult_t ended = ncclGroupEnd();
     if (taken(result)) result = ended;
   }
@@ -121,85 +123,42 @@ Status CudaDriver::grouped(CommHandle comm, std::string_view label, const Enqueu
 
 Status CudaDriver::all_reduce(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                               gangway::Reduction reduction) {
-  return grouped(comm, at.label, [&] {
-    ncclResult_t result = ncclSuccess;
-    for (const CollectiveTensor& t : tensors) {
-      if (!taken(result)) break;
-      result = ncclAllReduce(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
-                             operation_of(reduction), comm_of(comm), stream_of(at.stream));
-    }
-    return result;
+  return grouped(comm, at.label, tensors, [&](const CollectiveTensor& t) {
+    return ncclAllReduce(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
+                         operation_of(reduction), comm_of(comm), stream_of(at.stream));
   });
 }
 
 Status CudaDriver::all_gather(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) {
-  return grouped(comm, at.label, [&] {
-    ncclResult_t result = ncclSuccess;
-    for (const CollectiveTensor& t : tensors) {
-      if (!taken(result)) break;
-      result = ncclAllGather(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
-                             comm_of(comm), stream_of(at.stream));
-    }
-    return result;
+  return grouped(comm, at.label, tensors, [&](const CollectiveTensor& t) {
+    return ncclAllGather(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
+                         comm_of(comm), stream_of(at.stream));
   });
 }
 
 Status CudaDriver::reduce_scatter(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                                   gangway::Reduction reduction) {
-  return grouped(comm, at.label, [&] {
-    ncclResult_t result = ncclSuccess;
-    for (const CollectiveTensor& t : tensors) {
-      if (!taken(result)) break;
-      result = ncclReduceScatter(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
-                                 operation_of(reduction), comm_of(comm), stream_of(at.stream));
-    }
-    return result;
+  return grouped(comm, at.label, tensors, [&](const CollectiveTensor& t) {
+    return ncclReduceScatter(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
+                             operation_of(reduction), comm_of(comm), stream_of(at.stream));
   });
 }
 
 Status CudaDriver::broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                              uint32_t root) {
-  return grouped(comm, at.label, [&] {
-    ncclResult_t result = ncclSuccess;
-    for (const CollectiveTensor& t : tensors) {
-      if (!taken(result)) break;
-      result = ncclBroadcast(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
-                             static_cast<int>(root), comm_of(comm), stream_of(at.stream));
-    }
-    return result;
+  return grouped(comm, at.label, tensors, [&](const CollectiveTensor& t) {
+    return ncclBroadcast(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
+                         static_cast<int>(root), comm_of(comm), stream_of(at.stream));
   });
 }
 
-Status CudaDriver::all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) {
-  if (Status status = aborted(comm, at.label); !status.ok()) return status;
-  int size = 0;
-  ncclCommCount(comm_of(comm), &size);
-  std::vector<Message> messages;
-  for (const CollectiveTensor& t : tensors) {
-    const int64_t part = t.elements * static_cast<int64_t>(size_of(t.dtype));
-    auto* const in = const_cast<std::byte*>(static_cast<const std::byte*>(t.in));
-    for (int peer = 0; peer < size; ++peer) {
-      const auto to = static_cast<uint32_t>(peer);
-      messages.push_back({Message::kSend, to, in + peer * part, part});
-      messages.push_back(
-          {Message::kReceive, to, static_cast<std::byte*>(t.out) + peer * part, part});
-    }
-  }
-  return exchange(at, comm, messages);
-}
-
 Status CudaDriver::exchange(At at, CommHandle comm, std::span<const Message> messages) {
-  return grouped(comm, at.label, [&] {
-    ncclResult_t result = ncclSuccess;
-    for (const Message& m : messages) {
-      if (!taken(result)) break;
-      const auto bytes = static_cast<size_t>(m.bytes);
-      const auto peer = static_cast<int>(m.peer);
-      result = m.direction == Message::kSend
-                   ? ncclSend(m.data, bytes, ncclUint8, peer, comm_of(comm), stream_of(at.stream))
-                   : ncclRecv(m.data, bytes, ncclUint8, peer, comm_of(comm), stream_of(at.stream));
-    }
-    return result;
+  return grouped(comm, at.label, messages, [&](const Message& m) {
+    const auto bytes = static_cast<size_t>(m.bytes);
+    const auto peer = static_cast<int>(m.peer);
+    return m.direction == Message::kSend
+               ? ncclSend(m.data, bytes, ncclUint8, peer, comm_of(comm), stream_of(at.stream))
+               : ncclRecv(m.data, bytes, ncclUint8, peer, comm_of(comm), stream_of(at.stream));
   });
 }
 

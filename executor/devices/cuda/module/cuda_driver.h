@@ -85,7 +85,6 @@ class CudaDriver final : public Driver {
                         gangway::Reduction reduction) override;
   Status broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                    uint32_t root) override;
-  Status all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) override;
   Status exchange(At at, CommHandle comm, std::span<const Message> messages) override;
   Status abort(CommHandle comm) override;
   void destroy(CommHandle comm) override;
@@ -100,8 +99,10 @@ class CudaDriver final : public Driver {
   // Needed before a launch with dynamic shared memory.
   Status lend_shared_memory(KernelHandle kernel, std::string_view label);
   Result<Prepared> prepare_attention(const AttentionShape& shape, AttentionPass pass);
-  template <class Enqueue>
-  Status grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue);
+  // enqueue(item) for each, as one operation of NCCL.
+  template <class Items, class Enqueue>
+  Status grouped(CommHandle comm, std::string_view label, const Items& items,
+                 const Enqueue& enqueue);
 
   // Not changed after start().
   OpenOptions options_;
