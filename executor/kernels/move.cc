@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "executor/kernels/fused.h"
 #include "executor/kernels/simd/simd.h"
-#include "runtime/base/error.h"
 
 namespace gangway {
 namespace {

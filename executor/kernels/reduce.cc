@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "executor/kernels/simd/simd.h"
 #include "runtime/base/align.h"

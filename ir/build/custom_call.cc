@@ -1,7 +1,5 @@
 #include "ir/build/custom_call.h"
 
-#include <filesystem>
-
 #include "ir/build/builder.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"

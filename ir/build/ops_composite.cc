@@ -1,8 +1,6 @@
 // The composites of ir/build/ops.h.
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/build/ops_support.h"
-#include "runtime/base/cat.h"
 
 namespace gangway {
 

@@ -10,7 +10,6 @@
 #include "ir/graph/bodies.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/error.h"
-#include "runtime/base/units.h"
 
 namespace gangway {
 namespace {

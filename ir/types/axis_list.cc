@@ -1,7 +1,6 @@
 #include "ir/types/axis_list.h"
 
 #include <algorithm>
-#include <map>
 
 #include "runtime/base/error.h"
 #include "runtime/base/quote.h"

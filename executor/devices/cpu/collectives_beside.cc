@@ -1,7 +1,6 @@
 #include "executor/devices/cpu/collectives_beside.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace gangway {
 

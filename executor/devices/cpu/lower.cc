@@ -3,7 +3,6 @@
 #include "executor/devices/cpu/kernel.h"
 #include "executor/devices/lower/kernel_family.h"
 #include "ir/op_table/op.h"
-#include "runtime/base/error.h"
 
 namespace gangway::cpu {
 

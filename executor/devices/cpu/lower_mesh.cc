@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstring>
 
 #include "executor/devices/cpu/kernel.h"

@@ -1,4 +1,3 @@
-#include <cstring>
 
 #include "executor/devices/cpu/kernel.h"
 #include "executor/kernels/move.h"

@@ -2,7 +2,6 @@
 #include "ir/graph/bodies.h"
 #include "ir/build/body_gradient.h"
 #include "ir/build/builder.h"
-#include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
 #include "ir/op_table/rule.h"
 #include "ir/types/limits.h"

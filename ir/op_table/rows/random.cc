@@ -12,7 +12,6 @@
 // draws that part alone: its node says how large the whole is and how it was cut, and the device's
 // coordinates do the rest.
 #include "ir/build/builder.h"
-#include "ir/build/gradient.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
 #include "ir/op_table/rule.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
 #include <set>
 
 #include "ir/transforms/conversions/steps/step.h"

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "executor/devices/cuda/collectives/card_moves.h"
-#include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
 

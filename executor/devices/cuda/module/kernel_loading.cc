@@ -1,6 +1,5 @@
 #include "executor/devices/cuda/module/kernel_loading.h"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <optional>
 
 #include "executor/devices/cuda/module/kernel_headers.h"
