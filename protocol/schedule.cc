@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/types/literal.h"
+#include "ir/types/number.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -25,9 +25,10 @@ double value_at(const Schedule& schedule, int64_t step) {
 }
 
 std::vector<std::byte> nearest_bytes(const Type& type, double value) {
-  Literal scalar = filled(type, value);
-  round_values(scalar);
-  return to_bytes(scalar);
+  std::vector<std::byte> bytes(static_cast<size_t>(type.bytes()));
+  for (size_t at = 0; at < bytes.size(); at += size_of(type.dtype))
+    store_number(type.dtype, value, bytes.data() + at);
+  return bytes;
 }
 
 std::vector<std::byte> bytes_at(const ScheduledInput& input, const Type& type, int64_t step) {

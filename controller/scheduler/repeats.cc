@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ir/types/literal.h"
+#include "ir/types/number.h"
 #include "protocol/messages.h"
 #include "runtime/base/plain_name.h"
 
@@ -230,7 +230,7 @@ RepeatProgress Repeats::progress_of(const Repetition& one) {
     const bool is_whole = static_cast<int64_t>(output.bytes.size()) == value.type.bytes();
     if (value.type.elements() != 1 || !is_whole || !is_plain_name(value.name)) continue;
     if (progress.outputs.size() + 1 >= kReportedMax) break;
-    progress.outputs.push_back({value.name, from_bytes(value.type, output.bytes).values[0]});
+    progress.outputs.push_back({value.name, load_number(value.type.dtype, output.bytes.data())});
   }
   return progress;
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "ir/types/literal.h"
+#include "ir/types/number.h"
 
 namespace gangway::internal {
 

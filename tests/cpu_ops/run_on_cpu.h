@@ -11,7 +11,7 @@
 
 #include "executor/devices/cpu/cpu_function.h"
 #include "executor/store/buffer_pool.h"
-#include "ir/types/literal.h"
+#include "tests/interpret/literal.h"
 #include "tests/support/bare_device.h"
 
 namespace gangway {

@@ -14,10 +14,10 @@
 
 #include "executor/devices/cuda/cuda_device.h"
 #include "ir/graph/function.h"
-#include "ir/types/literal.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/os/shared_segment.h"
 #include "tests/cuda/card.h"
+#include "tests/interpret/literal.h"
 
 namespace gangway {
 

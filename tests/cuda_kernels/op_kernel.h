@@ -15,8 +15,8 @@
 
 #include "executor/devices/cuda/lower/own_operation.h"
 #include "ir/op_table/op.h"
-#include "ir/types/literal.h"
 #include "tests/emulated/gpu_test.h"
+#include "tests/interpret/literal.h"
 
 namespace gangway::emulated {
 

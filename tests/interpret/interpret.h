@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/graph/function.h"
-#include "ir/types/literal.h"
+#include "tests/interpret/literal.h"
 
 namespace gangway {
 

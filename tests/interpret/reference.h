@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/op_table/op.h"
-#include "ir/types/literal.h"
+#include "tests/interpret/literal.h"
 
 namespace gangway::internal {
 

@@ -8,9 +8,9 @@
 #include <random>
 
 #include "client/client.h"
-#include "ir/types/literal.h"
 #include "programs/models/transformer.h"
 #include "programs/optim/adamw.h"
+#include "tests/interpret/literal.h"
 #include "tests/numerics/lowered_functions.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/seed.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/transforms/pipeline.h"
-#include "ir/types/literal.h"
+#include "tests/interpret/literal.h"
 
 namespace gangway::numerics {
 

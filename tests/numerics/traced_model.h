@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ir/graph/function.h"
-#include "ir/types/literal.h"
 #include "programs/models/transformer.h"
+#include "tests/interpret/literal.h"
 #include "tests/numerics/reference_model.h"
 
 namespace gangway::numerics {

@@ -10,8 +10,8 @@
 
 #include "ir/graph/function.h"
 #include "ir/op_table/op.h"
-#include "ir/types/literal.h"
 #include "runtime/base/rng.h"
+#include "tests/interpret/literal.h"
 
 namespace gangway::op_table {
 

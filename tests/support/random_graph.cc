@@ -9,7 +9,7 @@
 #include "ir/build/program_builder.h"
 #include "ir/build/scan.h"
 #include "ir/graph/bodies.h"
-#include "ir/types/literal.h"
+#include "ir/types/number.h"
 
 namespace gangway::tests {
 namespace {

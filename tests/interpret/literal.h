@@ -6,11 +6,10 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "ir/types/number.h"
 #include "ir/types/type.h"
 
 namespace gangway {
@@ -24,14 +23,7 @@ struct Literal {
 
 Literal filled(Type type, double value);
 
-// The nearest value of the element type, ties to even; bf16 by way of f32, as devices compute.
-// To i32: truncated, saturated, NaN is 0. To bool: 1 unless 0.
-double rounded(DType dtype, double value);
 void round_values(Literal& literal);
-// Why the type cannot represent the number, as in `i32 * 0.5`; nullopt if it can, or if it rounds
-// the number to a neighbour. The text continues the name of what holds the number: "can't be 0.5:
-// expected ...". Infinity and NaN are numbers of the float types.
-std::optional<std::string> number_mistake(DType dtype, double value);
 
 // kInvalid when the number of bytes is not the type's.
 Literal from_bytes(Type type, std::span<const std::byte> bytes);
