@@ -6,6 +6,7 @@
 #include "ir/build/ops.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
+#include "tests/support/trace_hash.h"
 
 namespace gangway::host_transfer_test {
 namespace {

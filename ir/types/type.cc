@@ -1,7 +1,5 @@
 #include "ir/types/type.h"
 
-#include <charconv>
-
 namespace gangway {
 
 int64_t Type::elements() const {
@@ -21,28 +19,6 @@ std::string to_string(const Dims& dims) {
 
 std::string to_string(const Type& type) {
   return std::string(to_string(type.dtype)) + to_string(type.dims);
-}
-
-std::optional<Type> parse_type(std::string_view text) {
-  size_t open = text.find('[');
-  if (open == std::string_view::npos || text.back() != ']') return std::nullopt;
-  auto dtype = parse_dtype(text.substr(0, open));
-  if (!dtype) return std::nullopt;
-  Type type{*dtype, {}};
-  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
-  while (!rest.empty()) {
-    int64_t dim = 0;
-    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), dim);
-    if (error != std::errc() || type.rank() == kRankMax) return std::nullopt;
-    type.dims.push_back(dim);
-    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
-    if (rest.empty()) break;
-    if (rest.front() != ',' || rest.size() < 2) return std::nullopt;
-    rest.remove_prefix(rest[1] == ' ' ? 2 : 1);
-    if (rest.empty()) return std::nullopt;
-  }
-  if (!is_valid(type)) return std::nullopt;
-  return type;
 }
 
 bool is_valid(const Type& type) {

@@ -37,7 +37,6 @@ struct Type {
 
 std::string to_string(const Type& type);
 std::string to_string(const Dims& dims);  // "[64, 512]"
-std::optional<Type> parse_type(std::string_view text);
 
 // True when the rank, every size and the product of the sizes that are not 0 keep the bounds above;
 // strides keep them then, too.

@@ -17,9 +17,7 @@ class GraphHasher {
   enum class Of : uint8_t { kAll, kValues };  // Values: without names and meshes of functions.
 
   // Begins with the first version of the wire form, whose graphs keep their hashes.
-  explicit GraphHasher(BodyHashes* bodies, Of of = Of::kAll) : bodies_(bodies), of_(of) {
-    add(kWireVersionMin);
-  }
+  GraphHasher(BodyHashes* bodies, Of of) : bodies_(bodies), of_(of) { add(kWireVersionMin); }
 
   void add(const Function& f) {
     if (of_ == Of::kAll) {
@@ -44,22 +42,6 @@ class GraphHasher {
       add(sharding.size());
       for (const Placement& placement : sharding) add(placement);
     }
-  }
-
-  void add(const Program& p) {
-    add(p.name);
-    add(p.finite_output);
-    add(p.slices.size());
-    for (const ProgramSlice& slice : p.slices) {
-      add(slice.name);
-      add(slice.mesh);
-    }
-    add(p.functions.size());
-    for (const auto& function : p.functions) add(*function);
-    add(p.nodes.size());
-    for (const ProgramNode& node : p.nodes) add(node);
-    // Behind the rest, and only where something is chosen: hashes of other programs stay.
-    if (p.numerics != Numerics()) add(to_string(p.numerics));
   }
 
   Hash128 finish() const { return hasher_.finish(); }
@@ -167,38 +149,6 @@ class GraphHasher {
     return found->second;
   }
 
-  void add(const ProgramNode& node) {
-    add(node.kind);
-    add(node.name);
-    add(node.slice);
-    add(node.function);
-    add(node.inputs.size());
-    for (const Edge& edge : node.inputs) {
-      add(edge.node);
-      add(edge.result);
-      add(edge.version);
-    }
-    add(node.updates.size());
-    for (const StateUpdate& update : node.updates) {
-      add(update.result);
-      add(update.state);
-    }
-    add(node.types.size());
-    for (const Type& type : node.types) add(type);
-    for (const AxisPlacements& placements : node.placements) add(placements);
-    add(node.attrs);
-    add(node.firing.kind);
-    add(node.firing.low);
-    add(node.firing.high);
-    // Fields that version 1 can't express follow all others, so that hashes of version 1 graphs
-    // stay.
-    if (!node.stacked) return;
-    add(node.stacked->first);
-    add(node.stacked->count);
-    add(node.stacked->name_tail);
-    add(node.stacked->base);
-  }
-
   Hasher hasher_;
   BodyHashes* bodies_;
   const Of of_;
@@ -220,18 +170,16 @@ void add_locations(const Function& function, Hasher& hasher) {
   }
 }
 
-template <class Graph>
-Hash128 hash_of(const Graph& graph, GraphHasher::Of of = GraphHasher::Of::kAll) {
+Hash128 hash_of(const Function& function, GraphHasher::Of of) {
   GraphHasher::BodyHashes bodies;
   GraphHasher hasher(&bodies, of);
-  hasher.add(graph);
+  hasher.add(function);
   return hasher.finish();
 }
 
 }  // namespace
 
-Hash128 content_hash(const Function& function) { return hash_of(function); }
-Hash128 content_hash(const Program& program) { return hash_of(program); }
+Hash128 content_hash(const Function& function) { return hash_of(function, GraphHasher::Of::kAll); }
 Hash128 values_hash(const Function& function) {
   return hash_of(function, GraphHasher::Of::kValues);
 }

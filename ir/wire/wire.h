@@ -26,10 +26,9 @@ std::vector<std::byte> to_wire(const Program& program);
 Function function_from_wire(std::span<const std::byte> bytes);
 Program program_from_wire(std::span<const std::byte> bytes);
 
-// A hash of the graph alone: locations and origins do not count. Equal across processes and
+// A hash of the function alone: locations and origins do not count. Equal across processes and
 // versions of equal wire version.
 Hash128 content_hash(const Function& function);
-Hash128 content_hash(const Program& program);
 // The same without the names and meshes of the function and of the bodies in it: for functions that
 // give the same values under any name and on any mesh, as initialisers of states do.
 Hash128 values_hash(const Function& function);

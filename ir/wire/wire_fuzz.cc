@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <type_traits>
 
 #include "ir/wire/wire.h"
 #include "runtime/base/error.h"
@@ -14,7 +15,8 @@ void check(std::span<const std::byte> bytes, Read read) {
     auto graph = read(bytes);
     auto again = read(gangway::to_wire(graph));
     if (!same_graph(again, graph)) std::abort();
-    if (gangway::content_hash(again) != gangway::content_hash(graph)) std::abort();
+    if constexpr (std::is_same_v<decltype(graph), gangway::Function>)
+      if (gangway::content_hash(again) != gangway::content_hash(graph)) std::abort();
   } catch (const gangway::Error& error) {
     if (error.kind() == gangway::ErrorKind::kBug) std::abort();
   }

@@ -174,10 +174,9 @@ TEST(Wire, AGraphIsOfVersion1UntilAnOrderAReductionOrAPriorityNeeds2) {
   EXPECT_TRUE(same_graph(function_from_wire(to_wire(f)), f));
 }
 
-TEST(Wire, NumericsOfAProgramAreWrittenAndCountInItsHash) {
+TEST(Wire, NumericsOfAProgramAreWritten) {
   Program p = parse_program("program @p { slice \"main\" mesh {} }");
   EXPECT_EQ(version_of(to_wire(p)), 1u);
-  std::vector<Hash128> hashes = {content_hash(p)};
   for (const Numerics& chosen :
        {Numerics{.allow_tf32 = true}, Numerics{.deterministic = true},
         Numerics{.deterministic = false}, Numerics{.deterministic = false, .allow_tf32 = true}}) {
@@ -185,8 +184,6 @@ TEST(Wire, NumericsOfAProgramAreWrittenAndCountInItsHash) {
     EXPECT_EQ(version_of(to_wire(p)), 4u);
     EXPECT_EQ(program_from_wire(to_wire(p)).numerics, chosen);
     EXPECT_EQ(parse_program(print(p)).numerics, chosen) << print(p);
-    EXPECT_EQ(std::ranges::count(hashes, content_hash(p)), 0) << print(p);
-    hashes.push_back(content_hash(p));
   }
 }
 
@@ -301,18 +298,6 @@ TEST(Wire, KeysOfManyLayersAreWrittenInThirtyTwoBits) {
 
 TEST(Wire, DamagedStacksGiveAnErrorOrAValidProgram) {
   damage(to_wire(stacked_program()), read_program);
-}
-
-TEST(ContentHash, TellsStackedLayersApart) {
-  Program p = stacked_program();
-  std::set<std::string> hashes = {to_string(content_hash(p))};
-  for (StackedLayers layers :
-       {StackedLayers{2, 3, 1}, StackedLayers{1, 3, 0}, StackedLayers{1, 3, 1, "stages"}}) {
-    p.nodes[0].stacked = layers;
-    EXPECT_TRUE(hashes.insert(to_string(content_hash(p))).second);
-  }
-  p.nodes[0].stacked.reset();
-  EXPECT_TRUE(hashes.insert(to_string(content_hash(p))).second);
 }
 
 // A scan, whose attributes `ahead` and `next` came later than the first messages; random tensors

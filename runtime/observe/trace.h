@@ -4,7 +4,7 @@
 // Each thread records into a bounded ring of its own, which keeps the newest events. drain() turns
 // them into a TraceDump, a value that can be sent; dumps of several processes of one machine become
 // one Chrome trace, since they share CLOCK_MONOTONIC. With a simulated clock the same seed gives
-// the same events: trace_hash() compares two runs.
+// the same events.
 //
 // Threads: a thread records after attach(); without it spans cost a load and a branch. drain() and
 // newest() anywhere, also while others record. Names are literals: they must live as long as the
@@ -202,8 +202,5 @@ std::string merge_chrome_json(const std::vector<std::string>& texts);
 
 // A number for a name, below 2^56. Two names hardly ever have the same number.
 uint64_t trace_number(std::string_view name);
-
-// Hash of names, times and arguments in order: equal for two simulated runs from one seed.
-Hash128 trace_hash(const TraceDump& dump);
 
 }  // namespace gangway

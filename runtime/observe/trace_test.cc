@@ -5,6 +5,7 @@
 
 #include "runtime/fibers/reactor.h"
 #include "runtime/os/thread.h"
+#include "tests/support/trace_hash.h"
 
 namespace gangway {
 namespace {

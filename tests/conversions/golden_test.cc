@@ -43,7 +43,7 @@ std::vector<Case> cases() {
 
 std::string converted(const Case& c) {
   const Function local = tests::converting_function(
-      c.name, c.type, c.mesh, c.from, plan_conversion(c.type, c.mesh, c.from, c.to, {}));
+      c.name, c.type, c.mesh, c.from, tests::plan_conversion(c.type, c.mesh, c.from, c.to, {}));
   require_valid(local);
   return cat("// ", to_string(c.type), " ", to_string(c.mesh, c.from), " -> ",
              to_string(c.mesh, c.to), "\n", print(local, {.locations = false}));

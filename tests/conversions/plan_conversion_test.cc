@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "tests/conversions/converting_function.h"
 #include "tests/conversions/held_parts.h"
 
 namespace gangway::tests {

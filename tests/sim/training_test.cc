@@ -10,6 +10,7 @@
 #include "programs/train/language_model.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/trace_hash.h"
 
 namespace gangway {
 namespace {

@@ -1,5 +1,5 @@
 // Layout: a sharding seen from the tensor: which axes cut each dimension, and which are partial.
-// The vertices of the graph in which plan_conversion() looks for a path.
+// The vertices of the graph in which a ConversionPlanner looks for a path.
 //
 // Invariants
 //  - Every mesh axis is in at most one list; one that is in none replicates. Axes of size 1 are in

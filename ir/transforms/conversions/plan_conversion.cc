@@ -261,12 +261,6 @@ class Search {
 
 }  // namespace
 
-std::vector<ConversionStep> plan_conversion(const Type& global, const Mesh& mesh,
-                                            const Sharding& from, const Sharding& to,
-                                            const ConversionCosts& costs) {
-  return ConversionPlanner(mesh, costs).plan(global, from, to).steps;
-}
-
 const ConversionPath& ConversionPlanner::plan(const Type& global, const Sharding& from,
                                               const Sharding& to) {
   const Layout before = conversions::layout_of(global, mesh_, from);

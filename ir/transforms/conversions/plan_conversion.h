@@ -70,10 +70,6 @@ struct ConversionPath {
   int64_t cost_ps = 0;
 };
 
-std::vector<ConversionStep> plan_conversion(const Type& global, const Mesh& mesh,
-                                            const Sharding& from, const Sharding& to,
-                                            const ConversionCosts& costs);
-
 // The conversions of one compile: each is looked for once.
 class ConversionPlanner {
  public:
