@@ -99,4 +99,11 @@ std::string where(const Function& function, NodeId node) {
   return text;
 }
 
+std::string comment_of(const Function& function, NodeId node) {
+  if (node >= function.infos.size() || function.infos[node].loc == kNone) return "";
+  std::string place = where(function, node);
+  std::ranges::replace_if(place, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return "  // " + place;
+}
+
 }  // namespace gangway

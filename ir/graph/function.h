@@ -120,6 +120,8 @@ bool same_graph(const Function& a, const Function& b);
 // "model.cc:14 in layers.0 in train_step": the user's line of a node and its scope chain; "unknown"
 // without one.
 std::string where(const Function& function, NodeId node);
+// The same as a comment behind a line of text, "  // model.cc:14 in ..."; empty without a line.
+std::string comment_of(const Function& function, NodeId node);
 // The innermost file and line alone: "model.cc:14".
 std::string line_of(const Function& function, NodeId node);
 

@@ -28,13 +28,6 @@ std::string counted(size_t count, const char* what) {
   return cat(count, " ", what, count == 1 ? "" : "s");
 }
 
-std::string place_of(const Function& function, NodeId id) {
-  if (id >= function.infos.size() || function.infos[id].loc == kNone) return "";
-  std::string text = where(function, id);
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return cat("  // ", text);
-}
-
 std::string place_of(const ProgramNode& node) {
   if (node.loc.file.empty()) return "";
   return "  // " + to_string(Loc{node.loc.file.c_str(), node.loc.line});
@@ -166,7 +159,7 @@ class Outline {
       if (!row(node.op).repeats_body) continue;
       text_ += cat(indent, "scan of ", ScanLayout(node).length, ": ",
                    counted(node.body->nodes.size(), "node"), ", ", cost_text(cost_of(*node.body)),
-                   " each time", place_of(function, id), "\n");
+                   " each time", comment_of(function, id), "\n");
       print_loops(*node.body, indent + "  ");
     }
   }

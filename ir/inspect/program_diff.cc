@@ -65,13 +65,7 @@ std::string line_of_node(const Function& f, NodeId id) {
   std::string text =
       cat("%", node.first_result, ": ", types_of(f, node), " = ", to_string(node.op));
   if (!node.inputs.empty()) text += " " + operands_of(node);
-  text += attrs_of(node);
-  if (id < f.infos.size() && f.infos[id].loc != kNone) {
-    std::string place = where(f, id);
-    std::replace_if(place.begin(), place.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-    text += "  // " + place;
-  }
-  return text + "\n";
+  return text + attrs_of(node) + comment_of(f, id) + "\n";
 }
 
 class FunctionDiff {

@@ -73,9 +73,7 @@ class FunctionPrinter {
     if (node.attrs.size() > 0) text_ += " " + print_attrs(node.attrs);
     const bool shared = node.body != nullptr && shares_body(node.op);
     if (shared) text_ += cat(" body ", bodies_.at(node.body.get()));
-    if (options_.locations && id < f_.infos.size() && f_.infos[id].loc != kNone) {
-      text_ += cat("  // ", one_line_comment(where(f_, id)));
-    }
+    if (options_.locations) text_ += comment_of(f_, id);
     text_ += "\n";
     if (node.body == nullptr || shared) return;
     std::string body =
@@ -98,13 +96,6 @@ class FunctionPrinter {
   std::string sharding(ValueId id) const {
     if (id >= f_.shardings.size()) return "";
     return " over " + print_sharding(f_.mesh, f_.shardings[id]);
-  }
-
-  static std::string one_line_comment(std::string text) {
-    for (char& c : text) {
-      if (c == '\n' || c == '\r') c = ' ';
-    }
-    return text;
   }
 
   const Function& f_;
