@@ -12,11 +12,6 @@ namespace {
 
 using P = wire::Plan;
 
-template <class List>
-void write_numbers(List list, const std::vector<uint32_t>& from) {
-  for (uint32_t i = 0; i < list.size(); ++i) list.set(i, from[i]);
-}
-
 template <class T>
 std::vector<T> read_numbers(typename capnp::List<T>::Reader list) {
   std::vector<T> numbers;
@@ -44,8 +39,7 @@ void write_attr(P::Attr::Builder to, const std::string& name, const AttrValue& v
     case AttrKind::kString: out.setText(std::get<std::string>(value)); break;
     case AttrKind::kInts: {
       const auto& ints = std::get<std::vector<int64_t>>(value);
-      auto list = out.initInts(list_size(ints.size()));
-      for (uint32_t i = 0; i < list.size(); ++i) list.set(i, ints[i]);
+      fill_list(out.initInts(list_size(ints.size())), ints);
       break;
     }
     case AttrKind::kDType: out.setDtype(static_cast<uint8_t>(std::get<DType>(value))); break;
@@ -143,8 +137,7 @@ void write_value(P::Value::Builder to, const PlanValue& value) {
   to.setSlice(value.slice);
   auto type = to.initType();
   type.setDtype(static_cast<uint8_t>(value.type.dtype));
-  auto dims = type.initDims(list_size(value.type.dims.size()));
-  for (uint32_t i = 0; i < dims.size(); ++i) dims.set(i, value.type.dims[i]);
+  fill_list(type.initDims(list_size(value.type.dims.size())), value.type.dims);
   auto sharding = to.initSharding(list_size(value.sharding.size()));
   for (uint32_t i = 0; i < sharding.size(); ++i) {
     sharding[i].setKind(static_cast<uint8_t>(value.sharding[i].kind));
@@ -191,7 +184,7 @@ void write_node(P::Node::Builder to, const PlanNode& node) {
   to.setCall(node.call);
   to.setPeer(node.peer);
   write_inputs(to.initInputs(list_size(node.inputs.size())), node.inputs);
-  write_numbers(to.initResults(list_size(node.results.size())), node.results);
+  fill_list(to.initResults(list_size(node.results.size())), node.results);
   auto attrs = to.initAttrs(list_size(node.attrs.size()));
   uint32_t i = 0;
   for (const auto& [name, value] : node.attrs) write_attr(attrs[i++], name, value);
@@ -226,10 +219,8 @@ void write_plan(P::Builder to, const Plan& plan) {
   to.setRunsInFlightMax(plan.runs_in_flight_max);
   to.setDispatch(static_cast<uint8_t>(plan.dispatch));
   to.setOverlaid(plan.overlaid);
-  auto hosts = to.initHosts(list_size(plan.hosts.size()));
-  for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, plan.hosts[i]);
-  auto islands = to.initIslands(list_size(plan.islands.size()));
-  for (uint32_t i = 0; i < islands.size(); ++i) islands.set(i, plan.islands[i]);
+  fill_list(to.initHosts(list_size(plan.hosts.size())), plan.hosts);
+  fill_list(to.initIslands(list_size(plan.islands.size())), plan.islands);
   auto slices = to.initSlices(list_size(plan.slices.size()));
   for (uint32_t i = 0; i < slices.size(); ++i) write_slice(slices[i], plan.slices[i]);
   auto functions = to.initFunctions(list_size(plan.functions.size()));
@@ -244,9 +235,9 @@ void write_plan(P::Builder to, const Plan& plan) {
   }
   auto nodes = to.initNodes(list_size(plan.nodes.size()));
   for (uint32_t i = 0; i < nodes.size(); ++i) write_node(nodes[i], plan.nodes[i]);
-  write_numbers(to.initInputs(list_size(plan.inputs.size())), plan.inputs);
-  write_numbers(to.initSources(list_size(plan.sources.size())), plan.sources);
-  write_numbers(to.initOutputs(list_size(plan.outputs.size())), plan.outputs);
+  fill_list(to.initInputs(list_size(plan.inputs.size())), plan.inputs);
+  fill_list(to.initSources(list_size(plan.sources.size())), plan.sources);
+  fill_list(to.initOutputs(list_size(plan.outputs.size())), plan.outputs);
 }
 
 Plan read_plan(P::Reader from) {

@@ -24,6 +24,12 @@ namespace gangway {
 // A size in the type that lists of messages count with.
 inline uint32_t list_size(size_t size) { return static_cast<uint32_t>(size); }
 
+// Sets each element of a list of as many items.
+template <class List, class Items>
+void fill_list(List list, const Items& items) {
+  for (uint32_t i = 0; i < list.size(); ++i) list.set(i, items[i]);
+}
+
 inline std::vector<std::byte> to_bytes(capnp::MessageBuilder& message) {
   const auto segments = message.getSegmentsForOutput();
   std::vector<std::byte> bytes(capnp::computeSerializedSizeInWords(segments) * sizeof(capnp::word));

@@ -48,11 +48,6 @@ struct ShardingLess {
   }
 };
 
-template <class List, class Items>
-void fill(List list, const Items& items) {
-  for (uint32_t i = 0; i < list.size(); ++i) list.set(i, items[i]);
-}
-
 bool are_many_and_small(const std::vector<int64_t>& ints) {
   return ints.size() > 16 &&
          std::ranges::all_of(ints, [](int64_t i) { return std::in_range<int32_t>(i); });
@@ -74,7 +69,7 @@ class Writer {
     auto types = root.initTypes(types_.size());
     for (uint32_t i = 0; i < types_.size(); ++i) {
       types[i].setDtype(static_cast<uint8_t>(types_[i].dtype));
-      fill(types[i].initDims(list_size(types_[i].dims.size())), types_[i].dims);
+      fill_list(types[i].initDims(list_size(types_[i].dims.size())), types_[i].dims);
     }
     kj::VectorOutputStream out;
     capnp::writePackedMessage(out, message_);
@@ -128,7 +123,7 @@ class Writer {
       case AttrKind::kString: return out.setText(strings_.index(std::get<std::string>(value)));
       case AttrKind::kInts: {
         const auto& ints = std::get<std::vector<int64_t>>(value);
-        if (!are_many_and_small(ints)) return fill(out.initInts(list_size(ints.size())), ints);
+        if (!are_many_and_small(ints)) return fill_list(out.initInts(list_size(ints.size())), ints);
         need_version(3);
         auto small = out.initSmallInts(list_size(ints.size()));
         for (uint32_t i = 0; i < small.size(); ++i) small.set(i, static_cast<int32_t>(ints[i]));
@@ -173,7 +168,7 @@ class Writer {
     for (uint32_t i = 0; i < types.size(); ++i) types.set(i, types_.index(f.types[i]));
     auto nodes = out.initNodes(list_size(f.nodes.size()));
     for (uint32_t i = 0; i < nodes.size(); ++i) write(nodes[i], f.nodes[i]);
-    fill(out.initResults(list_size(f.results.size())), f.results);
+    fill_list(out.initResults(list_size(f.results.size())), f.results);
     auto names = out.initResultNames(list_size(f.result_names.size()));
     for (uint32_t i = 0; i < names.size(); ++i) names.set(i, strings_.index(f.result_names[i]));
     write_shardings(out, f);
@@ -184,7 +179,7 @@ class Writer {
     out.setOp(static_cast<uint16_t>(node.op));
     out.setResults(node.results);
     out.setRegion(node.region);
-    fill(out.initInputs(list_size(node.inputs.size())), node.inputs);
+    fill_list(out.initInputs(list_size(node.inputs.size())), node.inputs);
     if (node.attrs.size() > 0) write(out.initAttrs(list_size(node.attrs.size())), node.attrs);
     if (node.body == nullptr) return;
     if (shares_body(node.op)) {
