@@ -75,20 +75,7 @@ int main(int argc, char** argv) {
   gangway::tool::add_controller(app, common, chosen);
   gangway::tool::add_executor(app, common, chosen);
   gangway::tool::add_train(app, common, chosen);
-  gangway::tool::add_run(app, chosen);
-  gangway::tool::add_graph(app, chosen);
-  gangway::tool::add_devices(app, chosen);
-  gangway::tool::add_ps(app, chosen);
-  gangway::tool::add_logs(app, chosen);
-  gangway::tool::add_stop(app, chosen);
-  gangway::tool::add_suspend(app, chosen);
-  gangway::tool::add_resume(app, chosen);
-  gangway::tool::add_top(app, chosen);
-  gangway::tool::add_drain(app, chosen);
-  gangway::tool::add_forget(app, chosen);
-  gangway::tool::add_checkpoint(app, chosen);
-  gangway::tool::add_sim(app, chosen);
-  gangway::tool::add_token(app, chosen);
+  for (auto* add : gangway::tool::kOtherCommands) add(app, chosen);
   add_common(app, common);
   return run(app, [&] {
     app.parse(argc, argv);

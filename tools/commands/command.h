@@ -30,21 +30,14 @@ struct CommonOptions {
 
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen);
-void add_run(CLI::App& app, Chosen& chosen);
-void add_graph(CLI::App& app, Chosen& chosen);
 void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen);
-void add_devices(CLI::App& app, Chosen& chosen);
-void add_ps(CLI::App& app, Chosen& chosen);
-void add_logs(CLI::App& app, Chosen& chosen);
-void add_stop(CLI::App& app, Chosen& chosen);
-void add_suspend(CLI::App& app, Chosen& chosen);
-void add_resume(CLI::App& app, Chosen& chosen);
-void add_top(CLI::App& app, Chosen& chosen);
-void add_checkpoint(CLI::App& app, Chosen& chosen);
-void add_sim(CLI::App& app, Chosen& chosen);
-void add_drain(CLI::App& app, Chosen& chosen);
-void add_forget(CLI::App& app, Chosen& chosen);
-void add_token(CLI::App& app, Chosen& chosen);
+using AddCommand = void(CLI::App& app, Chosen& chosen);
+AddCommand add_run, add_graph, add_devices, add_ps, add_logs, add_stop, add_suspend, add_resume,
+    add_top, add_drain, add_forget, add_checkpoint, add_sim, add_token;
+// In the order of the tool's help.
+inline constexpr AddCommand* kOtherCommands[] = {
+    add_run,    add_graph, add_devices, add_ps,     add_logs,       add_stop, add_suspend,
+    add_resume, add_top,   add_drain,   add_forget, add_checkpoint, add_sim,  add_token};
 
 // The running cluster that a command talks to.
 struct ClusterOptions {

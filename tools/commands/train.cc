@@ -70,28 +70,22 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 
 // All fields but the sample, which was shown as text.
 JsonObject fields_of(const programs::TrainReport& report, const std::string& page) {
-  if (report.is_stopped) {
-    return {{"stopped", true},
-            {"steps", report.steps},
-            {"tokens_per_s", rounded(report.tokens_per_s, 10)},
-            {"train_loss", rounded(report.train_loss, 1e5)},
-            {"checkpoint", report.checkpoint},
-            {"trace", report.trace},
-            {"graph", report.graph},
-            {"page", page},
-            {"seconds", rounded(report.seconds, 10)}};
+  JsonObject fields;
+  if (report.is_stopped) fields.emplace_back("stopped", true);
+  fields.insert(fields.end(), {{"steps", report.steps},
+                               {"tokens_per_s", rounded(report.tokens_per_s, 10)},
+                               {"train_loss", rounded(report.train_loss, 1e5)}});
+  if (!report.is_stopped) {
+    fields.insert(fields.end(), {{"heldout_loss", rounded(report.heldout_loss, 1e5)},
+                                 {"bigram_loss", rounded(report.bigram_loss, 1e5)},
+                                 {"params", report.params}});
   }
-  return {{"steps", report.steps},
-          {"tokens_per_s", rounded(report.tokens_per_s, 10)},
-          {"train_loss", rounded(report.train_loss, 1e5)},
-          {"heldout_loss", rounded(report.heldout_loss, 1e5)},
-          {"bigram_loss", rounded(report.bigram_loss, 1e5)},
-          {"params", report.params},
-          {"checkpoint", report.checkpoint},
-          {"trace", report.trace},
-          {"graph", report.graph},
-          {"page", page},
-          {"seconds", rounded(report.seconds, 10)}};
+  fields.insert(fields.end(), {{"checkpoint", report.checkpoint},
+                               {"trace", report.trace},
+                               {"graph", report.graph},
+                               {"page", page},
+                               {"seconds", rounded(report.seconds, 10)}});
+  return fields;
 }
 
 // Without --out a training goes to a new folder. With --resume or --replace it goes to the only
