@@ -12,13 +12,15 @@
 // Threads: the member's device thread. Ownership: memory is the plan's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <vector>
 
 #include "executor/collectives/hosts/bucket.h"
 #include "executor/collectives/hosts/host_schedule.h"
 #include "executor/links/host_link.h"
 #include "ir/plan/islands.h"
+#include "runtime/base/error.h"
 
 namespace gangway {
 
@@ -37,6 +39,23 @@ struct HostEdge {
   uint64_t there = 0, here = 0;  // Offsets at which the two areas begin.
   EdgeLayout to, from;
 };
+
+// A step of a schedule, and the edge to its peer.
+struct EdgeStep {
+  HostStep what;
+  size_t edge = 0;  // kFinish: none.
+};
+inline std::vector<EdgeStep> steps_over(const std::vector<HostEdge>& edges,
+                                        const HostSchedule& schedule) {
+  std::vector<EdgeStep> steps;
+  for (const HostStep& step : schedule.steps) {
+    const auto edge = std::ranges::find(edges, step.peer, &HostEdge::host);
+    GW_ASSERT(edge != edges.end() || step.kind == HostStep::Kind::kFinish,
+              "a step to a host without a way");
+    steps.push_back({step, static_cast<size_t>(edge - edges.begin())});
+  }
+  return steps;
+}
 
 inline constexpr int64_t kMessageHead = kLineBytes;
 

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/base/error.h"
-
 namespace gangway {
 namespace {
 
@@ -16,16 +14,14 @@ constexpr uint64_t kWordsAt = sizeof(std::atomic<uint64_t>);  // Behind the flag
 
 }  // namespace
 
-HostExchange::HostExchange(HostSchedule schedule, std::vector<HostEdge> edges,
+HostExchange::HostExchange(const HostSchedule& schedule, std::vector<HostEdge> edges,
                            const OwnMemory& memory, LinkMeter* meter)
-    : edges_(std::move(edges)), memory_(memory), meter_(meter) {
-  for (const HostStep& step : schedule.steps) {
-    if (step.kind == HostStep::Kind::kFinish) continue;
-    const auto edge = std::find_if(edges_.begin(), edges_.end(),
-                                   [&](const HostEdge& e) { return e.host == step.peer; });
-    GW_ASSERT(edge != edges_.end(), "a step to a host without a way");
-    steps_.push_back({step, static_cast<size_t>(edge - edges_.begin())});
-  }
+    : edges_(std::move(edges)),
+      steps_(steps_over(edges_, schedule)),
+      memory_(memory),
+      meter_(meter) {
+  std::erase_if(steps_,
+                [](const EdgeStep& step) { return step.what.kind == HostStep::Kind::kFinish; });
 }
 
 void HostExchange::begin(const Agreed& mine, const Bucket* bucket, Reduction reduction,
@@ -40,7 +36,7 @@ void HostExchange::begin(const Agreed& mine, const Bucket* bucket, Reduction red
 
 Progress HostExchange::advance() {
   for (; cursor_ < steps_.size(); ++cursor_) {
-    const Step& step = steps_[cursor_];
+    const EdgeStep& step = steps_[cursor_];
     const bool sends =
         step.what.kind == HostStep::Kind::kSend || step.what.kind == HostStep::Kind::kSendResult;
     if (sends) {
@@ -67,7 +63,7 @@ void HostExchange::send_to(const HostEdge& edge) {
   send(edge, at, payload, sequence_, agreed_.poisoned);
 }
 
-bool HostExchange::receive(const Step& step) {
+bool HostExchange::receive(const EdgeStep& step) {
   const HostEdge& edge = edges_[step.edge];
   const uint64_t at = slot(edge.here, edge.from);
   const Arrived message = arrived(memory_.word(at), sequence_);

@@ -17,7 +17,7 @@ namespace gangway {
 class HostExchange {
  public:
   // `edges`: at least those to all peers of the schedule.
-  HostExchange(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
+  HostExchange(const HostSchedule& schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
                LinkMeter* meter);
 
   // Without a bucket the words are exchanged. With one, `partial` is the combination of this host's
@@ -27,20 +27,15 @@ class HostExchange {
   const Agreed& agreed() const { return agreed_; }
 
  private:
-  struct Step {
-    HostStep what;
-    size_t edge = 0;
-  };
-
   void send_to(const HostEdge& edge);
-  bool receive(const Step& step);
+  bool receive(const EdgeStep& step);
   void combine(const std::byte* theirs, bool peer_left);
   uint64_t slot(uint64_t area, const EdgeLayout& layout) const {
     return area + static_cast<uint64_t>(layout.small_stride) * (sequence_ & 1);
   }
 
-  std::vector<Step> steps_;
   const std::vector<HostEdge> edges_;
+  std::vector<EdgeStep> steps_;
   const OwnMemory& memory_;
   LinkMeter* const meter_;
 

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/base/error.h"
-
 namespace gangway {
 namespace {
 
@@ -31,21 +29,15 @@ int64_t stored_begin(const Bucket& bucket, const LineRange& lines) {
 
 }  // namespace
 
-HostReduce::HostReduce(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
-                       LinkMeter* meter, int64_t piece_bytes)
+HostReduce::HostReduce(const HostSchedule& schedule, std::vector<HostEdge> edges,
+                       const OwnMemory& memory, LinkMeter* meter, int64_t piece_bytes)
     : chunks_(schedule.chunks),
       edges_(std::move(edges)),
+      steps_(steps_over(edges_, schedule)),
       memory_(memory),
       meter_(meter),
       piece_lines_(piece_bytes / kLineBytes),
-      partial_(static_cast<size_t>(piece_bytes)) {
-  for (const HostStep& step : schedule.steps) {
-    const auto edge = std::find_if(edges_.begin(), edges_.end(),
-                                   [&](const HostEdge& e) { return e.host == step.peer; });
-    GW_ASSERT(edge != edges_.end() || step.kind == Kind::kFinish, "a step to a host without a way");
-    steps_.push_back({step, static_cast<size_t>(edge - edges_.begin())});
-  }
-}
+      partial_(static_cast<size_t>(piece_bytes)) {}
 
 void HostReduce::begin(const Input& input) {
   members_.assign(input.members.begin(), input.members.end());
@@ -79,7 +71,7 @@ LineRange HostReduce::lines_of(const HostStep& step) const {
   return piece_.part(step.begin, step.end, chunks_);
 }
 
-Progress HostReduce::advance_step(const Step& step) {
+Progress HostReduce::advance_step(const EdgeStep& step) {
   const LineRange lines = lines_of(step.what);
   if (step.what.kind == Kind::kFinish) {
     if (!poisoned_) finish(lines);
@@ -97,7 +89,7 @@ Progress HostReduce::advance_step(const Step& step) {
   return receive(step, edge, lines);
 }
 
-Progress HostReduce::receive(const Step& step, const HostEdge& edge, const LineRange& lines) {
+Progress HostReduce::receive(const EdgeStep& step, const HostEdge& edge, const LineRange& lines) {
   const bool combines = step.what.kind == Kind::kCombine;
   const uint64_t at =
       edge.here + static_cast<uint64_t>(combines ? edge.from.partials : edge.from.results);

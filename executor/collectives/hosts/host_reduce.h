@@ -23,7 +23,7 @@ class HostReduce {
  public:
   static constexpr int64_t kPieceBytes = int64_t{2} << 20;  // Size of a piece of partials.
 
-  HostReduce(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
+  HostReduce(const HostSchedule& schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
              LinkMeter* meter, int64_t piece_bytes);
 
   // `members`: the buckets of all members of this host, by rank; `mine`: the one of this member.
@@ -40,14 +40,9 @@ class HostReduce {
   bool poisoned() const { return poisoned_; }
 
  private:
-  struct Step {
-    HostStep what;
-    size_t edge = 0;  // kFinish: none.
-  };
-
   void begin_piece();
-  Progress advance_step(const Step& step);
-  Progress receive(const Step& step, const HostEdge& edge, const LineRange& lines);
+  Progress advance_step(const EdgeStep& step);
+  Progress receive(const EdgeStep& step, const HostEdge& edge, const LineRange& lines);
   LineRange lines_of(const HostStep& step) const;
   void reduce_here();
   void finish(const LineRange& lines);
@@ -58,8 +53,8 @@ class HostReduce {
   void give_others(const Bucket::Piece& piece);
 
   const uint32_t chunks_;
-  std::vector<Step> steps_;
   const std::vector<HostEdge> edges_;
+  std::vector<EdgeStep> steps_;
   const OwnMemory& memory_;
   LinkMeter* const meter_;
   const int64_t piece_lines_;
