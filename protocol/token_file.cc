@@ -1,6 +1,7 @@
 #include "protocol/token_file.h"
 
 #include <fcntl.h>
+#include <kj/io.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,27 +38,18 @@ fs::path home() {
   return entry.pw_dir;
 }
 
-struct Opened {
-  explicit Opened(int f) : fd(f) {}
-  ~Opened() {
-    if (fd >= 0) ::close(fd);
-  }
-  Opened(const Opened&) = delete;
-  int fd;
-};
-
 // Empty: there is no such file.
 std::optional<AccessToken> read_if_there(const fs::path& file) {
-  const Opened in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (in.fd < 0 && errno == ENOENT) return std::nullopt;
+  const kj::AutoCloseFd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (in.get() < 0 && errno == ENOENT) return std::nullopt;
   struct stat status{};
-  if (in.fd < 0 || fstat(in.fd, &status) != 0) fail(file, std::strerror(errno));
+  if (in.get() < 0 || fstat(in.get(), &status) != 0) fail(file, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(file, "it is no file");
   if (status.st_uid != geteuid() && status.st_uid != 0) fail(file, "it is another user's");
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     fail(file, "others may read or write it", cat("chmod 600 ", file.string()));
   char text[66];
-  const ssize_t got = ::read(in.fd, text, sizeof text);
+  const ssize_t got = ::read(in.get(), text, sizeof text);
   if (got < 0) fail(file, std::strerror(errno));
   std::string_view line(text, static_cast<size_t>(got));
   if (line.ends_with('\n')) line.remove_suffix(1);

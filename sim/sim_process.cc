@@ -1,21 +1,11 @@
 #include "sim/sim_process.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/clock_ns.h"
+
 namespace gangway {
-namespace {
-
-int64_t processor_ns() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-}  // namespace
-
 void SimProcess::resume() {
   stopped_ = false;
   resumed_.wake_all();
@@ -46,13 +36,13 @@ void SimProcess::begin_frame(size_t bytes) {
   if (time_ == ProcessTime::kFree) return wait_until_running();
   const int64_t handling_ns = time_ == ProcessTime::kModelled ? rates_.frame_in_ns : 0;
   work(rates_.read_ns + handling_ns + moving_ns(bytes));
-  if (time_ == ProcessTime::kMeasured) frame_begun_ns_ = processor_ns();
+  if (time_ == ProcessTime::kMeasured) frame_begun_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 // Frames that the process sent while it handled this one leave when that is done (write()).
 void SimProcess::end_frame() {
   if (time_ != ProcessTime::kMeasured) return;
-  const int64_t ns = processor_ns() - frame_begun_ns_;
+  const int64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - frame_begun_ns_;
   free_at_ns_ = std::max(reactor_.clock().now_ns(), free_at_ns_) + ns;
   counts_.busy_ns += ns;
   counts_.processor_ns += ns;

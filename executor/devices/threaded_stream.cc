@@ -1,8 +1,8 @@
 #include "executor/devices/threaded_stream.h"
 
-#include <time.h>
-
 #include <utility>
+
+#include "runtime/base/clock_ns.h"
 
 namespace gangway {
 
@@ -22,10 +22,6 @@ void ThreadedStream::use_bell(Bell bell) {
   own_bell_.ring();  // The thread may still wait on it.
 }
 
-int64_t ThreadedStream::now_ns() const {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
+int64_t ThreadedStream::now_ns() const { return clock_ns(CLOCK_MONOTONIC); }
 
 }  // namespace gangway

@@ -1,7 +1,7 @@
 // The real port: KJ's event port for Linux (epoll), sockets and the monotonic clock.
 #include <kj/async-unix.h>
-#include <time.h>
 
+#include "runtime/base/clock_ns.h"
 #include "runtime/fibers/port.h"
 
 namespace gangway::internal {
@@ -18,12 +18,6 @@ struct Reveal {
 };
 template struct Reveal<&kj::Executor::getLoop>;
 
-int64_t read_clock(clockid_t id) {
-  timespec time{};
-  clock_gettime(id, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 class RealPort final : public Port {
  public:
   ~RealPort() noexcept override {}
@@ -33,8 +27,8 @@ class RealPort final : public Port {
   kj::Timer& timer() override { return io_.unixEventPort.getTimer(); }
   kj::LowLevelAsyncIoProvider* sockets() override { return io_.lowLevelProvider.get(); }
   kj::UnixEventPort* unix_port() override { return &io_.unixEventPort; }
-  int64_t now_ns() const override { return read_clock(CLOCK_MONOTONIC); }
-  int64_t wall_ns() const override { return read_clock(CLOCK_REALTIME); }
+  int64_t now_ns() const override { return clock_ns(CLOCK_MONOTONIC); }
+  int64_t wall_ns() const override { return clock_ns(CLOCK_REALTIME); }
   void block() override { io_.unixEventPort.wait(); }
   void poll() override { io_.unixEventPort.poll(); }
   void wake() const override { io_.unixEventPort.wake(); }

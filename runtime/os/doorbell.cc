@@ -3,7 +3,6 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,16 +10,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/base/clock_ns.h"
 #include "runtime/os/thread.h"
 
 namespace gangway {
 namespace {
-
-int64_t monotonic_ns() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
 
 // Not the PRIVATE operations: the word may be shared between processes.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* limit) {
@@ -52,7 +46,7 @@ void Doorbell::ring() {
 
 Doorbell::Spun Doorbell::spin(uint32_t ticket, int64_t spin_ns) {
   const auto rung = [&] { return rings_.load(std::memory_order_seq_cst) != ticket; };
-  const int64_t start_ns = monotonic_ns();
+  const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
   for (int64_t now_ns = start_ns; now_ns - start_ns < spin_ns;) {
     // The thread that rings may be waiting for this core.
     const bool offers_core = now_ns - start_ns >= kYieldAfterNs;
@@ -60,7 +54,7 @@ Doorbell::Spun Doorbell::spin(uint32_t ticket, int64_t spin_ns) {
     int looks = kPausesPerLook;
     while (!rung() && --looks > 0) spin_pause();
     if (looks > 0 && !offers_core) return {true, true};
-    const int64_t before_ns = std::exchange(now_ns, monotonic_ns());
+    const int64_t before_ns = std::exchange(now_ns, clock_ns(CLOCK_MONOTONIC));
     const bool is_taken = now_ns - before_ns > kTakenNs;
     if (looks > 0 || is_taken) return {rung(), !is_taken};
   }
@@ -70,7 +64,8 @@ Doorbell::Spun Doorbell::spin(uint32_t ticket, int64_t spin_ns) {
 bool Doorbell::wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns) {
   const auto rung = [&] { return rings_.load(std::memory_order_seq_cst) != ticket; };
   if (rung()) return true;
-  const int64_t limit_ns = time_limit_ns < 0 ? INT64_MAX : monotonic_ns() + time_limit_ns;
+  const int64_t limit_ns =
+      time_limit_ns < 0 ? INT64_MAX : clock_ns(CLOCK_MONOTONIC) + time_limit_ns;
   const int64_t spin_ns =
       time_limit_ns < 0 ? policy.spin_ns : std::min(policy.spin_ns, time_limit_ns);
   if (spin_ns > 0 && spin(ticket, spin_ns).is_rung) return true;
@@ -78,7 +73,7 @@ bool Doorbell::wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns) {
   while (!rung()) {
     timespec limit{};
     if (time_limit_ns >= 0) {
-      const int64_t left_ns = limit_ns - monotonic_ns();
+      const int64_t left_ns = limit_ns - clock_ns(CLOCK_MONOTONIC);
       if (left_ns <= 0) break;
       limit = {left_ns / 1'000'000'000, left_ns % 1'000'000'000};
     }

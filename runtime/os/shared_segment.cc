@@ -1,6 +1,7 @@
 #include "runtime/os/shared_segment.h"
 
 #include <fcntl.h>
+#include <kj/io.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -28,14 +29,6 @@ struct alignas(64) Header {
 };
 static_assert(sizeof(Header) == 64);
 
-struct Descriptor {
-  explicit Descriptor(int number) : fd(number) {}
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-  int fd;
-};
-
 Error system_error(ErrorKind kind, const std::string& what) {
   return Error(kind, cat("shared memory: ", what, ": ", std::strerror(errno)), {},
                limit_hint(errno));
@@ -46,19 +39,19 @@ Error system_error(ErrorKind kind, const std::string& what) {
 SharedSegment SharedSegment::create(size_t bytes) {
   GW_REQUIRE(bytes > 0 && bytes <= kBytesMax, "shared memory: a segment has 1 byte to ",
              format_bytes(kBytesMax), ", got ", bytes);
-  Descriptor file(memfd_create("gangway", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (file.fd < 0) throw system_error(ErrorKind::kOverloaded, "no memory file");
-  if (ftruncate(file.fd, static_cast<off_t>(sizeof(Header) + bytes)) != 0 ||
-      fcntl(file.fd, F_ADD_SEALS, kSeals) != 0)
+  kj::AutoCloseFd file(memfd_create("gangway", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file.get() < 0) throw system_error(ErrorKind::kOverloaded, "no memory file");
+  if (ftruncate(file.get(), static_cast<off_t>(sizeof(Header) + bytes)) != 0 ||
+      fcntl(file.get(), F_ADD_SEALS, kSeals) != 0)
     throw system_error(ErrorKind::kOverloaded, cat("no room for ", format_bytes(bytes)));
-  SegmentDescriptor descriptor{getpid(), file.fd, bytes, 0};
+  SegmentDescriptor descriptor{getpid(), file.get(), bytes, 0};
   if (getrandom(&descriptor.token, sizeof descriptor.token, 0) != sizeof descriptor.token)
     throw system_error(ErrorKind::kUnavailable, "no random token");
-  SharedSegment segment(file.fd, descriptor);
+  SharedSegment segment(file.get(), descriptor);
   auto* header = reinterpret_cast<Header*>(segment.data_ - sizeof(Header));
   header->magic = kMagic;
   header->token = descriptor.token;
-  segment.owned_fd_ = std::exchange(file.fd, -1);
+  segment.owned_fd_ = file.release();
   return segment;
 }
 
@@ -70,20 +63,20 @@ SharedSegment SharedSegment::open(const SegmentDescriptor& d) {
              format_bytes(kBytesMax), ", got ", d.bytes, " bytes");
   const std::string path = cat("/proc/", d.pid, "/fd/", d.fd);
   // Not blocking, in case the number now is a pipe's.
-  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.fd < 0) {
+  const kj::AutoCloseFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.get() < 0) {
     Error error = system_error(ErrorKind::kUnavailable, "none with the process that offers it");
     throw error.set_hint(
         "both must run on one machine, as one user, in one pid namespace (container)");
   }
   struct stat status{};
-  const int seals = fcntl(file.fd, F_GET_SEALS);
+  const int seals = fcntl(file.get(), F_GET_SEALS);
   GW_REQUIRE(seals >= 0 && (seals & kSeals) == kSeals,
              "shared memory: what is offered is not a sealed segment");
-  GW_REQUIRE(fstat(file.fd, &status) == 0 &&
+  GW_REQUIRE(fstat(file.get(), &status) == 0 &&
                  static_cast<uint64_t>(status.st_size) == sizeof(Header) + d.bytes,
              "shared memory: what is offered has another size: expected ", d.bytes, " bytes");
-  SharedSegment segment(file.fd, d);
+  SharedSegment segment(file.get(), d);
   const auto* header = reinterpret_cast<const Header*>(segment.data_ - sizeof(Header));
   GW_REQUIRE(header->magic == kMagic && header->token == d.token,
              "shared memory: what is offered is another segment than the one described");

@@ -1,12 +1,11 @@
 // Communicators of NCCL. They are created and used without blocking: a call that is "in progress"
 // is polled until it is not.
-#include <time.h>
-
 #include <atomic>
 #include <cstring>
 #include <memory>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
+#include "runtime/base/clock_ns.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -51,21 +50,15 @@ ncclRedOp_t operation_of(gangway::Reduction reduction) {
   return ncclSum;
 }
 
-int64_t now_ns() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 // The first use of a communicator waits for all peers. A peer that does not come, although all
 // agreed to, must not hold this thread for good.
 constexpr int64_t kSettleMaxNs = 60'000'000'000;
 
 // Waits until nothing is in progress, and returns the communicator's answer then.
 ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
-  const int64_t until_ns = result == ncclInProgress ? now_ns() + kSettleMaxNs : 0;
+  const int64_t until_ns = result == ncclInProgress ? clock_ns(CLOCK_MONOTONIC) + kSettleMaxNs : 0;
   while (result == ncclInProgress) {
-    if (now_ns() > until_ns) return ncclRemoteError;
+    if (clock_ns(CLOCK_MONOTONIC) > until_ns) return ncclRemoteError;
     if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &result); asked != ncclSuccess)
       return asked;
   }
