@@ -37,7 +37,7 @@ OneProcess::~OneProcess() {
 }
 
 FrameCounts OneProcess::counts(size_t host) const {
-  return {controller_->controller().metrics(), {{"host", cat("host-", host)}}};
+  return {controller_->controller().tables().metrics, {{"host", cat("host-", host)}}};
 }
 
 uint64_t OneProcess::frames(size_t host) const {

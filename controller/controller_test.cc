@@ -58,7 +58,7 @@ TEST_F(ControllerTest, TheLogNamesAClientThatEndsWithRunsUnderWay) {
     FakeClient client;
     Controller controller(*reactor_, {.log = logs.module("controller")});
     controller.add_host({.name = "host", .devices = 2, .memory_bytes = 1000}, executor);
-    const SessionId session = controller.add_session("trainer", "ada", client);
+    const SessionId session = controller.programs().add("trainer", "ada", client);
     const PlanId plan = reactor_->run([&] {
       const SliceId slice = controller.allocate(session, {2}).id;
       return controller.compile(session, doubled(Mesh{{{"data", 2}}}), {slice}, {2}).id;
@@ -76,7 +76,7 @@ TEST_F(ControllerTest, TheLogNamesAClientThatEndsWithRunsUnderWay) {
 
 TEST_F(ControllerTest, AnArrayOfAnotherClientIsRefused) {
   FakeClient other;
-  const SessionId second = controller_.add_session("other", "ada", other);
+  const SessionId second = controller_.programs().add("other", "ada", other);
   const PlanId plan = compile(session_);
   RunFrame frame{.plan = plan, .run = RunId(second.value << 40)};
   controller_.on_message(second, frame);
@@ -197,7 +197,7 @@ TEST_F(ControllerTest, AReasonOf40MiBReachesTheHostsOfARunCut) {
 
 TEST_F(ControllerTest, ALongClientNameIsCutAndErrorsOfOthersNameItsOwnerInstead) {
   FakeClient other;
-  const SessionId second = controller_.add_session(std::string(1 << 20, 'n'), "ada", other);
+  const SessionId second = controller_.programs().add(std::string(1 << 20, 'n'), "ada", other);
   for (FakeExecutor& executor : executor_) executor.need_bytes = 900;
   compile(second);
   try {
@@ -207,7 +207,7 @@ TEST_F(ControllerTest, ALongClientNameIsCutAndErrorsOfOthersNameItsOwnerInstead)
     EXPECT_THAT(error.what(), HasSubstr("client 2 of ada holds 900 B"));
     EXPECT_THAT(error.what(), testing::Not(HasSubstr("nnn")));
   }
-  EXPECT_THAT(controller_.programs()[1].name, HasSubstr("nnn... (cut: 1048576 bytes)"));
+  EXPECT_THAT(controller_.program_counts()[1].name, HasSubstr("nnn... (cut: 1048576 bytes)"));
 }
 
 TEST_F(ControllerTest, AStateWithANameOf1MiBIsRefusedBeforeItReachesAHost) {
@@ -259,7 +259,7 @@ TEST_F(ControllerTest, AClosedClientIsForgottenAndItsLateMessagesLeaveNothing) {
 
 TEST_F(ControllerTest, AClientThatSendsMoreRunsThanItsCreditsLosesItsConnection) {
   const PlanId plan = compile(session_, 1);
-  for (uint32_t i = 0; i < controller_.run_credits(); ++i) submit(session_, plan);
+  for (uint32_t i = 0; i < controller_.options().run_credits; ++i) submit(session_, plan);
   try {
     submit(session_, plan);
     FAIL() << "took it";
@@ -287,7 +287,7 @@ TEST_F(ControllerTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConn
                                                .scope = {slice_.value},
                                                .name = "w"});
   };
-  while (request < controller_.copy_credits()) request % 2 == 0 ? get() : read();
+  while (request < controller_.options().copy_credits) request % 2 == 0 ? get() : read();
   try {
     get();
     FAIL() << "took it";
@@ -303,12 +303,12 @@ TEST_F(ControllerTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConn
 
 TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
   FakeClient other;
-  controller_.add_session("urgent", "bob", other, {.weight = 4, .priority = 7});
+  controller_.programs().add("urgent", "bob", other, {.weight = 4, .priority = 7});
   const PlanId plan = compile(session_, 1);
   for (int i = 0; i < 3; ++i) submit(session_, plan);
   finish_everywhere(1);
-  controller_.set_share(session_, {.weight = 2});
-  const std::vector<ProgramCounts> programs = controller_.programs();
+  controller_.programs().open(session_).set_share({.weight = 2});
+  const std::vector<ProgramCounts> programs = controller_.program_counts();
   ASSERT_EQ(programs.size(), 2u);
   EXPECT_EQ(programs[0].name, "tester");
   EXPECT_EQ(programs[0].share.weight, 2);
@@ -324,20 +324,21 @@ TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
 TEST_F(ControllerTest, AnOwnerHasOneLiveProgramOfAName) {
   FakeClient other;
   const auto named = [&](const std::string& owner, TakenName taken) {
-    return controller_.add_session("tester", owner, other, {}, taken);
+    return controller_.programs().add("tester", owner, other, {}, taken);
   };
   EXPECT_THROW(named("ada", TakenName::kRefused), Error);
   EXPECT_EQ(controller_.counts().clients, 1u);
-  EXPECT_EQ(controller_.program_name(named("bob", TakenName::kRefused)), "tester");
-  EXPECT_EQ(controller_.program_name(named("ada", TakenName::kNumbered)), "tester-2");
+  EXPECT_EQ(controller_.programs().open(named("bob", TakenName::kRefused)).name, "tester");
+  EXPECT_EQ(controller_.programs().open(named("ada", TakenName::kNumbered)).name, "tester-2");
   controller_.session_closed(session_);
-  EXPECT_EQ(controller_.program_name(named("ada", TakenName::kRefused)), "tester");
+  EXPECT_EQ(controller_.programs().open(named("ada", TakenName::kRefused)).name, "tester");
 }
 
 // Names are written down, and read when the next controller starts.
 TEST_F(ControllerTest, NamesThatCouldNotBeReadBackAreRefused) {
   const auto program = [&](const std::string& name) {
-    return error_of([&] { controller_.add_session(name, "ada", client_, {}, TakenName::kRefused); })
+    return error_of(
+               [&] { controller_.programs().add(name, "ada", client_, {}, TakenName::kRefused); })
         .kind();
   };
   for (const std::string& name :
@@ -356,7 +357,7 @@ TEST_F(ControllerTest, AClientHasNoMoreExecutablesThanItsRecordMayHave) {
   FakeClient client;
   Controller controller(*reactor_, {.plans_max = 2});
   controller.add_host({.name = "host", .devices = 2, .memory_bytes = 1000}, executor);
-  const SessionId session = controller.add_session("trainer", "ada", client);
+  const SessionId session = controller.programs().add("trainer", "ada", client);
   reactor_->run([&] {
     const SliceId slice = controller.allocate(session, {2}).id;
     const auto compile = [&] {
@@ -368,7 +369,7 @@ TEST_F(ControllerTest, AClientHasNoMoreExecutablesThanItsRecordMayHave) {
     EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
     EXPECT_THAT(error.what(),
                 HasSubstr("compile: this client has 2 executables: expected at most 2"));
-    controller.release_plan(first);
+    controller.path().release_plan(first);
     compile();
   });
   EXPECT_EQ(ControllerOptions().plans_max, ProgramRecord::kExecutablesMax);
@@ -376,8 +377,8 @@ TEST_F(ControllerTest, AClientHasNoMoreExecutablesThanItsRecordMayHave) {
 
 TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {
   FakeClient other;
-  EXPECT_THROW(controller_.add_session("greedy", "ada", other, {.weight = 1e9}), Error);
-  EXPECT_THROW(controller_.set_share(session_, {.weight = -1}), Error);
+  EXPECT_THROW(controller_.programs().add("greedy", "ada", other, {.weight = 1e9}), Error);
+  EXPECT_THROW(controller_.programs().open(session_).set_share({.weight = -1}), Error);
   EXPECT_EQ(controller_.counts().clients, 1u);
 }
 
@@ -390,7 +391,7 @@ TEST_F(ControllerTest, AnIslandWithABadNameIsRefused) {
 TEST_F(ControllerTest, MetricsCountTheBytesThatHostsMovedByLinkClass) {
   controller_.on_message(hosts_[0], HeartbeatFrame{.moved = {10, 20, 0}});
   controller_.on_message(hosts_[0], HeartbeatFrame{.moved = {10, 25, 3}});
-  const std::string text = controller_.metrics().to_prometheus();
+  const std::string text = controller_.tables().metrics.to_prometheus();
   const auto line = [](const char* link, int bytes) {
     return HasSubstr(
         cat("gangway_link_bytes_total{host=\"host-0\",link=\"", link, "\"} ", bytes, "\n"));
@@ -414,11 +415,11 @@ TEST_F(ControllerTest, APlanSaysWhichIslandEachOfItsHostsLiesIn) {
 
 class ReportTest : public ControllerTest {
  protected:
-  Reported reported() { return controller_.programs().at(0).reported; }
+  Reported reported() { return controller_.program_counts().at(0).reported; }
 
   void expect_refused(const Reported& numbers, const std::string& why) {
     try {
-      controller_.report(session_, numbers);
+      controller_.programs().open(session_).report(numbers);
       ADD_FAILURE() << "taken, where \"" << why << "\" was expected";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
@@ -435,18 +436,18 @@ class ReportTest : public ControllerTest {
 };
 
 TEST_F(ReportTest, ReportsAtTheBoundsOfNumbersAndNamesAreKept) {
-  controller_.report(session_, numbers(kReportedMax));
+  controller_.programs().open(session_).report(numbers(kReportedMax));
   ASSERT_EQ(reported().size(), kReportedMax);
   EXPECT_EQ(reported().back().name, "number_15");
   EXPECT_EQ(reported().back().value, 15);
   const std::string longest(kPlainNameBytesMax, 'n');
-  controller_.report(session_, {{longest, 1}});
+  controller_.programs().open(session_).report({{longest, 1}});
   ASSERT_EQ(reported().size(), 1u);
   EXPECT_EQ(reported()[0].name, longest);
 }
 
 TEST_F(ReportTest, ReportsBeyondTheBoundsAreRefusedAndTheEarlierReportStays) {
-  controller_.report(session_, {{"step", 7}});
+  controller_.programs().open(session_).report({{"step", 7}});
   expect_refused(numbers(kReportedMax + 1), "expected at most 16 numbers, got 17");
   const std::string any_name = "expected names of 1 to 64 letters";
   expect_refused({{std::string(kPlainNameBytesMax + 1, 'n'), 1}}, any_name);
@@ -461,7 +462,8 @@ TEST_F(ReportTest, ReportsBeyondTheBoundsAreRefusedAndTheEarlierReportStays) {
 
 TEST_F(ReportTest, ALossThatIsNotFiniteIsKeptAsItIs) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  controller_.report(session_, {{"loss", std::nan("")}, {"up", kInfinity}, {"down", -kInfinity}});
+  controller_.programs().open(session_).report(
+      {{"loss", std::nan("")}, {"up", kInfinity}, {"down", -kInfinity}});
   ASSERT_EQ(reported().size(), 3u);
   EXPECT_TRUE(std::isnan(reported()[0].value));
   EXPECT_EQ(reported()[1].value, kInfinity);
@@ -470,24 +472,27 @@ TEST_F(ReportTest, ALossThatIsNotFiniteIsKeptAsItIs) {
 
 TEST_F(ReportTest, AFloodOfReportsLeavesTheNewestAlone) {
   for (size_t i = 0; i < 10'000; ++i)
-    controller_.report(session_, {{"number_" + std::to_string(i), static_cast<double>(i)}});
+    controller_.programs().open(session_).report(
+        {{"number_" + std::to_string(i), static_cast<double>(i)}});
   ASSERT_EQ(reported().size(), 1u);
   EXPECT_EQ(reported()[0].name, "number_9999");
   EXPECT_EQ(reported()[0].value, 9999);
-  controller_.report(session_, {});
+  controller_.programs().open(session_).report({});
   EXPECT_THAT(reported(), IsEmpty());
 }
 
 TEST_F(ReportTest, AClientThatIsGoneReportsNothing) {
-  controller_.report(session_, {{"step", 7}});
+  controller_.programs().open(session_).report({{"step", 7}});
   controller_.session_closed(session_);
-  EXPECT_THROW(controller_.report(session_, {{"step", 8}}), Error);
-  EXPECT_THAT(controller_.programs(), IsEmpty());
+  EXPECT_THROW(controller_.programs().open(session_).report({{"step", 8}}), Error);
+  EXPECT_THAT(controller_.program_counts(), IsEmpty());
 }
 
 TEST_F(ControllerTest, InputsOfARepetitionCountAsMemoryOfItsOwner) {
   const PlanId plan = compile(session_);
-  const auto used = [&] { return controller_.owner_use().used("ada", OwnerResource::kMemory); };
+  const auto used = [&] {
+    return controller_.tables().owner_use.used("ada", OwnerResource::kMemory);
+  };
   const uint64_t before = used();
   const auto list = std::make_shared<const EarlierSchedule>(EarlierSchedule::List(1000, 1.0));
   const RepeatRequest asked{.number = 1,
@@ -522,7 +527,7 @@ class OwnersMemoryTest : public ::testing::Test {
 
 TEST_F(OwnersMemoryTest, ARepetitionThatIsAskedAgainTakesItsMemoryOnce) {
   executor_.devices = 4;
-  const SessionId ann = controller_.add_session("a", "ann", client_);
+  const SessionId ann = controller_.programs().add("a", "ann", client_);
   const PlanId plan = compile(ann, controller_.allocate(ann, {4}).id);
   // Two of these lists are more than the owner may have.
   const auto list = std::make_shared<const EarlierSchedule>(EarlierSchedule::List(5000, 1.0));
@@ -534,13 +539,13 @@ TEST_F(OwnersMemoryTest, ARepetitionThatIsAskedAgainTakesItsMemoryOnce) {
                             .first = RunId((ann.value << 40) + 1)};
   reactor_->run([&] { controller_.repeat(ann, asked); });
   reactor_->run([&] { controller_.repeat(ann, asked); });
-  EXPECT_EQ(controller_.repetition(ann, plan).number, 1u);
+  EXPECT_EQ(controller_.programs().open(ann).repetition(plan).number, 1u);
 }
 
 TEST_F(OwnersMemoryTest, ProgramsBeyondAnOwnersMemoryAreRefusedAndReleasedOnesMakeRoom) {
   executor_.devices = 4;
-  const SessionId ann = controller_.add_session("a", "ann", client_),
-                  bob = controller_.add_session("b", "bob", client_);
+  const SessionId ann = controller_.programs().add("a", "ann", client_),
+                  bob = controller_.programs().add("b", "bob", client_);
   const SliceId anns = controller_.allocate(ann, {4}).id, bobs = controller_.allocate(bob, {4}).id;
   std::vector<PlanId> plans;
   std::optional<Error> refused;
@@ -558,14 +563,14 @@ TEST_F(OwnersMemoryTest, ProgramsBeyondAnOwnersMemoryAreRefusedAndReleasedOnesMa
   EXPECT_THAT(refused->what(), HasSubstr("of the controller's memory: expected at most 64.0 KiB"));
   EXPECT_EQ(controller_.counts().plans, plans.size());
   compile(bob, bobs);
-  controller_.release_plan(plans.back());
+  controller_.path().release_plan(plans.back());
   compile(ann, anns);
   Quotas more;
   more.owners["ann"].controller_bytes = 1 << 20;
-  controller_.set_quotas(more);
+  controller_.tables().quotas.set(more);
   compile(ann, anns);
   controller_.session_closed(ann);
-  EXPECT_EQ(controller_.owner_use().used("ann", OwnerResource::kMemory), 0u);
+  EXPECT_EQ(controller_.tables().owner_use.used("ann", OwnerResource::kMemory), 0u);
 }
 
 // The test says which hosts' processes have ended.
@@ -574,7 +579,7 @@ class RestartTest : public ::testing::Test {
   std::string add(FakeExecutor& peer, int64_t pid, const std::string& owner = "ada") {
     const HostId id =
         controller_.add_host({.name = "e", .process = {pid, 7}, .owner = owner}, peer);
-    return controller_.hosts().at(id).info.name;
+    return controller_.tables().hosts.at(id).info.name;
   }
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();

@@ -23,7 +23,7 @@ class ForeignIdsTest : public ControllerTest {
     finish_everywhere(1);
     array_ = last_output_;
     running_ = submit(session_, plan_);
-    eve_ = controller_.add_session("evil", "eve", evil_);
+    eve_ = controller_.programs().add("evil", "eve", evil_);
     own_plan_ = compile(eve_);
   }
 
@@ -119,7 +119,7 @@ TEST_F(ForeignIdsTest, AProgramIsNotCompiledOnAnothersSlice) {
 TEST_F(ForeignIdsTest, HostsAreToldWhetherAProgramIsOfWhoRunsThem) {
   EXPECT_FALSE(executor_[0].installed_of.is_operator);
   FakeClient own;
-  const SessionId operators = controller_.add_session("own", own_user_name(), own);
+  const SessionId operators = controller_.programs().add("own", own_user_name(), own);
   compile(operators);
   EXPECT_TRUE(executor_[0].installed_of.is_operator);
 }

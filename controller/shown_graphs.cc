@@ -1,6 +1,5 @@
-// The part of Controller that serves inspection of a program: the graph as it was sent, as it was
-// lowered, and why; and the last events of its devices.
-#include "controller/controller.h"
+#include "controller/shown_graphs.h"
+
 #include "ir/explain/why.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/wire/wire.h"
@@ -22,10 +21,10 @@ std::shared_ptr<const KeptRecords::Calls> records_of(const ShownGraph& shown) {
 
 }  // namespace
 
-std::vector<ShownPlan> Controller::shown_plans(SessionId id) {
-  const std::map<PlanId, NamedExecutable>& named = open_program(id).executables.all();
+std::vector<ShownPlan> ShownGraphs::plans(SessionId id) const {
+  const std::map<PlanId, NamedExecutable>& named = programs_.open(id).executables.all();
   std::vector<ShownPlan> shown;
-  for (const PlanRecord* plan : plans_.all_of(id)) {
+  for (const PlanRecord* plan : tables_.plans.all_of(id)) {
     if (plan->plan == nullptr || plan->released) continue;
     const auto found = named.find(plan->id);
     shown.push_back({plan->id, found == named.end() ? plan->program->name : found->second.name});
@@ -33,38 +32,38 @@ std::vector<ShownPlan> Controller::shown_plans(SessionId id) {
   return shown;
 }
 
-const PlanRecord& Controller::shown_plan(SessionId id, const GraphRequest& request) {
+const PlanRecord& ShownGraphs::chosen(SessionId id, const GraphRequest& request) const {
   std::string names;
   const PlanRecord* shown = nullptr;
   size_t fitting = 0;
-  for (const auto& [plan, name] : shown_plans(id)) {
+  for (const auto& [plan, name] : plans(id)) {
     names += cat(names.empty() ? "" : ", ", name);
     const bool is_meant = request.plan != PlanId()
                               ? plan == request.plan
                               : request.executable.empty() || name == request.executable;
     if (!is_meant) continue;
-    shown = &plans_.at(plan, id);  // The last one of several with one name.
+    shown = &tables_.plans.at(plan, id);  // The last one of several with one name.
     ++fitting;
   }
   GW_REQUIRE(shown != nullptr && (fitting == 1 || !request.executable.empty()), "graph: program \"",
-             program_name(id), "\" has ",
+             programs_.open(id).name, "\" has ",
              shown == nullptr ? "no such executable" : "several executables", ": expected one of ",
              names.empty() ? "those that it will have" : names);
   return *shown;
 }
 
-ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
-  const PlanRecord& shown = shown_plan(id, request);
+ShownGraph ShownGraphs::graph(SessionId id, const GraphRequest& request) {
+  const PlanRecord& shown = chosen(id, request);
   ShownGraph graph{.program = shown.program, .plan = shown.plan, .kinds = shown.kinds};
   for (const SliceId slice : shown.slices)
-    graph.placed.push_back(slices_.find(slice)->placed_because);
+    graph.placed.push_back(tables_.slices.find(slice)->placed_because);
   if (!request.why.empty()) {
     auto calls = records_.find(graph.plan);
     if (calls == nullptr) {
-      calls = background_.run(request.asked_by, [graph] { return records_of(graph); });
+      calls = tables_.background.run(request.asked_by, [graph] { return records_of(graph); });
       records_.keep(graph.program, graph.plan, calls);
     }
-    graph.text = *background_.run(request.asked_by, [graph, calls, what = request.why] {
+    graph.text = *tables_.background.run(request.asked_by, [graph, calls, what = request.why] {
       return std::make_shared<std::string>(
           why({*graph.program, *graph.plan, *calls, graph.placed}, what));
     });
@@ -72,14 +71,15 @@ ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
   return graph;
 }
 
-GraphBytes Controller::bytes_of(const ShownGraph& graph, const std::string& asked_by) {
-  return background_.run(asked_by, [program = graph.program, plan = graph.plan] {
+GraphBytes ShownGraphs::bytes_of(const ShownGraph& graph, const std::string& asked_by) {
+  return tables_.background.run(asked_by, [program = graph.program, plan = graph.plan] {
     return GraphBytes{to_wire(*program), to_wire(*plan)};
   });
 }
 
-ShownTimeline Controller::timeline(SessionId id, const GraphRequest& request, uint32_t events_max) {
-  const PlanRecord& shown = shown_plan(id, request);
+ShownTimeline ShownGraphs::timeline(SessionId id, const GraphRequest& request,
+                                    uint32_t events_max) {
+  const PlanRecord& shown = chosen(id, request);
   ShownTimeline timeline{.graph = graph(id, request), .on_hosts = shown.on_hosts};
   struct Asked {
     std::string host;
@@ -88,7 +88,7 @@ ShownTimeline Controller::timeline(SessionId id, const GraphRequest& request, ui
   };
   std::vector<Asked> asked;
   for (const HostId host : shown.hosts) {
-    const HostRecord& record = hosts_.at(host);
+    const HostRecord& record = tables_.hosts.at(host);
     if (record.lost) {
       timeline.silent.emplace(record.info.name, *record.lost);
     } else {

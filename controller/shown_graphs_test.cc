@@ -20,8 +20,9 @@ class ShownTimelinesTest : public ControllerTest {
   }
   // Asks for the timelines in a fiber, which runs until it waits.
   Fiber asking(PlanId plan) {
-    Fiber fiber = reactor_->spawn(
-        "ask", [this, plan] { shown_ = controller_.timeline(session_, {.plan = plan}, 100); });
+    Fiber fiber = reactor_->spawn("ask", [this, plan] {
+      shown_ = controller_.shown_graphs().timeline(session_, {.plan = plan}, 100);
+    });
     reactor_->run_ready();
     return fiber;
   }
@@ -50,8 +51,8 @@ TEST_F(ShownTimelinesTest, EachHostIsAskedAtOnceAndCalledAsTheControllerCallsIt)
   ASSERT_TRUE(shown_);
   EXPECT_THAT(told(), ElementsAre("host-0", "host-1"));
   EXPECT_THAT(shown_->silent, IsEmpty());
-  EXPECT_EQ(shown_->graph.plan, controller_.plan(session_, plan).plan);
-  EXPECT_EQ(shown_->on_hosts, controller_.plan(session_, plan).on_hosts);
+  EXPECT_EQ(shown_->graph.plan, controller_.tables().plans.at(plan, session_).plan);
+  EXPECT_EQ(shown_->on_hosts, controller_.tables().plans.at(plan, session_).on_hosts);
 }
 
 TEST_F(ShownTimelinesTest, AHostThatIsLostMeanwhileOrKeepsNothingIsNamedWithTheReason) {
@@ -72,7 +73,7 @@ TEST_F(ShownTimelinesTest, AHostThatIsLostMeanwhileOrKeepsNothingIsNamedWithTheR
 TEST_F(ShownTimelinesTest, ThePlanMayGoWhileItsHostsAnswer) {
   const PlanId plan = compile(session_);
   Fiber fiber = asking(plan);
-  controller_.release_plan(plan);
+  controller_.path().release_plan(plan);
   reactor_->run_ready();
   tell(0, "host-0");
   tell(1, "host-1");
@@ -80,8 +81,9 @@ TEST_F(ShownTimelinesTest, ThePlanMayGoWhileItsHostsAnswer) {
   ASSERT_TRUE(shown_);
   EXPECT_THAT(told(), ElementsAre("host-0", "host-1"));
   reactor_->run([&] {
-    EXPECT_THAT(error_text_of([&] { controller_.timeline(session_, {.plan = plan}, 100); }),
-                HasSubstr("no such executable"));
+    EXPECT_THAT(
+        error_text_of([&] { controller_.shown_graphs().timeline(session_, {.plan = plan}, 100); }),
+        HasSubstr("no such executable"));
   });
 }
 
@@ -90,15 +92,16 @@ class ShownGraphsTest : public ControllerTest {};
 TEST_F(ShownGraphsTest, ASecondQuestionWhyAPlanIsAsItIsCompilesNothing) {
   const PlanId plan = compile(session_);
   const auto ask = [&] {
-    return reactor_->run(
-        [&] { return controller_.graph(session_, {.plan = plan, .why = "y"}).text; });
+    return reactor_->run([&] {
+      return controller_.shown_graphs().graph(session_, {.plan = plan, .why = "y"}).text;
+    });
   };
   const std::string first = ask();
   EXPECT_FALSE(first.empty());
-  EXPECT_EQ(controller_.kept_records().size(), 1u);
-  EXPECT_EQ(controller_.kept_records().found(), 0u);
+  EXPECT_EQ(controller_.shown_graphs().records().size(), 1u);
+  EXPECT_EQ(controller_.shown_graphs().records().found(), 0u);
   EXPECT_EQ(ask(), first);
-  EXPECT_EQ(controller_.kept_records().found(), 1u);
+  EXPECT_EQ(controller_.shown_graphs().records().found(), 1u);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Plans : public testing::Test {
   Plans() { executor_.devices = 8; }
 
   SessionId connect(const std::string& owner = "ada") {
-    return controller_.add_session("client", owner, client_);
+    return controller_.programs().add("client", owner, client_);
   }
   SliceId allocate(SessionId session) { return controller_.allocate(session, {1}).id; }
   const PlanRecord& compile(SessionId session, int nodes, CompileRequest request = {}) {
@@ -142,7 +142,7 @@ TEST(LowerTime, LoweringTimeCountsTheNodesOfLoopBodiesToo) {
     controller.add_host({.name = "host-0", .devices = 1, .memory_bytes = 1 << 20}, executor);
     Counting pacer;
     reactor->run([&] {
-      const SessionId session = controller.add_session("client", "ada", client);
+      const SessionId session = controller.programs().add("client", "ada", client);
       controller.compile(session, b.build(), {controller.allocate(session, {1}).id},
                          {.pacer = &pacer});
     });
@@ -199,13 +199,13 @@ TEST_F(Plans, MistakesFoundWhileLoweringLeaveNothingBehind) {
     const SliceId slice = controller_.allocate(session, {8}).id;
     EXPECT_THAT(error_text_of([&] { controller_.compile(session, chain(3), {slice}, {}); }),
                 HasSubstr("is a mesh"));
-    controller_.release_slice(slice);
+    controller_.tables().slices.release(slice);
     const SliceId one = allocate(session);
     EXPECT_THAT(error_text_of([&] { controller_.compile(session, program, {one}, {}); }),
                 HasSubstr("hands out input \"x\" itself"));
     EXPECT_EQ(controller_.counts().plans, 0u);
     EXPECT_TRUE(executor_.received.empty());
-    controller_.release_slice(one);
+    controller_.tables().slices.release(one);
     controller_.allocate(session, {8});  // All are free again.
   });
 }

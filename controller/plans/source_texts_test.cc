@@ -54,7 +54,7 @@ class SourceTextsTest : public testing::Test {
     return controller_.compile(session_, counting(), {slice_}, {}).id;
   }
   bool lies_on(PlanId plan, int host) {
-    const PlanRecord& now = controller_.plan(session_, plan);
+    const PlanRecord& now = controller_.tables().plans.at(plan, session_);
     return now.ready && !now.broken &&
            std::ranges::find(now.hosts, hosts_[static_cast<size_t>(host)]) != now.hosts.end();
   }
@@ -98,7 +98,7 @@ class SourceTextsTest : public testing::Test {
   FakeClient client_;
   Controller controller_{*reactor_, {.checkpoint_folder = folder_.path().string()}};
   std::vector<HostId> hosts_;
-  SessionId session_ = controller_.add_session("client", "ada", client_);
+  SessionId session_ = controller_.programs().add("client", "ada", client_);
   SliceId slice_;
 };
 
@@ -182,12 +182,12 @@ TEST_F(SourceTextsTest, AProgramWhoseTextHasRoomNowhereWaitsForSome) {
     EXPECT_LE(tried, 30) << "pauses grow";
     EXPECT_EQ(times_told("the program that lost a host waits for room: text \"books\""), 1);
     EXPECT_LE(times_told("is tried on other hosts"), 3);
-    for (const ProgramCounts& program : controller_.programs())
+    for (const ProgramCounts& program : controller_.program_counts())
       EXPECT_EQ(program.waits_for, "") << "it waits for memory";
     is_full = false;
     pass_ms(20'000);
-    EXPECT_TRUE(controller_.plan(session_, plan).ready);
-    EXPECT_FALSE(controller_.plan(session_, plan).broken);
+    EXPECT_TRUE(controller_.tables().plans.at(plan, session_).ready);
+    EXPECT_FALSE(controller_.tables().plans.at(plan, session_).broken);
     EXPECT_EQ(times_told("the program goes on on"), 1);
   });
 }
@@ -208,7 +208,7 @@ TEST_F(SourceTextsTest, AProgramThatFindsTheOtherHostFullGoesBackToOneThatHadNoR
       executor_[other].need_bytes = kMemory / 2;
       const HostId host = hosts_[static_cast<size_t>(other)];
       const std::vector<Reservation> held{{{host, 0, 2}, kMemory / 2 + 1}};
-      EXPECT_FALSE(controller_.hosts().reserve("another", held));
+      EXPECT_FALSE(controller_.tables().hosts.reserve("another", held));
     });
     expect_back_on(first);
   });
@@ -226,7 +226,7 @@ TEST_F(SourceTextsTest, AProgramThatLiesNowhereLosesNoStatesWithASecondHost) {
     const Error why(ErrorKind::kUnavailable, "its connection ended");
     controller_.host_lost(hosts_[0], why);
     pass_ms(5'000);
-    ASSERT_TRUE(controller_.slice(session_, slice_).devices.empty());
+    ASSERT_TRUE(controller_.tables().slices.at(slice_, session_).devices.empty());
     controller_.host_lost(hosts_[1], why);
     is_full = false;
     pass_ms(20'000);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "controller/programs/elastic.h"
-#include "controller/programs/recovery.h"
+#include "controller/programs/run_path.h"
 
 namespace gangway {
 namespace {
@@ -102,29 +102,30 @@ void Recovery::leaves(const Program& program) {
   SliceRecord& slice = *tables_.slices.find(program.slice);
   slice.is_moving = true;
   slice.comes_again = std::max(slice.comes_again, *slice.version);
-  callbacks_.moves(program.slice);
-  tables_.checkpoints.states_changed(program.slice);
+  tables_.shared_states.slice_moves(program.slice);
+  path_.runs_again().slice_moves(program.slice);
+  checkpoints_.states_changed(program.slice);
 }
 
 void Recovery::begin(const ProgramPtr& program) {
   if (const auto why = why_not(*program)) {
     const Error error = cannot(*why);
-    callbacks_.warn(program->session, cat(program->lost, " was lost: ", error.message()));
+    live_.warn(program->session, cat(program->lost, " was lost: ", error.message()));
     SliceRecord& slice = *tables_.slices.find(program->slice);
     session_closed(program->session);
     if (!has_lost_states(slice, tables_.hosts)) return;
     slice.given_up = error;
-    callbacks_.is_back(program->slice);  // Reads that wait for its states are refused, too.
-    tables_.checkpoints.slice_is_back(program->slice);
+    // Reads that wait for its states are refused, too.
+    tables_.shared_states.slice_is_back(program->slice);
+    checkpoints_.slice_is_back(program->slice);
     return;
   }
   program->phase = Phase::kMoves;
   ++moving_;
   leaves(*program);
-  callbacks_.warn(
-      program->session,
-      cat(program->lost, " was lost: the program goes back to version ", program->log.base(),
-          ", and ", program->log.entries().size(), " runs since are run again"));
+  live_.warn(program->session,
+             cat(program->lost, " was lost: the program goes back to version ", program->log.base(),
+                 ", and ", program->log.entries().size(), " runs since are run again"));
   fibers_.spawn("recovery", [this, program] { bring_back(program); });
 }
 
@@ -141,8 +142,8 @@ void Recovery::bring_back(const ProgramPtr& program) {
       break;
     }
     if (!std::exchange(program->has_said_that_it_lacks_room, true)) {
-      callbacks_.warn(program->session, cat("the program that lost a host waits for room: ",
-                                            tried.error().message()));
+      live_.warn(program->session,
+                 cat("the program that lost a host waits for room: ", tried.error().message()));
     }
     if (!result_of([&] { wait_for_room(*program); }).ok()) return;  // The controller ends.
   }
@@ -161,9 +162,9 @@ void Recovery::wait_for_room(Program& program) {
   const int64_t pause_ns =
       std::clamp(2 * program.waited_for_room_ns, kTryAgainFirstNs, kTryAgainMaxNs);
   program.waited_for_room_ns = pause_ns;
-  const int64_t not_before_ns = tables_.reactor.clock().now_ns() + pause_ns;
+  const int64_t not_before_ns = clock_.now_ns() + pause_ns;
   while (!program.is_gone && !program.was_hit) {
-    const int64_t now_ns = tables_.reactor.clock().now_ns();
+    const int64_t now_ns = clock_.now_ns();
     if (now_ns < not_before_ns) {
       program.room.wait_until_ns("before a program is installed again", not_before_ns);
       continue;
@@ -197,7 +198,7 @@ bool Recovery::is_quiet(const Program& program) const {
 
 // False: a host was lost or refused meanwhile, so try again; or the program has gone.
 bool Recovery::try_once(Program& program) {
-  while (!program.is_gone && (callbacks_.is_suspended(program.session) || !is_quiet(program)))
+  while (!program.is_gone && (live_.is_suspended(program.session) || !is_quiet(program)))
     changed_.wait("for the runs of a program that lost a host to end");
   if (program.is_gone) return false;
   if (program.written) note_written(program, *std::exchange(program.written, std::nullopt));
@@ -249,24 +250,23 @@ bool Recovery::install_again(Program& program, PlanId id,
   const bool may_come = lacks_room(*program.refusing.insert_or_assign(*by, why).first);
   // While the program waits for room it is tried on the same hosts again and again: warn once.
   if (!may_come || !program.has_said_that_it_lacks_room)
-    callbacks_.warn(program.session,
-                    cat("the program that lost a host is tried on other hosts: ", why.message()));
+    live_.warn(program.session,
+               cat("the program that lost a host is tried on other hosts: ", why.message()));
   return false;
 }
 
 // False: the newest checkpoint is damaged, and the one before it is to be tried.
 bool Recovery::restore(Program& program) {
   const StateVersion newest = program.log.base();
-  const Result<void> restored =
-      result_of([&] { tables_.checkpoints.restore(program.slice, newest); });
+  const Result<void> restored = result_of([&] { checkpoints_.restore(program.slice, newest); });
   if (restored.ok()) return true;
   const Error& why = restored.error();
   if (why.kind() != ErrorKind::kInvalid || !program.log.step_back() || why_not(program))
     throw Error(why);
-  callbacks_.warn(program.session,
-                  cat("the checkpoint of version ", newest, " can't be restored: ", why.message(),
-                      "; the program goes back to version ", program.log.base(), ", and ",
-                      program.log.entries().size(), " runs since are run again"));
+  live_.warn(program.session,
+             cat("the checkpoint of version ", newest, " can't be restored: ", why.message(),
+                 "; the program goes back to version ", program.log.base(), ", and ",
+                 program.log.entries().size(), " runs since are run again"));
   return false;
 }
 
@@ -291,8 +291,8 @@ void Recovery::lose_states(const Program& program, const std::set<std::string>& 
                            const std::string& host) {
   const std::vector<std::string> names = tables_.slices.lose_states(program.slice, all_but);
   if (names.empty()) return;
-  tables_.checkpoints.states_changed(program.slice);
-  callbacks_.warn(program.session, goes_on_without(names, cat(host, " was lost")));
+  checkpoints_.states_changed(program.slice);
+  live_.warn(program.session, goes_on_without(names, cat(host, " was lost")));
 }
 
 // A host was lost that has none of the program's slices. It may have had states of executables that
@@ -347,8 +347,8 @@ void Recovery::move_slices(Program& program, Programs& programs) {
     throw_if_refused(program);
     const SliceShape shape = shapes.at(lost.front());
     if (!std::exchange(program.has_said_that_it_waits, true)) {
-      callbacks_.warn(program.session, cat("the program waits for ", program.waits_for,
-                                           " devices: ", tables_.slices.in_the_way(shape)));
+      live_.warn(program.session, cat("the program waits for ", program.waits_for,
+                                      " devices: ", tables_.slices.in_the_way(shape)));
     }
     Freed& freed = tables_.hosts.freed();
     std::set<int64_t> memory;
@@ -420,7 +420,7 @@ std::vector<ArrayId> Recovery::submit_again(Program& program, RunFrame frame) {
     program.again.insert(frame.run);
   }
   std::vector<ArrayId> outputs = frame.outputs;
-  callbacks_.submit(program.session, std::move(frame), {});
+  path_.submit_to_runs_again(program.session, std::move(frame), {});
   std::erase_if(outputs, [&](ArrayId array) { return program.held.erase(array) > 0; });
   return outputs;
 }
@@ -438,7 +438,7 @@ bool Recovery::submit_all_again(Program& program, std::vector<RunFrame> frames,
       if (taken.contains(array)) {
         unheld.push_back(array);
       } else {
-        callbacks_.free(program.session, array);
+        path_.runs_again().free(program.session, {array});
       }
     }
   }
@@ -449,7 +449,7 @@ bool Recovery::submit_all_again(Program& program, std::vector<RunFrame> frames,
 bool Recovery::run_again(Program& program) {
   program.phase = Phase::kCatchesUp;
   tables_.slices.find(program.slice)->is_moving = false;
-  callbacks_.is_back(program.slice);
+  tables_.shared_states.slice_is_back(program.slice);
   program.again.clear();
   program.broke.reset();
   std::vector<RunFrame> frames;
@@ -465,7 +465,7 @@ bool Recovery::run_again(Program& program) {
   }
   std::vector<ArrayId> unheld;
   const bool is_submitted = submit_all_again(program, std::move(frames), taken, unheld);
-  for (const ArrayId array : unheld) callbacks_.free(program.session, array);
+  for (const ArrayId array : unheld) path_.runs_again().free(program.session, {array});
   return is_submitted && wait_for_told(program);
 }
 
@@ -495,29 +495,29 @@ void Recovery::end(Program& program) {
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
     slice->is_moving = false;
     slice->comes_again = StateVersion();
-    callbacks_.is_back(program.slice);
-    tables_.checkpoints.slice_is_back(program.slice);
+    tables_.shared_states.slice_is_back(program.slice);
+    checkpoints_.slice_is_back(program.slice);
   }
   if (program.written) note_written(program, *std::exchange(program.written, std::nullopt));
   if (program_of(program.session).get() == &program) {
     std::string shrunk;
     for (const auto& [axis, size] : std::exchange(program.shrunk, {}))
       shrunk += cat(shrunk.empty() ? "" : ", ", axis, " = ", size);
-    callbacks_.warn(program.session,
-                    cat(std::exchange(program.lost, {}), " was lost: the program goes on on ",
-                        hosts_of(program), shrunk.empty() ? "" : ", with ", shrunk));
+    live_.warn(program.session,
+               cat(std::exchange(program.lost, {}), " was lost: the program goes on on ",
+                   hosts_of(program), shrunk.empty() ? "" : ", with ", shrunk));
   }
   program.deferred = 0;
   while (!program.inbox.empty()) {
     Message next = std::move(program.inbox.front());
     program.inbox.pop_front();
-    callbacks_.act(program.session, std::move(next));
+    path_.act_on_deferred(program.session, std::move(next));
   }
 }
 
 void Recovery::give_up(Program& program, const Error& error) {
   const Error why = error.kind() == ErrorKind::kUnavailable ? error : cannot(error.message());
-  callbacks_.warn(program.session, cat(program.lost, " was lost: ", why.message()));
+  live_.warn(program.session, cat(program.lost, " was lost: ", why.message()));
   for (PlanRecord* plan : plans_of(program)) tables_.plans.give_up(*plan, why);
   // The states may be first values, or those of any version since the checkpoint.
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) slice->given_up = why;
@@ -526,7 +526,7 @@ void Recovery::give_up(Program& program, const Error& error) {
     if (!entry.is_told && !entry.is_under_way) failed.push_back(entry.frame.run);
   }
   session_closed(program.session);  // Its runs are not logged any more.
-  for (RunId run : failed) callbacks_.ended(program.session, {.run = run, .error = why});
+  for (RunId run : failed) live_.run_ended(program.session, {.run = run, .error = why});
 }
 
 }  // namespace gangway

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "checkpoint/checkpoint_dir.h"
+#include "controller/programs/program_table.h"
 #include "runtime/base/align.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/hash.h"
@@ -68,23 +69,23 @@ class Checkpoints::Memory {
  public:
   // Suspends until its owner may have one more segment there, and it is created.
   Memory(Checkpoints& of, SessionId session, HostId host, Use use, uint64_t bytes)
-      : of_(of), host_(host), turn_(of, {host, of.names_.owner(session), use}) {
+      : of_(of), host_(host), turn_(of, {host, of.tables_.names.owner(session), use}) {
     segment_ = peer().make_segment(bytes).take(gone());
   }
   ~Memory() {
-    const HostRecord* const host = of_.hosts_.find(host_);
+    const HostRecord* const host = of_.tables_.hosts.find(host_);
     if (host != nullptr && !host->lost) host->peer->checkpoints()->close_segment(segment_.number);
   }
   Memory(const Memory&) = delete;
 
   const SegmentDescriptor& descriptor() const { return segment_.descriptor; }
   bool is_gone() const {
-    const HostRecord* const host = of_.hosts_.find(host_);
+    const HostRecord* const host = of_.tables_.hosts.find(host_);
     return host == nullptr || host->lost.has_value();
   }
   StopToken gone() const {
-    of_.hosts_.require_alive(host_);
-    return of_.hosts_.at(host_).gone.token();
+    of_.tables_.hosts.require_alive(host_);
+    return of_.tables_.hosts.at(host_).gone.token();
   }
   // Both suspend.
   void write(const CheckpointFiles& files) {
@@ -114,8 +115,8 @@ class Checkpoints::Memory {
   };
 
   CheckpointPeer& peer() const {
-    of_.hosts_.require_alive(host_);
-    return *of_.hosts_.at(host_).peer->checkpoints();
+    of_.tables_.hosts.require_alive(host_);
+    return *of_.tables_.hosts.at(host_).peer->checkpoints();
   }
 
   Checkpoints& of_;
@@ -124,16 +125,11 @@ class Checkpoints::Memory {
   CheckpointPeer::Segment segment_;
 };
 
-Checkpoints::Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
-                         CopyTable& copies, const ProgramNames& names, Callbacks callbacks,
+Checkpoints::Checkpoints(Reactor& reactor, SharedTables& tables, ProgramTable& programs,
                          Options options)
     : reactor_(reactor),
-      hosts_(hosts),
-      slices_(slices),
-      runs_(runs),
-      copies_(copies),
-      names_(names),
-      callbacks_(std::move(callbacks)),
+      tables_(tables),
+      programs_(programs),
       options_(std::move(options)),
       fibers_(reactor) {}
 
@@ -159,12 +155,12 @@ std::string Checkpoints::escaped(const std::string& text) {
 }
 
 std::string Checkpoints::place_of(SessionId session) const {
-  const ProgramNames::Name* const name = names_.find(session);
+  const ProgramNames::Name* const name = tables_.names.find(session);
   return name == nullptr ? std::string() : cat(escaped(name->owner), "/", escaped(name->program));
 }
 
 void Checkpoints::try_memory(SessionId session, SliceId slice) {
-  const SliceRecord& record = slices_.at(slice, session);
+  const SliceRecord& record = tables_.slices.at(slice, session);
   if (kept_.contains(slice) || record.given_up || record.placed_states.empty()) return;
   const Memory memory(*this, session, worker(record, Use::kRestore), Use::kRestore,
                       lay_out(record).bytes);
@@ -174,11 +170,11 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
   require_recovery(options);
   GW_REQUIRE(!options_.folder.empty(), "keep_checkpoints: this controller has no folder for them: ",
              "expected one that was started with --checkpoint-dir or --state-dir");
-  SliceRecord& record = slices_.at(slice, session);
+  SliceRecord& record = tables_.slices.at(slice, session);
   if (record.given_up) throw Error(*record.given_up);
   GW_REQUIRE(!record.placed_states.empty(), "keep_checkpoints: no program that has states is ",
              "compiled on the slice yet");
-  for (const SliceRecord* other : slices_.all_of(session)) {
+  for (const SliceRecord* other : tables_.slices.all_of(session)) {
     GW_REQUIRE(other == &record || !other->recovery || other->given_up,
                "keep_checkpoints: those of another slice of this program are kept already");
   }
@@ -273,7 +269,7 @@ void Checkpoints::states_changed(SliceId slice) {
   const auto found = kept_.find(slice);
   if (found == kept_.end()) return;
   found->second->is_changed = true;
-  callbacks_.withdraw(slice);
+  tables_.shared_states.withdraw(slice);
 }
 
 bool Checkpoints::is_full(const SegmentsKey& of_whom) const {
@@ -282,7 +278,7 @@ bool Checkpoints::is_full(const SegmentsKey& of_whom) const {
 }
 
 SliceRecord& Checkpoints::at(SliceId slice) {
-  SliceRecord* const record = slices_.find(slice);
+  SliceRecord* const record = tables_.slices.find(slice);
   GW_REQUIRE(record != nullptr, "checkpoint: there is no slice ", slice);
   return *record;
 }
@@ -341,9 +337,9 @@ std::vector<Checkpoints::Part> Checkpoints::found_parts(const Layout& layout,
 // The host of the slice on which its owner has the fewest segments.
 HostId Checkpoints::worker(const SliceRecord& slice, Use use) const {
   std::optional<std::pair<int, HostId>> best;
-  const std::string owner = names_.owner(slice.owner);
+  const std::string owner = tables_.names.owner(slice.owner);
   for (const DeviceRef& device : slice.devices) {
-    const HostRecord* const host = hosts_.find(device.host);
+    const HostRecord* const host = tables_.hosts.find(device.host);
     if (host == nullptr || host->lost || host->peer->checkpoints() == nullptr) continue;
     const auto held = segments_.find({device.host, owner, use});
     const int segments = held == segments_.end() ? 0 : held->second;
@@ -356,7 +352,7 @@ HostId Checkpoints::worker(const SliceRecord& slice, Use use) const {
 
 void Checkpoints::serve(const KeptPtr& kept) {
   while (true) {
-    const SliceRecord* const slice = slices_.find(kept->slice);
+    const SliceRecord* const slice = tables_.slices.find(kept->slice);
     if (slice == nullptr || kept->stop.stop_requested()) return;
     if (slice->is_moving || slice->given_up) {  // If given up, it waits until the slice goes.
       kept->changed.wait("for a program that lost a host");
@@ -413,7 +409,7 @@ void Checkpoints::look_whether_near(SessionId session) {
   const auto found = far_.find(session);
   if (found == far_.end()) return;
   const Kept& kept = *found->second;
-  const SliceRecord* const slice = slices_.find(kept.slice);
+  const SliceRecord* const slice = tables_.slices.find(kept.slice);
   if (slice != nullptr && kept.due && is_near(kept, *slice)) found->second->changed.wake_all();
 }
 
@@ -421,13 +417,13 @@ void Checkpoints::look_whether_near(SessionId session) {
 bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
   const auto is_over = [&] {
     return is_ending_ || kept->stop.stop_requested() || place_of(kept->session).empty() ||
-           slices_.find(kept->slice) == nullptr;
+           tables_.slices.find(kept->slice) == nullptr;
   };
   if (is_over()) return false;
-  const SliceRecord& slice = *slices_.find(kept->slice);
+  const SliceRecord& slice = *tables_.slices.find(kept->slice);
   if (slice.is_moving || slice.given_up) return true;
   kept->begin_watching();
-  callbacks_.warn(
+  programs_.warn(
       kept->session,
       kept->due ? cat("a checkpoint of version ", *kept->due, " can't be made yet: ", why.message(),
                       "; the program goes on, and a later version is ", "tried")
@@ -445,7 +441,7 @@ bool Checkpoints::goes_on_after(const KeptPtr& kept, const Error& why) {
 void Checkpoints::wait_for_segment(const Kept& kept, const SegmentsKey& of_whom) {
   const int64_t until_ns = reactor_.clock().now_ns() + kPauseMaxNs;
   const auto& [host, owner, use] = of_whom;
-  const std::string name = hosts_.at(host).info.name;
+  const std::string name = tables_.hosts.at(host).info.name;
   while (is_full(of_whom) && !kept.stop.stop_requested()) {
     if (segment_closed_.wait_until_ns("for memory for a checkpoint, of which its owner has much",
                                       until_ns))
@@ -465,7 +461,7 @@ void Checkpoints::write(Kept& kept) {
   kept.is_changed = false;
   Layout layout = lay_out(slice);
   const HostId host = worker(slice, Use::kWrite);
-  const SegmentsKey of_whom(host, names_.owner(kept.session), Use::kWrite);
+  const SegmentsKey of_whom(host, tables_.names.owner(kept.session), Use::kWrite);
   if (is_full(of_whom)) {
     kept.begin_watching();
     wait_for_segment(kept, of_whom);
@@ -478,10 +474,18 @@ void Checkpoints::write(Kept& kept) {
   const StopRegistration on_slice = kept.stop.token().on_stop(end);
   const StopRegistration on_host = memory.gone().on_stop(end);
   kept.begin_watching();
+  SharedStateTable::Request request{.slice = kept.slice,
+                                    .version = kept.due,
+                                    .or_later = true,
+                                    .segment = memory.descriptor(),
+                                    .parts = {},
+                                    .is_counted = false};
+  for (const Part& part : layout.parts)
+    request.parts.push_back({part.name, part.offset, part.bytes});
   const Result<StatesRead> came = result_of([&] {
-    return callbacks_.read(kept.session,
-                           {kept.slice, *kept.due, memory.descriptor(), std::move(layout.parts)},
-                           stop.token());
+    StatesRead read = tables_.shared_states.read(kept.session, std::move(request), stop.token());
+    if (read.error) throw Error(*read.error);
+    return read;
   });
   // The copies are lost with their host; another host may do it.
   if (!came.ok() && memory.is_gone() && !kept.stop.stop_requested() && !is_ending_) return;
@@ -503,7 +507,7 @@ void Checkpoints::write_files(Kept& kept, Memory& memory, StateVersion version,
                         .tensors = std::move(tensors),
                         .keep = kept.options.keep,
                         .known = kept.newest ? kept.number_of(*kept.newest) : 0,
-                        .owner_bytes_max = callbacks_.bytes_max_of(kept.session),
+                        .owner_bytes_max = bytes_max_of(kept.session),
                         .metadata = kept.options.metadata};
   files.metadata["format"] = "pt";
   files.metadata[kProgramKey] = kept.program_id;
@@ -517,8 +521,14 @@ void Checkpoints::write_files(Kept& kept, Memory& memory, StateVersion version,
   kept.newest = version;
   options_.log.info("checkpoint is written",
                     {{"folder", files.folder}, {"version", version.value}});
-  callbacks_.written(kept.session, version);
+  programs_.say(kept.session, cat("a checkpoint of version ", version, " is written"));
   if (on_written_ && !kept.stop.stop_requested()) on_written_(kept.slice, version);
+}
+
+// The bound of the files of all programs of the session's owner.
+uint64_t Checkpoints::bytes_max_of(SessionId session) const {
+  const auto& most = tables_.quotas.of(tables_.names.owner(session)).checkpoint_bytes;
+  return most ? static_cast<uint64_t>(*most) : UINT64_MAX;
 }
 
 void Checkpoints::put_states(const SliceRecord& slice, const std::vector<Part>& parts,
@@ -538,18 +548,18 @@ void Checkpoints::put_states(const SliceRecord& slice, const std::vector<Part>& 
   };
   puts->under_way = parts.size();
   for (const Part& part : parts) {
-    runs_.in_order(session, {id.value}, [=, this](Ticket ticket) {
-      const SliceRecord* const there = slices_.find(id);
+    tables_.runs.in_order(session, {id.value}, [=, this](Ticket ticket) {
+      const SliceRecord* const there = tables_.slices.find(id);
       if (there == nullptr)
         return one_ended(
             {.error = Error(ErrorKind::kUnavailable, "checkpoint: its slice has gone")});
-      copies_.copy_for(session, *there,
-                       {.kind = CopyKind::kPutState,
-                        .at = {from, part.offset, part.bytes},
-                        .scope = {id.value},
-                        .name = part.name,
-                        .ticket = ticket},
-                       0, one_ended);
+      tables_.copies.copy_for(session, *there,
+                              {.kind = CopyKind::kPutState,
+                               .at = {from, part.offset, part.bytes},
+                               .scope = {id.value},
+                               .name = part.name,
+                               .ticket = ticket},
+                              0, one_ended);
     });
   }
   const StopToken gone = kept_.at(id)->stop.token();

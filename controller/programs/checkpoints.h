@@ -42,15 +42,15 @@
 #include <utility>
 #include <vector>
 
-#include "controller/scheduler/copies.h"
-#include "controller/scheduler/runs.h"
-#include "controller/scheduler/states_read.h"
+#include "controller/programs/shared_tables.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"
 #include "runtime/observe/log.h"
 
 namespace gangway {
+
+class ProgramTable;
 
 class Checkpoints {
  public:
@@ -67,28 +67,11 @@ class Checkpoints {
     std::string name;
     int64_t offset = 0, bytes = 0;
   };
-  struct Read {
-    SliceId slice;
-    StateVersion version;  // This one, or the first one after it that comes.
-    SegmentDescriptor segment;
-    std::vector<Part> parts;
-  };
-  struct Callbacks {
-    // Copies the parts when that version comes. Suspends.
-    std::function<StatesRead(SessionId, const Read&, const StopToken&)> read;
-    // Ends reads of this slice that have no sequence point yet, to be asked for again.
-    std::function<void(SliceId)> withdraw;
-    // Bound of the bytes of files, for all programs of the session's owner.
-    std::function<uint64_t(SessionId)> bytes_max_of;
-    std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
-    std::function<void(SessionId, StateVersion)> written;     // This version is on the disk.
-  };
   struct Options {
     std::string folder;  // An absolute path. Empty: there is no folder.
     Logger log;
   };
-  Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
-              CopyTable& copies, const ProgramNames& names, Callbacks callbacks, Options options);
+  Checkpoints(Reactor& reactor, SharedTables& tables, ProgramTable& programs, Options options);
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
 
@@ -171,16 +154,13 @@ class Checkpoints {
   void put_states(const SliceRecord& slice, const std::vector<Part>& parts,
                   const SegmentDescriptor& from);
   SliceRecord& at(SliceId slice);
+  uint64_t bytes_max_of(SessionId session) const;
   KeptPtr kept_of(SessionId session) const;  // Null if the session keeps no checkpoints.
   void drop_given_up(SessionId session);
 
   Reactor& reactor_;
-  HostTable& hosts_;
-  SliceTable& slices_;
-  RunTable& runs_;
-  CopyTable& copies_;
-  const ProgramNames& names_;
-  const Callbacks callbacks_;
+  SharedTables& tables_;
+  ProgramTable& programs_;
   const Options options_;
   std::function<void(SliceId, StateVersion)> on_written_;
   std::map<SliceId, KeptPtr> kept_;

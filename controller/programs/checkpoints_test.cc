@@ -107,7 +107,7 @@ TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryForThoseOfOthers) {
   std::vector<FakeClient> clients(Checkpoints::kSegmentsOfOwnerMax + 5);
   std::vector<SessionId> sessions;
   const auto add = [&](const std::string& owner, FakeClient& client) {
-    const SessionId id = controller_.add_session(cat("p", sessions.size()), owner, client);
+    const SessionId id = controller_.programs().add(cat("p", sessions.size()), owner, client);
     sessions.push_back(id);
     reactor_->run([&] {
       SliceShape shape(2);
@@ -145,7 +145,7 @@ TEST_F(CheckpointsTest, OneOwnersProgramsLeaveMemoryToRestoreFromForThoseOfOther
   std::vector<Fiber> fibers;
   const auto add = [&](const std::string& owner) {
     const SessionId id =
-        controller_.add_session(cat("p", sessions.size()), owner, clients[sessions.size()]);
+        controller_.programs().add(cat("p", sessions.size()), owner, clients[sessions.size()]);
     sessions.push_back(id);
     fibers.push_back(reactor_->spawn("keep", [this, id] {
       const SliceId slice = controller_.allocate(id, {2}).id;

@@ -45,33 +45,34 @@ TEST_F(EndedLogsTest, LogsOfTheLastEndedProgramsOfEachOwnerAreKept) {
 TEST_F(EndedLogsTest, AProgramThatHasNotEndedIsFoundBeforeThoseThatHave) {
   FakeClient client;
   const auto begin = [&](const std::string& name) {
-    return controller_.add_session(name, "ada", client);
+    return controller_.programs().add(name, "ada", client);
   };
   const auto end = [&](SessionId id) {
-    controller_.log_of(id)->keep();
+    controller_.programs().log_of(id)->keep();
     controller_.session_closed(id);
   };
   const SessionId one = begin("job");
-  EXPECT_EQ(controller_.find_log("ada", "job"), one);
-  EXPECT_EQ(controller_.find_log("bob", "job"), std::nullopt);
-  EXPECT_EQ(controller_.find_log("ada", "job", one.value + 1), std::nullopt);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job"), one);
+  EXPECT_EQ(controller_.programs().find_log("bob", "job"), std::nullopt);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job", one.value + 1), std::nullopt);
   end(one);
-  EXPECT_EQ(controller_.find_log("ada", "job"), one);
-  EXPECT_TRUE(controller_.log_of(one)->read(0).ended);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job"), one);
+  EXPECT_TRUE(controller_.programs().log_of(one)->read(0).ended);
   const SessionId two = begin("job");
-  EXPECT_EQ(controller_.find_log("ada", "job"), two);
-  EXPECT_EQ(controller_.find_log("ada", "job", one.value), one);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job"), two);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job", one.value), one);
   end(two);
-  EXPECT_EQ(controller_.find_log("ada", "job"), two);
-  EXPECT_EQ(controller_.find_log("ada", "job", one.value), std::nullopt);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job"), two);
+  EXPECT_EQ(controller_.programs().find_log("ada", "job", one.value), std::nullopt);
 }
 
 TEST_F(EndedLogsTest, TheLogOfAClientThatOnlyLookedAroundGoesWithIt) {
   FakeClient client;
-  const SessionId looker = controller_.add_session("gangway ps", "ada", client);
+  const SessionId looker = controller_.programs().add("gangway ps", "ada", client);
   controller_.session_closed(looker);
-  EXPECT_EQ(controller_.find_log("ada", "gangway ps"), std::nullopt);
-  EXPECT_EQ(error_of([&] { controller_.log_of(looker); }).kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(controller_.programs().find_log("ada", "gangway ps"), std::nullopt);
+  EXPECT_EQ(error_of([&] { controller_.programs().log_of(looker); }).kind(),
+            ErrorKind::kUnavailable);
 }
 
 }  // namespace

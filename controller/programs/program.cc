@@ -24,7 +24,7 @@ size_t bytes_of_inputs(const RepeatRequest& request) {
 LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer, const Uses& uses,
                          Callbacks callbacks)
     : id(identity.id),
-      entry(uses.names, id, std::move(identity.owner), std::move(identity.name)),
+      entry(uses.tables.names, id, std::move(identity.owner), std::move(identity.name)),
       name(entry.name().program),
       owner(entry.name().owner),
       holder(entry.name().holder),
@@ -34,17 +34,61 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       client(peer),
       log(std::make_shared<LogBuffer>(uses.clock, id)),
       calls(std::make_shared<CallTable>(std::move(callbacks.let_go))),
-      run_memory(uses.owner_use, owner),
-      executables(id, uses.records.plans),
-      repeats(uses.fibers, std::move(callbacks.submit_step),
+      run_memory(uses.tables.owner_use, owner),
+      executables(id, uses.tables.plans),
+      repeats(uses.repetition_fibers, std::move(callbacks.submit_step),
               [this](const std::string& line) { log->say(line); }),
-      record_keeper(*this, uses.records),
+      record_keeper(*this, uses.tables, uses.checkpoints),
       suspension(std::make_shared<Suspension>(id, holder, uses.suspensions)),
-      owner_use_(uses.owner_use),
+      tables_(uses.tables),
       controller_log_(uses.log),
       record_changed_(std::move(callbacks.record_changed)) {}
 
 LiveProgram::~LiveProgram() { suspension->close(); }
+
+void LiveProgram::attach(ClientPeer& peer) {
+  GW_ASSERT(is_detached(), "client ", id, " is attached to twice");
+  client.attach(peer);
+  log->client_changed();
+  log->say("a client has attached to it");
+}
+
+void LiveProgram::detach() {
+  client.detach();
+  has_chosen_name = true;  // Programs without a chosen name do not detach.
+  calls->release_under_way();
+  log->say("its client has gone, and it goes on without one");
+}
+
+void LiveProgram::set_share(const Share& asked) {
+  require_share(holder, asked);
+  share = asked;
+  tables_.runs.set_share(id, share);
+  record_changed();
+}
+
+void LiveProgram::report(Reported numbers) {
+  require_reported(holder, numbers);
+  reported = std::move(numbers);
+}
+
+LiveProgram::Holdings LiveProgram::holdings() const {
+  Holdings all{.slices = {},
+               .executables = {executables.all().begin(), executables.all().end()},
+               .last_call = calls->last_number(),
+               .releases = calls->releases(),
+               .last_name = client.last_name(),
+               .last_request = client.last_request()};
+  for (const CallTable::Made& made : calls->all_made()) {
+    if (const auto* slice = std::get_if<SliceId>(&made)) all.slices.push_back(*slice);
+  }
+  return all;
+}
+
+void LiveProgram::name_executable(PlanId plan, NamedExecutable named) {
+  executables.name(plan, std::move(named));
+  record_changed();
+}
 
 void LiveProgram::warn(const std::string& line) {
   controller_log_.warn(line, {{"client", holder}, {"program", name}});
@@ -92,8 +136,24 @@ void LiveProgram::repeat(const PlanRecord& plan, RepeatRequest request) {
   calls->note_number(number);
 }
 
+void LiveProgram::cancel_repetition(PlanId plan) {
+  require_own(plan);
+  repeats.cancel(plan);
+  record_changed();
+}
+
+RepeatProgress LiveProgram::repetition(PlanId plan) const {
+  require_own(plan);
+  return repeats.progress(plan);
+}
+
+RepeatProgress LiveProgram::wait_for_repetition(PlanId plan, const StopToken& asker) {
+  require_own(plan);
+  return repeats.wait(plan, asker);
+}
+
 OwnerUse::Hold LiveProgram::take_memory(size_t bytes, const char* what) {
-  return owner_use_.take(owner, OwnerResource::kMemory, bytes, what);
+  return tables_.owner_use.take(owner, OwnerResource::kMemory, bytes, what);
 }
 
 }  // namespace gangway

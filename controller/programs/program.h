@@ -6,10 +6,11 @@
 // that a client compiles; a LiveProgram may have compiled several.) What belongs to one program
 // alone is a member here and ends with it; tables that programs share are the controller's.
 //
-// Threads: the reactor's thread; nothing suspends.
-// Ownership: the controller's. `uses`, what the callbacks refer to, and the client's peer outlive
-// it.
-// Errors: take_memory() and repeat() throw what they say; nothing else throws.
+// Threads: the reactor's thread; only wait_for_repetition() suspends, and the program may end
+// meanwhile.
+// Ownership: the program table's (program_table.h). `uses`, what the callbacks refer to, and the
+// client's peer outlive it.
+// Errors: functions throw what they say, and kInvalid for a plan that is not the program's.
 // Cost: O(log) of its own runs and executables a run; nothing grows with other programs.
 #pragma once
 
@@ -19,16 +20,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "controller/owners/owner_use.h"
-#include "controller/owners/program_names.h"
-#include "controller/plans/plans.h"
 #include "controller/programs/call_table.h"
 #include "controller/programs/log_buffer.h"
 #include "controller/programs/named_executables.h"
 #include "controller/programs/program_client.h"
 #include "controller/programs/record_keeper.h"
 #include "controller/programs/run_memory.h"
+#include "controller/programs/shared_tables.h"
 #include "controller/programs/suspension.h"
 #include "controller/scheduler/repeats.h"
 #include "protocol/messages.h"
@@ -51,12 +52,11 @@ class LiveProgram {
   };
   // The controller's parts that all programs use.
   struct Uses {
-    ProgramNames& names;
+    SharedTables& tables;
+    Checkpoints& checkpoints;
     const Clock& clock;
-    OwnerUse& owner_use;
-    FiberGroup& fibers;
+    FiberGroup& repetition_fibers;
     const Logger& log;
-    RecordKeeper::Tables records;
     Suspension::Shared& suspensions;
   };
   struct Callbacks {
@@ -68,6 +68,25 @@ class LiveProgram {
               Callbacks callbacks);
   ~LiveProgram();
   LiveProgram(const LiveProgram&) = delete;
+
+  // Gives a detached program a client. The peer outlives the program, or lives until detach().
+  void attach(ClientPeer& peer);
+  // The program's part of Controller::detach(): calls under way end, and later messages to the
+  // client are dropped.
+  void detach();
+  bool is_detached() const { return !client.is_there(); }
+  void set_share(const Share& asked);  // kInvalid for a share out of bounds.
+  // Replaces the numbers that the program reports of itself. kInvalid for names beyond bounds.
+  void report(Reported numbers);
+  // All that a client which attaches to the program finds, and the highest numbers that its clients
+  // have used, for the next client.
+  struct Holdings {
+    std::vector<SliceId> slices;
+    std::vector<std::pair<PlanId, NamedExecutable>> executables;
+    uint64_t last_call = 0, releases = 0, last_name = 0, last_request = 0;
+  };
+  Holdings holdings() const;
+  void name_executable(PlanId plan, NamedExecutable named);  // See named_executables.h.
 
   // Sends the line to the client, and writes it to the program's log and the controller's.
   void warn(const std::string& line);
@@ -82,6 +101,10 @@ class LiveProgram {
   void end_run(RunDoneFrame&& done);
   // Begins a repetition of a plan that is the program's: see Repeats::begin().
   void repeat(const PlanRecord& plan, RepeatRequest request);
+  void cancel_repetition(PlanId plan);
+  RepeatProgress repetition(PlanId plan) const;
+  // Suspends: see Repeats::wait().
+  RepeatProgress wait_for_repetition(PlanId plan, const StopToken& asker = {});
   // Takes controller memory for its owner; kOverloaded if the owner may have no more. `what` is the
   // call that needs it: "compile".
   OwnerUse::Hold take_memory(size_t bytes, const char* what);
@@ -106,7 +129,9 @@ class LiveProgram {
   const std::shared_ptr<Suspension> suspension;
 
  private:
-  OwnerUse& owner_use_;
+  void require_own(PlanId plan) const { static_cast<void>(tables_.plans.at(plan, id)); }
+
+  SharedTables& tables_;
   const Logger& controller_log_;
   const std::function<void()> record_changed_;
 };

@@ -103,7 +103,7 @@ bool RecordKeeper::add_slices(ProgramRecord& record, std::map<SliceId, uint32_t>
       is_kept = true;
       record.kept_slice = static_cast<uint32_t>(slices.size());
       record.recovery = *slice->recovery;
-      record.is_checkpointed = tables_.checkpoints.newest(slice->id).has_value();
+      record.is_checkpointed = checkpoints_.newest(slice->id).has_value();
     }
     slices.emplace(slice->id, static_cast<uint32_t>(slices.size()));
     record.slices.push_back({slice->asked, slice->readers});

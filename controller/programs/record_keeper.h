@@ -7,7 +7,7 @@
 // states, which its user is warned of.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Ownership: the program's, which it refers to; the tables outlive it.
+// Ownership: the program's, which it refers to; the tables and the checkpoints outlive it.
 // Errors: none.
 // Cost: O(slices + executables + their states) a record; O(log) a run.
 #pragma once
@@ -19,8 +19,7 @@
 
 #include "controller/programs/checkpoints.h"
 #include "controller/programs/program_record.h"
-#include "controller/scheduler/runs.h"
-#include "controller/slices/slices.h"
+#include "controller/programs/shared_tables.h"
 
 namespace gangway {
 
@@ -28,13 +27,8 @@ class LiveProgram;
 
 class RecordKeeper {
  public:
-  struct Tables {
-    SliceTable& slices;
-    PlanTable& plans;
-    RunTable& runs;
-    Checkpoints& checkpoints;
-  };
-  RecordKeeper(LiveProgram& program, const Tables& tables) : program_(program), tables_(tables) {}
+  RecordKeeper(LiveProgram& program, SharedTables& tables, const Checkpoints& checkpoints)
+      : program_(program), tables_(tables), checkpoints_(checkpoints) {}
   RecordKeeper(const RecordKeeper&) = delete;
 
   // A repetition of the plan begins, of which `begin` steps have committed under an earlier
@@ -66,7 +60,8 @@ class RecordKeeper {
   bool add_executables(ProgramRecord& record, const std::map<SliceId, uint32_t>& slices) const;
 
   LiveProgram& program_;
-  const Tables tables_;
+  SharedTables& tables_;
+  const Checkpoints& checkpoints_;
   std::optional<RepeatedStates> repeated_;
   // For each scope, the version in which the client wrote states last.
   std::map<uint64_t, uint64_t> put_at_;

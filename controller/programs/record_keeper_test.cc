@@ -31,7 +31,7 @@ class RecordKeeperTest : public ControllerTest {
   // A program with two executables on one slice, which keeps checkpoints.
   SessionId begin(TakenName taken) {
     return reactor_->run([&] {
-      const SessionId id = keeping_.add_session("trainer", "ada", user_, {}, taken);
+      const SessionId id = keeping_.programs().add("trainer", "ada", user_, {}, taken);
       slice_ = keeping_.allocate(id, {4}).id;
       step_ = compile_named(id, "step");
       other_ = compile_named(id, "other");
@@ -42,10 +42,9 @@ class RecordKeeperTest : public ControllerTest {
   PlanId compile_named(SessionId id, const std::string& name) {
     const Program program = program_that_counts(name);
     const PlanId plan = keeping_.compile(id, program, {slice_}, {2}).id;
-    keeping_.name_executable(
-        id, plan,
-        {.name = name,
-         .program = std::make_shared<const std::vector<std::byte>>(to_wire(program))});
+    keeping_.programs().open(id).name_executable(
+        plan, {.name = name,
+               .program = std::make_shared<const std::vector<std::byte>>(to_wire(program))});
     return plan;
   }
   void repeat(SessionId id, PlanId plan) {
@@ -63,9 +62,9 @@ class RecordKeeperTest : public ControllerTest {
 
 TEST_F(RecordKeeperTest, AProgramHasARecordWhereOnlyARepetitionChangesItsStates) {
   const SessionId id = begin(TakenName::kRefused);
-  EXPECT_FALSE(keeping_.record_of(id)) << "nothing is repeated";
+  EXPECT_FALSE(keeping_.programs().record_of(id)) << "nothing is repeated";
   repeat(id, step_);
-  const std::optional<ProgramRecord> record = keeping_.record_of(id);
+  const std::optional<ProgramRecord> record = keeping_.programs().record_of(id);
   ASSERT_TRUE(record);
   EXPECT_EQ(record->name, "trainer");
   EXPECT_EQ(record->owner, "ada");
@@ -75,29 +74,29 @@ TEST_F(RecordKeeperTest, AProgramHasARecordWhereOnlyARepetitionChangesItsStates)
   ASSERT_THAT(record->executables, SizeIs(2));
   EXPECT_EQ(record->executables[record->repetition.executable].name, "step");
   keeping_.session_closed(id);
-  EXPECT_FALSE(keeping_.record_of(id));
+  EXPECT_FALSE(keeping_.programs().record_of(id));
 }
 
 TEST_F(RecordKeeperTest, ARunThatChangesTheStatesTooEndsTheRecordAndItsUserIsWarned) {
   const SessionId id = begin(TakenName::kRefused);
   repeat(id, step_);
-  ASSERT_TRUE(keeping_.record_of(id));
+  ASSERT_TRUE(keeping_.programs().record_of(id));
   const uint64_t name = (id.value << 40) + 10;
   keeping_.on_message(id,
                       RunFrame{.plan = other_, .run = RunId(name), .outputs = {ArrayId(name + 1)}});
-  EXPECT_FALSE(keeping_.record_of(id));
+  EXPECT_FALSE(keeping_.programs().record_of(id));
   ASSERT_THAT(warnings(), SizeIs(1));
   EXPECT_THAT(warnings()[0].text, HasSubstr("its client runs a program that writes them"));
-  EXPECT_THAT(keeping_.log_of(id)->read(0).lines.back().text,
+  EXPECT_THAT(keeping_.programs().log_of(id)->read(0).lines.back().text,
               HasSubstr("would not go on behind a restart of its controller"));
 }
 
 TEST_F(RecordKeeperTest, TwoRepetitionsOfOneSliceEndTheRecord) {
   const SessionId id = begin(TakenName::kRefused);
   repeat(id, step_);
-  ASSERT_TRUE(keeping_.record_of(id));
+  ASSERT_TRUE(keeping_.programs().record_of(id));
   repeat(id, other_);
-  EXPECT_FALSE(keeping_.record_of(id));
+  EXPECT_FALSE(keeping_.programs().record_of(id));
   ASSERT_THAT(warnings(), SizeIs(1));
   EXPECT_THAT(warnings()[0].text, HasSubstr("two programs are repeated on it"));
 }
@@ -105,15 +104,15 @@ TEST_F(RecordKeeperTest, TwoRepetitionsOfOneSliceEndTheRecord) {
 TEST_F(RecordKeeperTest, AProgramWithoutAChosenNameHasARecordOnceItIsDetached) {
   const SessionId id = begin(TakenName::kNumbered);
   repeat(id, step_);
-  EXPECT_FALSE(keeping_.record_of(id));
+  EXPECT_FALSE(keeping_.programs().record_of(id));
   keeping_.detach(id);
-  EXPECT_TRUE(keeping_.record_of(id));
+  EXPECT_TRUE(keeping_.programs().record_of(id));
 }
 
 TEST_F(RecordKeeperTest, EachChangeOfTheRecordIsReported) {
   const SessionId id = begin(TakenName::kRefused);
   int changes = 0;
-  keeping_.on_record([&](SessionId changed) { changes += changed == id ? 1 : 0; });
+  keeping_.programs().on_record([&](SessionId changed) { changes += changed == id ? 1 : 0; });
   repeat(id, step_);
   EXPECT_EQ(changes, 1);
   keeping_.session_closed(id);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "controller/programs/run_path.h"
+
 namespace gangway {
 namespace {
 
@@ -25,6 +27,11 @@ size_t names_in(const Message& message) {
 Recovery::ProgramPtr Recovery::program_of(SessionId session) const {
   const auto found = programs_.find(session);
   return found == programs_.end() ? nullptr : found->second;
+}
+
+void Recovery::submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused) {
+  if (!programs_.empty() && !refused) log(session, frame);
+  path_.submit_to_runs_again(session, std::move(frame), refused);
 }
 
 StateVersion Recovery::reached(const Program& program) const {
@@ -173,7 +180,7 @@ bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
   program->log.remove(run);
   std::erase_if(program->inbox, is_it);
   if (program->log.entries().size() + program->inbox.size() == known) return false;
-  callbacks_.ended(session, {.run = run, .error = why});
+  live_.run_ended(session, {.run = run, .error = why});
   drop_chain(*program, run, why);
   return true;
 }
@@ -196,7 +203,7 @@ void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
     return true;
   });
   for (RunId run : dropped)
-    callbacks_.ended(program.session, {.run = run, .error = not_committed(why)});
+    live_.run_ended(program.session, {.run = run, .error = not_committed(why)});
 }
 
 // Nobody holds any arrays any more, but runs that wait take some.
@@ -236,10 +243,10 @@ std::string Recovery::waits_for(SessionId session) const {
 void Recovery::note_written(Program& program, StateVersion version) {
   const SessionId session = program.session;
   for (const RunId run : program.log.written(version)) {
-    callbacks_.ended(session, {.run = run,
-                               .error = Error(ErrorKind::kUnavailable,
-                                              "a host was lost that had part of the run, and the "
-                                              "states that it read are past: enqueue it again")});
+    live_.run_ended(session, {.run = run,
+                              .error = Error(ErrorKind::kUnavailable,
+                                             "a host was lost that had part of the run, and the "
+                                             "states that it read are past: enqueue it again")});
   }
 }
 

@@ -27,7 +27,7 @@
 //
 // Threads: the reactor's; wait_until_back() suspends, nothing else does. A fiber for each program
 // that is being brought back.
-// Ownership: the objects in `tables` outlive it.
+// Ownership: the run path's (run_path.h); the constructor's arguments outlive it.
 // Errors: none are thrown; failures are reported as results of runs. defer() throws kInvalid.
 // Cost: a copy of each run's frame, of programs that keep checkpoints; nothing for others.
 // Method: rollback to a checkpoint and replay of a message log (Elnozahy et al., "A Survey of
@@ -35,7 +35,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,53 +45,39 @@
 
 #include "controller/programs/checkpoints.h"
 #include "controller/programs/run_log.h"
-#include "controller/scheduler/copies.h"
-#include "controller/scheduler/runs.h"
+#include "controller/programs/shared_tables.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/stop.h"
 
 namespace gangway {
+
+class ProgramTable;
+class RunPath;
 
 class Recovery {
  public:
   // Bound of messages of a client that wait while its program is brought back, plus names in them.
   static constexpr size_t kDeferredMax = size_t{1} << 20;
 
-  struct Tables {
-    Reactor& reactor;
-    HostTable& hosts;
-    SliceTable& slices;
-    ObjectTable& objects;
-    PlanTable& plans;
-    RunTable& runs;
-    CopyTable& copies;
-    Checkpoints& checkpoints;
-    const ProgramNames& names;
-    OwnerUse& owner_use;
-  };
-  struct Callbacks {
-    std::function<bool(SessionId)> is_suspended;
-    std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
-    // Submits a run. `refused`: why it may not run.
-    std::function<void(SessionId, RunFrame&&, const std::optional<Error>& refused)> submit;
-    std::function<void(SessionId, ArrayId)> free;  // Nobody holds this output of such a run.
-    std::function<void(SessionId, RunDoneFrame&&)> ended;  // Reports the end to the client.
-    std::function<void(SessionId, Message&&)> act;  // Handles a message of the client that waited.
-    std::function<void(SliceId)> moves, is_back;    // For the reads of its states.
-  };
-  Recovery(const Tables& tables, Callbacks callbacks)
-      : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
+  // `path`: takes runs and messages on from here.
+  Recovery(Reactor& reactor, SharedTables& tables, ProgramTable& programs, Checkpoints& checkpoints,
+           RunPath& path)
+      : clock_(reactor.clock()),
+        tables_(tables),
+        live_(programs),
+        checkpoints_(checkpoints),
+        path_(path),
+        fibers_(reactor) {}
+  Recovery(const Recovery&) = delete;
 
   // Checkpoints of this slice are kept from now on. `base`: its states have just been restored from
   // this version's checkpoint; 0: they are their first values, with the runs since.
   void keep(SessionId session, SliceId slice, StateVersion base = {});
   // Whether a run of this name may be run again, or waits here to be submitted.
   bool knows(SessionId session, RunId run) const;
-  // Submits a run, of any client, and logs it if its program keeps checkpoints.
-  void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {}) {
-    if (!programs_.empty() && !refused) log(session, frame);
-    callbacks_.submit(session, std::move(frame), refused);
-  }
+  // Submits a run, of any client, and logs it if its program keeps checkpoints. `refused`: why it
+  // may not run.
+  void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {});
   // Whether the end of the run is to be reported.
   bool run_ended(SessionId session, const RunDoneFrame& done);
   void copy_begins(SessionId session, const CopyFrame& frame);
@@ -192,8 +177,11 @@ class Recovery {
   StateVersion reached(const Program& program) const;
   std::string hosts_of(const Program& program) const;
 
-  const Tables tables_;
-  const Callbacks callbacks_;
+  const Clock& clock_;
+  SharedTables& tables_;
+  ProgramTable& live_;
+  Checkpoints& checkpoints_;
+  RunPath& path_;
   std::map<SessionId, ProgramPtr> programs_;
   int moving_ = 0;
   WaitQueue changed_;

@@ -193,7 +193,7 @@ TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   std::optional<Error> of_reader;
   reactor_
       ->spawn("read",
-              [&] { of_reader = controller_.shared_states(session_).read(session_, later).error; })
+              [&] { of_reader = controller_.tables().shared_states.read(session_, later).error; })
       .detach();
   reactor_->run_ready();
   lose_host();
@@ -203,7 +203,7 @@ TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
     EXPECT_THAT(error->what(), HasSubstr("can't be brought back: its client has written states"));
   };
   expect_refused(of_reader);
-  expect_refused(error_of([&] { controller_.shared_states(session_).open(session_, "tester"); }));
+  expect_refused(error_of([&] { controller_.tables().shared_states.open(session_, "tester"); }));
   expect_refused(error_of([&] { compile(counting()); }));
   expect_refused(error_of([&] { keep(5); }));
   uint64_t request = 7;
@@ -256,7 +256,7 @@ TEST_F(PastRunsTest, ARunThatALostHostFailedBeforeANewCheckpointIsReported) {
   controller_.on_message(
       session_,
       CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
-  const std::vector<DeviceRef> devices = controller_.slice(session_, slice_).devices;
+  const std::vector<DeviceRef> devices = controller_.tables().slices.at(slice_, session_).devices;
   const HostId keeps = hosts_[static_cast<size_t>(writer - executors_.begin())];
   const auto lost =
       std::ranges::find_if(devices, [&](const DeviceRef& device) { return device.host != keeps; });
@@ -279,7 +279,7 @@ TEST_F(PastRunsTest, AProgramThatLosesAllItsHostsWhileItCatchesUpLosesNoStates) 
   keep(1'000'000);
   submit();
   finish_everywhere(1);
-  const SliceRecord& slice = controller_.slice(session_, slice_);
+  const SliceRecord& slice = controller_.tables().slices.at(slice_, session_);
   lose(slice.devices.at(0).host);
   ASSERT_THAT(slice.devices, SizeIs(4));
   const HostId first = slice.devices.front().host, second = slice.devices.back().host;

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "controller/programs/more_room.h"
-#include "controller/programs/runs_again.h"
+#include "controller/programs/run_path.h"
 #include "controller/scheduler/run.h"
 
 namespace gangway {
@@ -109,21 +109,21 @@ void RunsAgain::act_on_first(Program& program) {
       note_failed(record, run->run, not_committed(record, *record.broken));
     }
     if (first.deadline_ns != 0) {
-      const int64_t left_ns = first.deadline_ns - tables_.reactor.clock().now_ns();
+      const int64_t left_ns = first.deadline_ns - clock_.now_ns();
       run->time_limit_ms = std::max<int64_t>(1, left_ns / 1'000'000);
     }
     if (!first.refused) track(program, *run);
-    callbacks_.submit(program.session, std::move(*run), first.refused);
+    path_.submit_to_table(program.session, std::move(*run), first.refused);
     keep_made(program, made);
   } else if (auto* copy = std::get_if<CopyFrame>(&first.message)) {
-    callbacks_.copy(program.session, std::move(*copy));
+    path_.start_copy(program.session, std::move(*copy));
     keep_made(program, made);
   } else {
     for (const ArrayId array : std::get<FreeFrame>(first.message).arrays)
       tables_.objects.client_drops(array, program.session);
   }
   drop_kept(first.kept);
-  callbacks_.freed();
+  path_.freed();
 }
 
 // Keeps these arrays, which are there now, for the runs that take them.
@@ -174,7 +174,7 @@ void RunsAgain::run_again(Program& program, PlanId plan) {
       tables_.names.owner(program.session),
       [graph] { return std::make_shared<const MoreRoom>(more_room(*graph)); });
   if (program.is_gone || is_over(program, plan) || !install(program, plan, more->program)) return;
-  callbacks_.warn(program.session, more->warning);
+  live_.warn(program.session, more->warning);
   submit_again(program, plan);
 }
 
@@ -191,7 +191,7 @@ bool RunsAgain::is_over(Program& program, PlanId plan) {
 // be, and all runs of the plan have ended.
 bool RunsAgain::install(Program& program, PlanId plan,
                         const std::shared_ptr<const gangway::Program>& graph) {
-  const std::shared_ptr<void> may_compile = callbacks_.may_compile(program.session);
+  const std::shared_ptr<void> may_compile = live_.wait_to_compile(program.session);
   if (program.is_gone) return false;
   PlanRecord* record = plan_of(program, plan);
   if (record->runs > 0) return false;  // Recovery runs them again.
@@ -245,12 +245,12 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
   }
   for (const HeldPtr& held : runs) {
     keep_arguments(program, held->frame, held->kept);
-    callbacks_.submit(program.session, RunFrame(held->frame), {});
+    path_.submit_to_table(program.session, RunFrame(held->frame), {});
     held->open.reset();
   }
   keep_made(program, made);
   for (const ArrayId array : unheld) tables_.objects.client_drops(array, program.session);
-  callbacks_.freed();
+  path_.freed();
 }
 
 }  // namespace gangway

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "controller/programs/run_path.h"
 #include "controller/scheduler/run.h"
 
 namespace gangway {
@@ -130,7 +131,7 @@ void RunsAgain::enqueue(const ProgramPtr& program, Message&& message,
     keep_arguments(*program, *run, waiting.kept);
     waiting.open = counted_open(*program, run->plan);
     if (run->time_limit_ms > 0)
-      waiting.deadline_ns = tables_.reactor.clock().now_ns() + time_limit_ns(run->time_limit_ms);
+      waiting.deadline_ns = clock_.now_ns() + time_limit_ns(run->time_limit_ms);
   }
   wake(program);
 }
@@ -227,7 +228,7 @@ void RunsAgain::settle(Program& program, PlanId plan) {
       if (record.has_commit && before != record.failed.end()) {
         error = before->second;
       } else if (tables_.slices.find(SliceId(record.scope))->is_moving &&
-                 callbacks_.is_recovered(program.session, first->frame.run)) {
+                 path_.recovery().runs_again(program.session, first->frame.run)) {
         error = lost();
       } else {
         executable.overflowed = true;
@@ -243,7 +244,7 @@ void RunsAgain::finish(Program& program, PlanId plan, const HeldPtr& held, RunDo
   program.by_run.erase(held->frame.run);
   drop_kept(held->kept);
   held->open.reset();
-  callbacks_.ended(program.session, std::move(done));
+  path_.run_ended_for_good(program.session, std::move(done));
 }
 
 // `behind`: the error of the runs that come after it.
@@ -287,7 +288,7 @@ void RunsAgain::fail_all(Program& program, PlanId plan, const Error& why) {
     finish(program, plan, held, {.run = held->frame.run, .error = held->cancelled.value_or(why)});
   }
   program.executables.at(plan).dropped.clear();
-  callbacks_.freed();
+  path_.freed();
 }
 
 bool RunsAgain::cancel(SessionId session, RunId run, const Error& why) {
@@ -299,7 +300,7 @@ bool RunsAgain::cancel(SessionId session, RunId run, const Error& why) {
   place.held->cancelled = why;
   if (!place.held->ended) return false;
   if (program->executables.at(place.plan).overflowed) end_cancelled(*program, place.plan);
-  callbacks_.freed();
+  path_.freed();
   wake(program);
   return true;
 }
@@ -322,8 +323,8 @@ bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error
   PlanRecord* const record = plan_of(*program, frame.plan);
   if (record != nullptr && record->plan != nullptr)
     note_failed(*record, run, not_committed(*record, why));
-  callbacks_.ended(program->session, {.run = run, .error = why});
-  callbacks_.freed();
+  path_.run_ended_for_good(program->session, {.run = run, .error = why});
+  path_.freed();
   wake(program);
   return true;
 }
@@ -392,7 +393,7 @@ void RunsAgain::slice_moves(SliceId slice) {
   for (auto& [plan, executable] : program->executables) {
     const std::deque<HeldPtr> runs = executable.runs;
     for (const HeldPtr& held : runs) {
-      if (!held->ended || !callbacks_.is_recovered(program->session, held->frame.run)) continue;
+      if (!held->ended || !path_.recovery().runs_again(program->session, held->frame.run)) continue;
       finish(*program, plan, held,
              {.run = held->frame.run, .error = held->cancelled.value_or(lost())});
     }
@@ -403,20 +404,22 @@ void RunsAgain::slice_moves(SliceId slice) {
   FreeFrame behind;  // Arrays that only runs which are deferred need, once those are submitted.
   for (Waiting& one : waiting) {
     const auto* run = std::get_if<RunFrame>(&one.message);
-    if (run != nullptr && (one.refused || callbacks_.is_recovered(program->session, run->run))) {
+    if (run != nullptr &&
+        (one.refused || path_.recovery().runs_again(program->session, run->run))) {
       std::vector<ArrayId> outputs = run->outputs;
       std::erase_if(outputs, [&](ArrayId array) { return !held.contains(array); });
-      if (!one.refused) callbacks_.are_held(program->session, outputs);
-      callbacks_.ended(program->session, {.run = run->run, .error = one.refused.value_or(lost())});
+      if (!one.refused) path_.recovery().are_held(program->session, outputs);
+      path_.run_ended_for_good(program->session,
+                               {.run = run->run, .error = one.refused.value_or(lost())});
     } else {
       for (const ArrayId array : one.kept) {
         if (tables_.objects.client_keeps(array)) behind.arrays.push_back(array);
       }
-      callbacks_.defer(program->session, std::move(one.message));
+      path_.recovery().take_over(program->session, std::move(one.message));
     }
     drop_kept(one.kept);
   }
-  if (!behind.arrays.empty()) callbacks_.defer(program->session, std::move(behind));
+  if (!behind.arrays.empty()) path_.recovery().take_over(program->session, std::move(behind));
   wake(program);
 }
 

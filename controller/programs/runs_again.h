@@ -23,8 +23,8 @@
 //
 // Threads: the reactor's thread; nothing suspends. A fiber of a program does what suspends, as long
 // as there is something to do.
-// Ownership: the objects in `tables` outlive it. A plan that is released is kept until its runs
-// have ended.
+// Ownership: the run path's (run_path.h); the constructor's arguments outlive it. A plan that is
+// released is kept until its runs have ended.
 // Errors: a run's.
 // Cost: a comparison for each run, while no live program has compiled such a plan, else a look-up.
 // For a program that has one a copy of each of its runs' frames, and O(its runs in flight) a run.
@@ -39,42 +39,21 @@
 #include <string>
 #include <vector>
 
-#include "controller/owners/program_names.h"
-#include "controller/plans/plans.h"
+#include "controller/programs/shared_tables.h"
 #include "protocol/messages.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/wait_queue.h"
 
 namespace gangway {
 
+class ProgramTable;
+class RunPath;
+
 class RunsAgain {
  public:
-  struct Tables {
-    Reactor& reactor;
-    Background& background;
-    SliceTable& slices;
-    ObjectTable& objects;
-    PlanTable& plans;
-    const ProgramNames& names;
-  };
-  struct Callbacks {
-    // Submits a run to the run table. `refused`: why it may not run.
-    std::function<void(SessionId, RunFrame&&, const std::optional<Error>& refused)> submit;
-    std::function<void(SessionId, RunDoneFrame&&)> ended;  // The run has ended for good.
-    std::function<void(SessionId, CopyFrame&&)> copy;      // Starts a host transfer that waited.
-    std::function<void(SessionId, const std::string&)> warn;
-    // Suspends while the program is suspended, which can't begin while the result is held.
-    std::function<std::shared_ptr<void>(SessionId)> may_compile;
-    std::function<void()> freed;  // Arrays were freed, and runs may have room now.
-    // Recovery: whether it will submit the run again, and what takes a message of a program that is
-    // brought back.
-    std::function<bool(SessionId, RunId)> is_recovered;
-    std::function<void(SessionId, Message&&)> defer;
-    // Recovery: the client holds these arrays, which a run makes that it will submit.
-    std::function<void(SessionId, const std::vector<ArrayId>&)> are_held;
-  };
-  RunsAgain(const Tables& tables, Callbacks callbacks)
-      : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
+  // `path`: takes runs, host transfers and ends on from here.
+  RunsAgain(Reactor& reactor, SharedTables& tables, ProgramTable& programs, RunPath& path)
+      : clock_(reactor.clock()), tables_(tables), live_(programs), path_(path), fibers_(reactor) {}
   ~RunsAgain() { is_ending_ = true; }
   RunsAgain(const RunsAgain&) = delete;
 
@@ -213,8 +192,10 @@ class RunsAgain {
   void install_last(Program& program, PlanId plan);
   void submit_again(Program& program, PlanId plan);
 
-  const Tables tables_;
-  const Callbacks callbacks_;
+  const Clock& clock_;
+  SharedTables& tables_;
+  ProgramTable& live_;
+  RunPath& path_;
   std::map<SessionId, ProgramPtr> programs_;
   bool is_ending_ = false;  // Then fibers are cancelled.
   FiberGroup fibers_;

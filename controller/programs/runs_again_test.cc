@@ -305,7 +305,7 @@ TEST_F(RunsAgainTest, AProgramMayBeRepeatedAfterALargerPlanCouldNotBeInstalled) 
   reactor_->run_ready();
   EXPECT_EQ(installs(), before + 1);
   finish();
-  EXPECT_EQ(controller_.repetition(session_, plan_).done, 1);
+  EXPECT_EQ(controller_.programs().open(session_).repetition(plan_).done, 1);
 }
 
 TEST_F(RunsAgainTest, AnExecutableThatIsReleasedWhileItsCancelledRunWasToRunAgainGoes) {
@@ -314,7 +314,7 @@ TEST_F(RunsAgainTest, AnExecutableThatIsReleasedWhileItsCancelledRunWasToRunAgai
   overflow();
   cancel(run);
   EXPECT_THAT(ended(), ElementsAre(run));
-  controller_.release_plan(plan_);
+  controller_.path().release_plan(plan_);
   answer_install();
   EXPECT_EQ(controller_.counts().plans, 0u);
   // Others of the program get more room none the less.

@@ -37,7 +37,7 @@ struct Ended {
 class SharedStatesTest : public ControllerTest {
  protected:
   SharedStatesTest() {
-    bob_ = controller_.add_session("evaluator", "bob", reader_);
+    bob_ = controller_.programs().add("evaluator", "bob", reader_);
     plan_ = reactor_->run([&] {
       slice_ = controller_.allocate(session_, {4}).id;
       return compile_counting(session_, slice_);
@@ -53,7 +53,7 @@ class SharedStatesTest : public ControllerTest {
   PlanId compile_counting(SessionId session, SliceId slice, uint32_t runs_in_flight_max = 16) {
     return controller_.compile(session, counting(), {slice}, {runs_in_flight_max}).id;
   }
-  SharedStateTable& states() { return controller_.shared_states(bob_); }
+  SharedStateTable& states() { return controller_.tables().shared_states; }
 
   // Submits the next run of the chain, to commit behind `after`; none: behind the run before it.
   uint64_t run(std::optional<RunId> after = {}) {
@@ -82,7 +82,7 @@ class SharedStatesTest : public ControllerTest {
     reactor_
         ->spawn("read",
                 [this, ended, reader, request = std::move(request)] {
-                  const StatesRead read = controller_.shared_states(reader).read(reader, request);
+                  const StatesRead read = controller_.tables().shared_states.read(reader, request);
                   ended->error = read.error;
                   ended->is_settled = read.is_settled;
                   if (read.how == StatesRead::How::kHere) ended->version = read.version.value;
@@ -259,7 +259,7 @@ TEST_F(SharedStatesTest, ARunWaitsForOneCopyOfTheLatestAtMost) {
 
 TEST_F(SharedStatesTest, AReaderWithoutPermissionGetsTheErrorOfAnUnknownProgram) {
   FakeClient evil;
-  const SessionId eve = controller_.add_session("evil", "eve", evil);
+  const SessionId eve = controller_.programs().add("evil", "eve", evil);
   const auto text = [&](const std::string& program) {
     const Error error = error_of([&] { states().open(eve, program); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
@@ -288,9 +288,9 @@ TEST_F(SharedStatesTest, AReaderWithoutPermissionGetsTheErrorOfAnUnknownProgram)
 
 TEST_F(SharedStatesTest, AProgramThatIsBroughtBackIsThereForThoseAloneWhoMayReadIt) {
   FakeClient evil, waits;
-  const SessionId eve = controller_.add_session("evil", "eve", evil);
-  const SessionId later = controller_.add_session("later", "ada", waits);
-  controller_.note_resuming(later, {"bob"});
+  const SessionId eve = controller_.programs().add("evil", "eve", evil);
+  const SessionId later = controller_.programs().add("later", "ada", waits);
+  states().begin_resuming(later, {"bob"});
   for (const SessionId reader : {bob_, session_}) {
     const Error early = error_of([&] { states().open(reader, "ada/later"); });
     EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
@@ -310,7 +310,7 @@ TEST_F(SharedStatesTest, AProgramThatIsBroughtBackIsThereForThoseAloneWhoMayRead
 
 TEST_F(SharedStatesTest, AnOwnerReadsItsOwnProgramsByTheirNamesAlone) {
   FakeClient other;
-  const SessionId again = controller_.add_session("again", "ada", other);
+  const SessionId again = controller_.programs().add("again", "ada", other);
   const SliceId own = reactor_->run([&] {
     const SliceId slice = controller_.allocate(again, {4}).id;
     compile_counting(again, slice);

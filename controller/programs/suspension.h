@@ -29,29 +29,18 @@
 #include <utility>
 #include <vector>
 
-#include "controller/scheduler/copies.h"
-#include "controller/scheduler/runs.h"
+#include "controller/programs/shared_tables.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"
-#include "runtime/observe/metrics.h"
 
 namespace gangway {
 
 class Suspension : public std::enable_shared_from_this<Suspension> {
  public:
-  struct Tables {
-    HostTable& hosts;
-    SliceTable& slices;
-    ObjectTable& objects;
-    PlanTable& plans;
-    RunTable& runs;
-    CopyTable& copies;
-    Metrics& metrics;
-  };
   // The part that the suspensions of all programs share.
   class Shared {
    public:
-    explicit Shared(const Tables& tables) : tables_(tables) {}
+    explicit Shared(SharedTables& tables) : tables_(tables) {}
     Shared(const Shared&) = delete;
     // A run, a host transfer or a host has gone, so that suspend() may go on.
     void look_again() { changed_.wake_all(); }
@@ -61,7 +50,7 @@ class Suspension : public std::enable_shared_from_this<Suspension> {
     // Adds bytes of states that lie in the memory of this host.
     void count(HostId host, int64_t bytes);
 
-    const Tables tables_;
+    SharedTables& tables_;
     std::map<HostId, int64_t> on_hosts_;
     WaitQueue changed_;
   };
@@ -131,7 +120,7 @@ class Suspension : public std::enable_shared_from_this<Suspension> {
   const SessionId program_;
   const std::string holder_;
   Shared& shared_;
-  const Tables& tables_;
+  SharedTables& tables_;
   std::unique_ptr<State> state_;  // Null: it is not suspended.
   int compiling_ = 0;             // Number of results of wait_to_compile() that are held.
   bool is_closed_ = false;

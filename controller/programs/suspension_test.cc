@@ -18,7 +18,7 @@ class SuspensionTest : public ControllerTest {
       executor.state_bytes = 100;
     }
   }
-  int64_t reserved() { return controller_.hosts().at(hosts_[0]).reserved[0]; }
+  int64_t reserved() { return controller_.tables().hosts.at(hosts_[0]).reserved[0]; }
   // Suspends the program in a fiber, which runs until it waits.
   Fiber suspending() {
     Fiber fiber = reactor_->spawn("suspend", [this] {
@@ -58,16 +58,16 @@ class SuspensionTest : public ControllerTest {
     ASSERT_TRUE(failed_);
     EXPECT_THAT(failed_->what(), HasSubstr("its memory is full; what had been moved could not be "
                                            "moved back: no piece is large enough"));
-    EXPECT_TRUE(controller_.programs()[0].suspended);
-    EXPECT_EQ(controller_.programs()[0].host_bytes, 100);
+    EXPECT_TRUE(controller_.program_counts()[0].suspended);
+    EXPECT_EQ(controller_.program_counts()[0].host_bytes, 100);
     EXPECT_EQ(reserved(), 400);
     EXPECT_TRUE(executor_[0].all<PrepareFrame>().empty());
     EXPECT_THROW(resume(), Error);
     EXPECT_EQ(reserved(), 400);
     for (FakeExecutor& executor : executor_) executor.moving.reset();
     resume();
-    EXPECT_FALSE(controller_.programs()[0].suspended);
-    EXPECT_EQ(controller_.programs()[0].host_bytes, 0);
+    EXPECT_FALSE(controller_.program_counts()[0].suspended);
+    EXPECT_EQ(controller_.program_counts()[0].host_bytes, 0);
     EXPECT_EQ(reserved(), 400);
     EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u);
   }
@@ -92,7 +92,7 @@ TEST_F(SuspensionTest, ASuspensionThatAHostRefusesChangesNothing) {
   EXPECT_EQ(executor_[1].moves.size(), 1u) << "nothing of it has moved";
   EXPECT_EQ(reserved(), 400);
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u) << "its runs go on";
-  EXPECT_FALSE(controller_.programs()[0].suspended);
+  EXPECT_FALSE(controller_.program_counts()[0].suspended);
 }
 
 TEST_F(SuspensionTest, AProgramThatIsHalfMovedWhenSuspendingFailsDoesNotRun) {
@@ -140,7 +140,7 @@ TEST_F(SuspensionTest, AHostThatIsLostMeanwhileHasNothingToMove) {
   fiber.join();
   EXPECT_EQ(bytes_, 100);
   resume();
-  EXPECT_FALSE(controller_.programs()[0].suspended);
+  EXPECT_FALSE(controller_.program_counts()[0].suspended);
 }
 
 TEST_F(SuspensionTest, ACompilationThatWaitsForASuspendedProgramEndsWithIt) {
@@ -158,10 +158,11 @@ TEST_F(SuspensionTest, ACompilationThatWaitsForASuspendedProgramEndsWithIt) {
 
 TEST_F(SuspensionTest, TheMemoryOfHostsIsCountedForAllProgramsTogetherUntilTheyEnd) {
   const auto gauge = [&] {
-    return controller_.metrics()
+    return controller_.tables()
+        .metrics
         .gauge("gangway_suspended_bytes",
                "Bytes of host memory that hold states of suspended programs",
-               {{"host", controller_.hosts().at(hosts_[0]).info.name}})
+               {{"host", controller_.tables().hosts.at(hosts_[0]).info.name}})
         .value();
   };
   compile(session_);
@@ -169,7 +170,7 @@ TEST_F(SuspensionTest, TheMemoryOfHostsIsCountedForAllProgramsTogetherUntilTheyE
   const int64_t of_one = gauge();
   EXPECT_GT(of_one, 0);
   FakeClient client;
-  const SessionId other = controller_.add_session("other", "bob", client);
+  const SessionId other = controller_.programs().add("other", "bob", client);
   compile(other);
   reactor_->run([&] { controller_.suspend_program(other, "bob"); });
   EXPECT_EQ(gauge(), 2 * of_one);
@@ -183,11 +184,11 @@ TEST_F(SuspensionTest, APlanThatIsReleasedMeanwhileDoesNotComeBack) {
   const PlanId plan = compile(session_);
   Fiber fiber = suspending();
   fiber.join();
-  controller_.release_plan(plan);
+  controller_.path().release_plan(plan);
   resume();
   EXPECT_TRUE(executor_[0].moves.back().plans.empty());
   EXPECT_EQ(reserved(), 100) << "of its states";
-  controller_.release_slice(slice_);
+  controller_.tables().slices.release(slice_);
   EXPECT_EQ(reserved(), 0);
 }
 

@@ -10,16 +10,16 @@ using testing::HasSubstr;
 using AdmissionTest = ControllerTest;
 
 TEST_F(AdmissionTest, TheBytesOfStatesAreHeldUntilTheirSliceIsReleased) {
-  const auto reserved = [this] { return controller_.hosts().at(hosts_[0]).reserved[0]; };
+  const auto reserved = [this] { return controller_.tables().hosts.at(hosts_[0]).reserved[0]; };
   for (FakeExecutor& executor : executor_) {
     executor.need_bytes = 100;
     executor.state_bytes = 300;
   }
   const PlanId first = compile(session_);
   EXPECT_EQ(reserved(), 400);
-  controller_.release_plan(first);
+  controller_.path().release_plan(first);
   EXPECT_EQ(reserved(), 300) << "the next program on the slice finds its states there";
-  controller_.release_slice(slice_);
+  controller_.tables().slices.release(slice_);
   EXPECT_EQ(reserved(), 0);
   EXPECT_EQ(executor_[0].all<FreeScopeFrame>().size(), 1u);
 }
@@ -31,7 +31,7 @@ TEST_F(AdmissionTest, AProgramWhoseInitialiserFailsHoldsNoMemoryAndLeavesNoState
   executor_[1].commit->fail(Error(ErrorKind::kInvalid, "its initialiser failed"));
   reactor_->run_ready();
   ASSERT_TRUE(compile_failed_);
-  EXPECT_EQ(controller_.hosts().at(hosts_[0]).reserved[0], 0);
+  EXPECT_EQ(controller_.tables().hosts.at(hosts_[0]).reserved[0], 0);
   for (FakeExecutor& executor : executor_)
     EXPECT_THAT(executor.all<UninstallFrame>(), ElementsAre(UninstallFrame{PlanId(1), true}));
 }
@@ -44,7 +44,7 @@ TEST_F(AdmissionTest, ProgramsOfASliceAreInstalledOneAfterAnother) {
     controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, {2});
   });
   reactor_->run_ready();
-  const auto reserved = [this] { return controller_.hosts().at(hosts_[0]).reserved[0]; };
+  const auto reserved = [this] { return controller_.tables().hosts.at(hosts_[0]).reserved[0]; };
   EXPECT_EQ(reserved(), 300) << "it would share states that are not filled yet";
   executor_[1].commit->set();
   reactor_->run_ready();
@@ -81,7 +81,7 @@ TEST_F(AdmissionTest, AProgramThatDoesNotFitIsRefusedAndLeavesNothing) {
     EXPECT_THAT(error.what(), HasSubstr("host-1/device 0"));
   }
   EXPECT_EQ(controller_.counts().plans, 0u);
-  EXPECT_EQ(controller_.hosts().at(hosts_[0]).reserved[0], 0);
+  EXPECT_EQ(controller_.tables().hosts.at(hosts_[0]).reserved[0], 0);
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
 }
 
@@ -115,7 +115,7 @@ TEST_F(AdmissionTest, AnArrayThatIsPutCountsInUnitsToo) {
   put.array = ArrayId((session_.value << 40) + 1);
   put.plan = plan;
   controller_.on_message(session_, put);
-  EXPECT_EQ(controller_.hosts().at(hosts_[0]).reserved[0], 256);
+  EXPECT_EQ(controller_.tables().hosts.at(hosts_[0]).reserved[0], 256);
 }
 
 TEST_F(AdmissionTest, AHostIsToldToFreeAnArrayBeforeTheRunThatGetsItsMemory) {
@@ -142,8 +142,8 @@ TEST_F(AdmissionTest, AHostIsToldToFreeAnArrayBeforeTheRunThatGetsItsMemory) {
 // A device has 1000 bytes, and gives out three outputs besides the plan's own two.
 TEST_F(AdmissionTest, ARunThatDoesNotFitHoldsUpOnlyThoseThatNeedMemoryOfTheSameDevices) {
   FakeClient others;
-  const SessionId second = controller_.add_session("second", "ada", others),
-                  third = controller_.add_session("third", "ada", others);
+  const SessionId second = controller_.programs().add("second", "ada", others),
+                  third = controller_.programs().add("third", "ada", others);
   const PlanId plan = compile(session_, 2, 2), elsewhere = compile(second, 1, 2),
                beside = compile(third, 1, 2);
   const auto prepared = [this](int host) { return executor_[host].all<PrepareFrame>().size(); };

@@ -76,7 +76,7 @@ std::vector<GrantRange> granted_beside_another(bool overlay_memory) {
   PlanId plans[2];
   SessionId sessions[2];
   for (int i = 0; i < 2; ++i) {
-    sessions[i] = controller.add_session(cat("program-", i), "ada", clients[i]);
+    sessions[i] = controller.programs().add(cat("program-", i), "ada", clients[i]);
     plans[i] = reactor->run([&] {
       const SliceId first = controller.allocate(sessions[i], {2}).id;
       const SliceId second = controller.allocate(sessions[i], {2}).id;
@@ -139,7 +139,7 @@ TEST_F(FastPathTest, TheControllersLogSaysOnceWhichProgramLostTheFastPathAndWhy)
     FakeClient client;
     Controller controller(*reactor_, {.log = logs.module("controller")});
     controller.add_host({.name = "host", .devices = 4, .memory_bytes = 1000}, executor);
-    const SessionId session = controller.add_session("trainer", "ada", client);
+    const SessionId session = controller.programs().add("trainer", "ada", client);
     reactor_->run([&] {
       const SliceId one = controller.allocate(session, 2).id;
       const SliceId two = controller.allocate(session, 2).id;

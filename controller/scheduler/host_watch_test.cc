@@ -15,7 +15,7 @@ TEST_F(HostWatchTest, APlanThatLostAHostLeavesTheDevicesOfTheOthersAtOnce) {
   submit(session_, plan);
   lose(1);
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u) << "its run may wait for ever";
-  controller_.release_plan(plan);
+  controller_.path().release_plan(plan);
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
   EXPECT_EQ(controller_.counts().plans, 0u);
 }
@@ -60,7 +60,7 @@ class SilenceTest : public ControllerTest {
     asked_ns_ = tick();
   }
   bool suspect(size_t host) {
-    return controller_.metrics().to_prometheus().find(
+    return controller_.tables().metrics.to_prometheus().find(
                cat("gangway_host_suspect{host=\"host-", host, "\"} 1")) != std::string::npos;
   }
   bool lost(size_t host) const { return executor_[host].hung_up; }
@@ -143,13 +143,13 @@ TEST_F(HostWatchTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne
   submit(session_, plan);
   finish_everywhere(1);
   controller_.on_message(session_, FreeFrame{{last_output_}});
-  controller_.release_plan(plan);
-  controller_.release_slice(slice_);
+  controller_.path().release_plan(plan);
+  controller_.tables().slices.release(slice_);
   lose(1);
-  EXPECT_EQ(controller_.hosts().all().size(), 1u);
+  EXPECT_EQ(controller_.tables().hosts.all().size(), 1u);
   const HostId back = controller_.add_host({.name = "host-1"}, again);
-  EXPECT_EQ(controller_.hosts().at(back).info.name, "host-1");
-  EXPECT_EQ(controller_.hosts().at(back).runs, 0u) << "they are the lost one's";
+  EXPECT_EQ(controller_.tables().hosts.at(back).info.name, "host-1");
+  EXPECT_EQ(controller_.tables().hosts.at(back).runs, 0u) << "they are the lost one's";
   lose(1);  // The connection of the lost host ends only now.
   controller_.on_message(hosts_[1], HeartbeatFrame{});
   EXPECT_EQ(controller_.counts().hosts, 2u);
@@ -161,42 +161,46 @@ TEST_F(HostWatchTest, AHostThatComesBackHasItsNameThoughSlicesStillLieOnTheLostO
   submit(session_, plan);
   finish_everywhere(1);
   const auto runs_done = [&] {
-    return controller_.metrics()
-        .counter("gangway_runs_done_total", "", {{"host", "host-1"}})
+    return controller_.tables()
+        .metrics.counter("gangway_runs_done_total", "", {{"host", "host-1"}})
         .value();
   };
   EXPECT_EQ(runs_done(), 1u);
   lose(1);
   const HostId other = controller_.add_host({.name = "host-1", .owner = "bob"}, stranger);
-  EXPECT_EQ(controller_.hosts().at(other).info.name, "host-1-2") << "the name is its owner's";
+  EXPECT_EQ(controller_.tables().hosts.at(other).info.name, "host-1-2")
+      << "the name is its owner's";
   const HostId back =
       controller_.add_host({.name = "host-1", .devices = 2, .memory_bytes = 1000}, again);
-  EXPECT_EQ(controller_.hosts().at(back).info.name, "host-1");
-  EXPECT_EQ(controller_.hosts().all().size(), 4u) << "the lost one is there, with its reason";
+  EXPECT_EQ(controller_.tables().hosts.at(back).info.name, "host-1");
+  EXPECT_EQ(controller_.tables().hosts.all().size(), 4u)
+      << "the lost one is there, with its reason";
   // A frame of the lost host does not count for the new one.
   controller_.on_message(hosts_[1], RunDoneFrame{.run = RunId(1)});
-  EXPECT_EQ(controller_.hosts().at(back).runs, 0u);
-  EXPECT_EQ(controller_.hosts().at(back).users, 0);
+  EXPECT_EQ(controller_.tables().hosts.at(back).runs, 0u);
+  EXPECT_EQ(controller_.tables().hosts.at(back).users, 0);
   lose(1);
   EXPECT_EQ(controller_.counts().hosts, 3u);
   // The host's metrics go on from their old values.
   hosts_[1] = back;
   const PlanId next = compile(session_, 2, 2);
-  EXPECT_EQ(controller_.hosts().at(back).users + controller_.hosts().at(hosts_[0]).users, 4 + 3);
-  controller_.release_plan(next);
+  EXPECT_EQ(
+      controller_.tables().hosts.at(back).users + controller_.tables().hosts.at(hosts_[0]).users,
+      4 + 3);
+  controller_.path().release_plan(next);
   controller_.on_message(back, RunDoneFrame{.run = RunId(99)});
   EXPECT_EQ(runs_done(), 2u);
 }
 
 TEST_F(HostWatchTest, AHostThatIsGoneForGoodIsForgottenAfterADay) {
   lose(1);
-  ASSERT_NE(controller_.hosts().names().find("host-1"), nullptr);
-  EXPECT_EQ(controller_.hosts().names().at("host-1").why_gone, "its connection ended");
+  ASSERT_NE(controller_.tables().hosts.names().find("host-1"), nullptr);
+  EXPECT_EQ(controller_.tables().hosts.names().at("host-1").why_gone, "its connection ended");
   const int64_t now_ns = reactor_->clock().now_ns();
   controller_.tick(now_ns + HostNames::kForgetAfterNs - 1'000'000'000);
-  EXPECT_NE(controller_.hosts().names().find("host-1"), nullptr);
+  EXPECT_NE(controller_.tables().hosts.names().find("host-1"), nullptr);
   controller_.tick(now_ns + HostNames::kForgetAfterNs + 1'000'000'000);
-  EXPECT_EQ(controller_.hosts().names().find("host-1"), nullptr);
+  EXPECT_EQ(controller_.tables().hosts.names().find("host-1"), nullptr);
 }
 
 TEST_F(HostWatchTest, ALostHostIsRememberedWithItsReasonAsLongAsASliceOrAnArrayLiesOnIt) {
@@ -211,11 +215,11 @@ TEST_F(HostWatchTest, ALostHostIsRememberedWithItsReasonAsLongAsASliceOrAnArrayL
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("it fell asleep"));
   }
-  controller_.release_plan(plan);
-  controller_.release_slice(slice_);
-  EXPECT_EQ(controller_.hosts().all().size(), 2u) << "the run's output lies there";
+  controller_.path().release_plan(plan);
+  controller_.tables().slices.release(slice_);
+  EXPECT_EQ(controller_.tables().hosts.all().size(), 2u) << "the run's output lies there";
   controller_.on_message(session_, FreeFrame{{last_output_}});
-  EXPECT_EQ(controller_.hosts().all().size(), 1u);
+  EXPECT_EQ(controller_.tables().hosts.all().size(), 1u);
   EXPECT_EQ(controller_.counts().arrays, 0u);
 }
 

@@ -55,17 +55,17 @@ TEST_F(RepeatsTest, ARepetitionKeepsAsManyStepsInFlightAsThePlanAllows) {
   for (uint64_t run = 1; run <= 10; ++run) {
     pass();
     EXPECT_EQ(prepared(), std::min<size_t>(10, run + 1));
-    EXPECT_FALSE(controller_.repetition(session_, plan).ended);
+    EXPECT_FALSE(controller_.programs().open(session_).repetition(plan).ended);
     finish_everywhere(run);
   }
   pass();
-  const RepeatProgress progress = controller_.repetition(session_, plan);
+  const RepeatProgress progress = controller_.programs().open(session_).repetition(plan);
   EXPECT_TRUE(progress.ended);
   EXPECT_FALSE(progress.error);
   EXPECT_EQ(progress.done, 10);
   EXPECT_EQ(controller_.counts().runs + controller_.counts().arrays, 0u);
   EXPECT_TRUE(client_.ended.empty()) << "it has not asked for these runs one by one";
-  EXPECT_EQ(controller_.programs()[0].credits_used, 0u);
+  EXPECT_EQ(controller_.program_counts()[0].credits_used, 0u);
 }
 
 TEST_F(RepeatsTest, AStepIsARunWithTheInputsOfItsNumber) {
@@ -107,7 +107,7 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
   asked.position = 100;
   controller_.repeat(session_, asked);
   pass();
-  EXPECT_EQ(controller_.repetition(session_, plan).done, 8);
+  EXPECT_EQ(controller_.programs().open(session_).repetition(plan).done, 8);
   const std::vector<PrepareFrame> steps = executor_[0].all<PrepareFrame>();
   ASSERT_EQ(steps.size(), 2u);
   for (int i = 0; i < 2; ++i) {
@@ -116,7 +116,7 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
   }
   for (uint64_t run = 1; run <= 2; ++run) finish_everywhere(run);
   pass();
-  const RepeatProgress progress = controller_.repetition(session_, plan);
+  const RepeatProgress progress = controller_.programs().open(session_).repetition(plan);
   EXPECT_TRUE(progress.ended);
   EXPECT_EQ(progress.done, 10);
   EXPECT_EQ(progress.position, 110u);
@@ -124,8 +124,8 @@ TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued
   asked = request(plan, 3);
   asked.begin = 3;
   controller_.repeat(session_, asked);
-  EXPECT_TRUE(controller_.repetition(session_, plan).ended);
-  EXPECT_EQ(controller_.wait_for_repetition(session_, plan).done, 3);
+  EXPECT_TRUE(controller_.programs().open(session_).repetition(plan).ended);
+  EXPECT_EQ(controller_.programs().open(session_).wait_for_repetition(plan).done, 3);
 }
 
 // A record of such a program could not be read again.
@@ -147,7 +147,7 @@ TEST_F(RepeatsTest, TheFirstStepThatFailsEndsTheRepetition) {
   for (const size_t host : {0, 1}) finish(host, RunId(1), Error(ErrorKind::kInvalid, "no number"));
   finish_everywhere(2);
   pass();
-  const RepeatProgress progress = controller_.repetition(session_, plan);
+  const RepeatProgress progress = controller_.programs().open(session_).repetition(plan);
   EXPECT_TRUE(progress.ended);
   ASSERT_TRUE(progress.error);
   EXPECT_THAT(progress.error->what(), HasSubstr("no number"));
@@ -158,12 +158,12 @@ TEST_F(RepeatsTest, AfterACancelNoStepIsEnqueued) {
   const PlanId plan = compile(session_, 2);
   controller_.repeat(session_, request(plan, 10));
   pass();
-  controller_.cancel_repetition(session_, plan);
-  EXPECT_FALSE(controller_.repetition(session_, plan).ended);
+  controller_.programs().open(session_).cancel_repetition(plan);
+  EXPECT_FALSE(controller_.programs().open(session_).repetition(plan).ended);
   finish_everywhere(1);
   finish_everywhere(2);
   pass();
-  const RepeatProgress progress = controller_.repetition(session_, plan);
+  const RepeatProgress progress = controller_.programs().open(session_).repetition(plan);
   EXPECT_TRUE(progress.ended);
   EXPECT_EQ(progress.done, 2);
   EXPECT_EQ(progress.position, 2u);
@@ -174,8 +174,9 @@ TEST_F(RepeatsTest, AfterACancelNoStepIsEnqueued) {
 
 TEST_F(RepeatsTest, StepsThatEndAfterTheirPlanWasReleasedTakeNoCreditsOfTheClient) {
   const PlanId plan = compile(session_, 2);
-  reactor_->run(
-      [&] { controller_.once(session_, {.number = 900}, [&](const StopToken&) { return plan; }); });
+  reactor_->run([&] {
+    controller_.programs().once(session_, {.number = 900}, [&](const StopToken&) { return plan; });
+  });
   controller_.repeat(session_, request(plan, 10));
   pass();
   controller_.on_message(session_, ReleaseFrame{{900}});
@@ -183,7 +184,7 @@ TEST_F(RepeatsTest, StepsThatEndAfterTheirPlanWasReleasedTakeNoCreditsOfTheClien
   finish_everywhere(2);
   pass();
   EXPECT_EQ(controller_.counts().plans + controller_.counts().runs, 0u);
-  EXPECT_EQ(controller_.programs()[0].credits_used, 0u);
+  EXPECT_EQ(controller_.program_counts()[0].credits_used, 0u);
   EXPECT_TRUE(client_.ended.empty()) << "it has not asked for these runs one by one";
 }
 
@@ -204,9 +205,11 @@ TEST_F(RepeatsTest, CallsThatWaitForARepetitionEndWithItsProgram) {
   controller_.repeat(session_, request(plan, 1'000'000));
   pass();
   std::optional<Error> why;
-  Fiber waits = reactor_->spawn(
-      "wait", [&] { why = error_of([&] { controller_.wait_for_repetition(session_, plan); }); });
-  Fiber ends = reactor_->spawn("end", [&] { controller_.end_repetitions(session_, INT64_MAX); });
+  Fiber waits = reactor_->spawn("wait", [&] {
+    why = error_of([&] { controller_.programs().open(session_).wait_for_repetition(plan); });
+  });
+  Fiber ends =
+      reactor_->spawn("end", [&] { controller_.programs().end_repetitions(session_, INT64_MAX); });
   reactor_->run_ready();
   EXPECT_FALSE(waits.done());
   EXPECT_FALSE(ends.done());
@@ -222,7 +225,8 @@ TEST_F(RepeatsTest, CallsThatWaitForARepetitionEndWithItsProgram) {
 TEST_F(RepeatsTest, ARepetitionThatWasReplacedBeforeItsFiberRanDoesNotOutliveItsProgram) {
   const PlanId plan = compile(session_, 2);
   controller_.repeat(session_, request(plan, 10));
-  controller_.cancel_repetition(session_, plan);    // No step is under way, so it has ended.
+  controller_.programs().open(session_).cancel_repetition(
+      plan);                                        // No step is under way, so it has ended.
   controller_.repeat(session_, request(plan, 10));  // No fiber has run yet.
   controller_.session_closed(session_);
   pass();
@@ -233,12 +237,12 @@ TEST_F(RepeatsTest, ARepetitionThatWasReplacedBeforeItsFiberRanDoesNotOutliveIts
 TEST_F(RepeatsTest, APlanOfAnotherClientIsRefusedAsUnknown) {
   const PlanId plan = compile(session_, 2);
   FakeClient other;
-  const SessionId eve = controller_.add_session("evil", "eve", other);
+  const SessionId eve = controller_.programs().add("evil", "eve", other);
   RepeatRequest asked = request(plan, 1);
   const std::string foreign = refused(eve, asked);
   EXPECT_EQ(foreign, cat("plan ", plan, ": not a plan of this client"));
-  EXPECT_THROW(controller_.cancel_repetition(eve, plan), Error);
-  EXPECT_THROW(controller_.repetition(eve, plan), Error);
+  EXPECT_THROW(controller_.programs().open(eve).cancel_repetition(plan), Error);
+  EXPECT_THROW(controller_.programs().open(eve).repetition(plan), Error);
   // Names of another client's runs and arrays.
   asked.first = RunId((eve.value << 40) + 1);
   EXPECT_THAT(refused(session_, asked), HasSubstr("not in the range of client"));
@@ -287,7 +291,7 @@ TEST_F(RepeatsTest, StepsGoOnWhenAHostIsLostHoweverMuchTheClientSendsMeanwhile) 
   std::vector<HostId> hosts;
   for (FakeExecutor* executor : executors)
     hosts.push_back(controller.add_host({.name = "host", .devices = 2}, *executor));
-  const SessionId session = controller.add_session("trainer", "ada", client_);
+  const SessionId session = controller.programs().add("trainer", "ada", client_);
   const PlanId plan = reactor_->run([&] {
     const SliceId slice = controller.allocate(session, {4}).id;
     const PlanId made = controller.compile(session, with_state(), {slice}, {2}).id;
@@ -315,7 +319,7 @@ TEST_F(RepeatsTest, StepsGoOnWhenAHostIsLostHoweverMuchTheClientSendsMeanwhile) 
         finish(host, frame.run.run);
     }
   }
-  const RepeatProgress progress = controller.repetition(session, plan);
+  const RepeatProgress progress = controller.programs().open(session).repetition(plan);
   EXPECT_TRUE(progress.ended);
   EXPECT_FALSE(progress.error) << progress.error->what();
   EXPECT_EQ(progress.done, 4);

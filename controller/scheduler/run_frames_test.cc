@@ -40,7 +40,7 @@ Said said_in_three_runs(uint32_t hosts, uint32_t devices_per_host) {
         *listeners.back()));
   }
   FakeClient client;
-  const SessionId session = controller.add_session("client", "ada", client);
+  const SessionId session = controller.programs().add("client", "ada", client);
   const uint32_t devices = hosts * devices_per_host;
   const PlanId plan = reactor->run([&] {
     const SliceId slice = controller.allocate(session, {devices}).id;

@@ -26,7 +26,7 @@ class RunsTest : public ControllerTest {
   }
   // A run whose plan's first section is being measured, on devices that another client shares.
   RunId submit_behind_others(int64_t time_limit_ms) {
-    const SessionId second = controller_.add_session("other", "ada", other_);
+    const SessionId second = controller_.programs().add("other", "ada", other_);
     const PlanId mine = compile(session_), theirs = compile(second);
     submit(second, theirs);
     submit(session_, mine);
@@ -46,7 +46,7 @@ TEST_F(RunsTest, ARunIsOneFrameForEachHostWithTheSameTickets) {
 
 TEST_F(RunsTest, RunsOfTwoClientsReachAllHostsInOneOrder) {
   FakeClient other;
-  const SessionId second = controller_.add_session("other", "ada", other);
+  const SessionId second = controller_.programs().add("other", "ada", other);
   const PlanId a = compile(session_), b = compile(second);
   for (int i = 0; i < 2; ++i) {
     submit(session_, a);
@@ -188,13 +188,13 @@ TEST_F(RunsTest, ATimeLimitEndsARunForItsClientThoughAHostNeverAnswersAndItsMemo
   EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("limit of 500 ms"));
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("host \"host-1\" has not answered"));
-  controller_.release_plan(plan);
+  controller_.path().release_plan(plan);
   EXPECT_EQ(controller_.counts().plans, 1u);
-  EXPECT_EQ(controller_.hosts().at(hosts_[1]).reserved[0], 100);
+  EXPECT_EQ(controller_.tables().hosts.at(hosts_[1]).reserved[0], 100);
   finish(1, RunId(1));  // The device goes on at last.
   EXPECT_EQ(client_.ended.size(), 1u);
   EXPECT_EQ(controller_.counts().plans + controller_.counts().runs, 0u);
-  EXPECT_EQ(controller_.hosts().at(hosts_[1]).reserved[0], 0);
+  EXPECT_EQ(controller_.tables().hosts.at(hosts_[1]).reserved[0], 0);
 }
 
 TEST_F(RunsTest, ARunThatIsStuckOnAHostThatIsLostInTheEndIsReportedOnce) {
@@ -373,11 +373,11 @@ TEST_F(RunsTest, ARunThatARefusingHostHasDoneEndsAsTheOtherHostsSay) {
   finish(1, RunId(1));
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_FALSE(client_.ended[0].error.has_value());
-  EXPECT_EQ(controller_.slice(session_, slice_).version->value, 1u);
+  EXPECT_EQ(controller_.tables().slices.at(slice_, session_).version->value, 1u);
   finish(1, RunId(2), Error(ErrorKind::kCancelled, "run: its plan was given up"));
   ASSERT_EQ(client_.ended.size(), 2u);
   EXPECT_EQ(client_.ended[1].error->message(), "its program is suspended");
-  EXPECT_EQ(controller_.slice(session_, slice_).version->value, 1u);
+  EXPECT_EQ(controller_.tables().slices.at(slice_, session_).version->value, 1u);
 }
 
 TEST_F(RunsTest, AVeryLongTimeLimitDoesNotEndARun) {
@@ -430,9 +430,9 @@ TEST_F(RunsTest, TheRunsOfASliceAreKnownWithoutALookAtThoseOfOthers) {
   const PlanId plan = compile(session_, 2);
   const SliceId slice = slice_;
   FakeClient other;
-  const SessionId second = controller_.add_session("other", "bob", other);
+  const SessionId second = controller_.programs().add("other", "bob", other);
   const PlanId others = compile(second, 2);
-  const SliceRecord& mine = controller_.slice(session_, slice);
+  const SliceRecord& mine = controller_.tables().slices.at(slice, session_);
   for (int run = 0; run < 5; ++run) {
     submit(session_, plan);
     submit(second, others);

@@ -15,7 +15,7 @@ class StuckBoardTest : public ControllerTest {
   void beat(size_t host, std::vector<StuckDevice> stuck) {
     controller_.on_message(hosts_[host], HeartbeatFrame{.stuck = std::move(stuck)});
   }
-  std::string metrics() { return controller_.metrics().to_prometheus(); }
+  std::string metrics() { return controller_.tables().metrics.to_prometheus(); }
   std::string error_of_run(uint64_t run) {
     finish(0, RunId(run), Error(ErrorKind::kCancelled, "run: cancelled"));
     finish(1, RunId(run));
@@ -35,12 +35,12 @@ class StuckBoardTest : public ControllerTest {
 TEST_F(StuckBoardTest, ADeviceIsStuckAsLongAsItsHostSaysSo) {
   beat(1, {dot_});
   EXPECT_THAT(metrics(), HasSubstr("gangway_device_stuck{device=\"1\",host=\"host-1\"} 1\n"));
-  ASSERT_EQ(controller_.hosts().at(hosts_[1]).stuck.size(), 1u);
-  EXPECT_EQ(to_text(controller_.hosts().at(hosts_[1]).stuck[0]),
+  ASSERT_EQ(controller_.tables().hosts.at(hosts_[1]).stuck.size(), 1u);
+  EXPECT_EQ(to_text(controller_.tables().hosts.at(hosts_[1]).stuck[0]),
             "device 1 is stuck in dot of f32[4, 8] at model.cc:12, for 1.50 s");
   beat(1, {});
   EXPECT_THAT(metrics(), HasSubstr("gangway_device_stuck{device=\"1\",host=\"host-1\"} 0\n"));
-  EXPECT_TRUE(controller_.hosts().at(hosts_[1]).stuck.empty());
+  EXPECT_TRUE(controller_.tables().hosts.at(hosts_[1]).stuck.empty());
 }
 
 TEST_F(StuckBoardTest, TheErrorOfARunSaysWhereItWasStuckAndNotWhoWaitedForThat) {

@@ -37,7 +37,7 @@ void ClientSessions::add_detached(const std::shared_ptr<Session>& session) {
 
 std::shared_ptr<ClientSessions::Session> ClientSessions::find_detached(
     const std::string& owner, const std::string& name) const {
-  const std::optional<SessionId> id = controller_.find_program(owner, name);
+  const std::optional<SessionId> id = controller_.programs().find(owner, name);
   const auto found = id ? sessions_.find(*id) : sessions_.end();
   GW_REQUIRE(found != sessions_.end(), "attach: there is no program \"", name, "\" of ", owner);
   const Session& session = *found->second;
@@ -97,7 +97,7 @@ uint64_t ClientSessions::attach(SessionId id, uint64_t key, const std::string& o
   if (session.is_detached) return ++session.attachment;
   if (!std::exchange(session.is_attached, true)) {
     options_.log.info("client is back", {{"client", id}});
-    controller_.say(id, "its client is back");
+    controller_.programs().say(id, "its client is back");
   }
   session.changed.wake_all();
   return ++session.attachment;
@@ -136,7 +136,7 @@ void ClientSessions::wait_for_client(const std::shared_ptr<Session>& session, ui
   int64_t left_ns = options_.lease_ms * 1'000'000;
   int64_t look_ns = kLookFirstNs;
   options_.log.info("client lost its connection", {{"client", id}});
-  controller_.say(id, "its client has lost the connection");
+  controller_.programs().say(id, "its client has lost the connection");
   while (!session->is_attached && session->attachment == attachment && sessions_.contains(id)) {
     const bool has_gone = has_ended(session->process);
     if (has_gone || left_ns <= 0) {
@@ -182,11 +182,11 @@ bool ClientSessions::stop(SessionId id, const StopRequest& request) {
   const std::shared_ptr<Session> session = found->second;
   const int64_t deadline_ns = reactor_.clock().now_ns() + request.grace_ms * 1'000'000;
   options_.log.info("program is asked to end", {{"client", id}, {"by", request.by}});
-  controller_.say(id, cat(request.by, " asks it to end"));
+  controller_.programs().say(id, cat(request.by, " asks it to end"));
   session->stop = request;
   session->why_closed = cut(cat(request.by, " asked it to stop"), kTextBytesMax);
   if (!session->is_detached && session->tell_stop) static_cast<void>(session->tell_stop(request));
-  controller_.end_repetitions(id, deadline_ns);
+  controller_.programs().end_repetitions(id, deadline_ns);
   while (sessions_.contains(id) && !session->is_detached &&
          session->changed.wait_until_ns("for a client to end its program", deadline_ns)) {
   }
@@ -215,7 +215,7 @@ void ClientSessions::stop_all(const StopRequest& request,
     if (!session->is_attached || !session->tell_stop || stays(id)) continue;
     session->stop = request;
     awaited->insert(id);
-    controller_.say(id, cat(request.by, " asks it to end"));
+    controller_.programs().say(id, cat(request.by, " asks it to end"));
     session->tell_stop(request).on_ready(
         [awaited, fewer = fewer_, asked = id](const Result<bool>& acts) {
           if (acts.ok() && acts.value()) return;

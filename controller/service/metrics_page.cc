@@ -122,12 +122,13 @@ void add_hosts(MetricsPage& page, const HostTable& table) {
       [&](H host) { return uint64_t{!table.takes_slices(host)}; });
 }
 
-void add_reactors(MetricsPage& page, Controller& controller) {
+void add_reactors(MetricsPage& page, const Reactor& reactor, const HostTable& hosts) {
   page.begin("gangway_reactor_longest_ms",
              "For how long the process's reactor was at most held up by what it ran",
              MetricKind::kGauge);
-  page.add({{"process", "controller"}}, controller.reactor_longest_ms());
-  for (const auto& [id, host] : controller.hosts().all()) {
+  page.add({{"process", "controller"}},
+           static_cast<uint64_t>(reactor.longest_stretch_ns()) / 1'000'000);
+  for (const auto& [id, host] : hosts.all()) {
     if (!host.lost)
       page.add({{"process", "executor"}, {"host", host.info.name}},
                uint64_t{host.reactor_longest_ms});
@@ -136,18 +137,19 @@ void add_reactors(MetricsPage& page, Controller& controller) {
 
 }  // namespace
 
-std::string metrics_page(Controller& controller) {
-  const HostTable& hosts = controller.hosts();
+std::string metrics_page(Controller& controller, const Reactor& reactor) {
+  const HostTable& hosts = controller.tables().hosts;
   MetricsPage page;
-  page.append(controller.metrics().to_prometheus([&](MetricKind kind, const MetricLabels& labels) {
-    const auto host = labels.find("host");
-    if (host == labels.end()) return true;
-    const NamedHost* named = hosts.names().find(host->second);
-    return named != nullptr && (kind == MetricKind::kCounter || !named->gone_at_ns);
-  }));
+  page.append(
+      controller.tables().metrics.to_prometheus([&](MetricKind kind, const MetricLabels& labels) {
+        const auto host = labels.find("host");
+        if (host == labels.end()) return true;
+        const NamedHost* named = hosts.names().find(host->second);
+        return named != nullptr && (kind == MetricKind::kCounter || !named->gone_at_ns);
+      }));
   add_hosts(page, hosts);
-  add_reactors(page, controller);
-  add_programs(page, controller.programs());
+  add_reactors(page, reactor, hosts);
+  add_programs(page, controller.program_counts());
   return page.text();
 }
 

@@ -13,6 +13,7 @@
 
 namespace gangway {
 
-std::string metrics_page(Controller& controller);
+// `reactor`: the controller's.
+std::string metrics_page(Controller& controller, const Reactor& reactor);
 
 }  // namespace gangway

@@ -16,11 +16,12 @@ using testing::Not;
 
 TEST_F(ControllerTest, TheMetricsOfAProgramAreThoseThatAreShownAndEndWithIt) {
   FakeClient client;
-  const SessionId bobs = controller_.add_session("a \"b\"\n\xff", "bob", client, {2.5, -3});
-  controller_.report(bobs, {{"step", 7}, {"loss", 0.1}, {"epoch", 2}});
-  controller_.report(session_, {{"loss", std::numeric_limits<double>::quiet_NaN()}});
+  const SessionId bobs = controller_.programs().add("a \"b\"\n\xff", "bob", client, {2.5, -3});
+  controller_.programs().open(bobs).report({{"step", 7}, {"loss", 0.1}, {"epoch", 2}});
+  controller_.programs().open(session_).report(
+      {{"loss", std::numeric_limits<double>::quiet_NaN()}});
   submit(session_, compile(session_));
-  const std::string page = metrics_page(controller_);
+  const std::string page = metrics_page(controller_, *reactor_);
   const std::string of = "{owner=\"bob\",program=\"a \\\"b\\\"\\n\\\\xff\"} ";
   EXPECT_THAT(page, AllOf(HasSubstr("gangway_program_weight" + of + "2.5\n"),
                           HasSubstr("gangway_program_priority" + of + "-3\n"),
@@ -36,29 +37,29 @@ TEST_F(ControllerTest, TheMetricsOfAProgramAreThoseThatAreShownAndEndWithIt) {
                           HasSubstr("gangway_programs 2\n"),
                           HasSubstr("gangway_program_on_host{host=\"host-1\",owner=\"ada\"")));
   controller_.session_closed(session_);
-  EXPECT_THAT(metrics_page(controller_), Not(HasSubstr("\"ada\"")));
+  EXPECT_THAT(metrics_page(controller_, *reactor_), Not(HasSubstr("\"ada\"")));
 }
 
 TEST_F(ControllerTest, TheMetricsOfAHostEndWithItsName) {
   EXPECT_THAT(
-      metrics_page(controller_),
+      metrics_page(controller_, *reactor_),
       AllOf(HasSubstr("gangway_hosts 2\n"),
             HasSubstr("gangway_host_devices{host=\"host-1\",island=\"main\",kind=\"cpu\"} 2"),
             HasSubstr("gangway_host_device_memory_bytes{host=\"host-1\"} 1000\n"),
             HasSubstr("gangway_host_suspect{host=\"host-1\"} 0\n"),
             HasSubstr("gangway_host_draining{host=\"host-1\"} 0\n")));
   controller_.on_message(hosts_[1], HeartbeatFrame{.reactor_longest_ms = 12});
-  EXPECT_THAT(metrics_page(controller_),
+  EXPECT_THAT(metrics_page(controller_, *reactor_),
               AllOf(HasSubstr("gangway_reactor_longest_ms{process=\"controller\"} 0\n"),
                     HasSubstr("gangway_reactor_longest_ms{host=\"host-1\",process=\"executor\"} "
                               "12\n")));
   lose(1);
   EXPECT_THAT(
-      metrics_page(controller_),
+      metrics_page(controller_, *reactor_),
       AllOf(HasSubstr("gangway_hosts 1\n"), Not(HasSubstr("gangway_host_suspect{host=\"host-1\"")),
             HasSubstr("gangway_runs_done_total{host=\"host-1\"} 0\n")));
-  controller_.forget_host("host-1");
-  EXPECT_THAT(metrics_page(controller_), Not(HasSubstr("host-1")));
+  controller_.tables().hosts.names().forget("host-1");
+  EXPECT_THAT(metrics_page(controller_, *reactor_), Not(HasSubstr("host-1")));
 }
 
 TEST_F(ControllerTest, TheMetricsOfHostsThatComeUnderNewNamesAreFreedWithTheNames) {
@@ -68,14 +69,14 @@ TEST_F(ControllerTest, TheMetricsOfHostsThatComeUnderNewNamesAreFreedWithTheName
       controller_.host_lost(pod, Error(ErrorKind::kUnavailable, "its connection ended"));
     }
   };
-  const size_t before = controller_.metrics().series();
+  const size_t before = controller_.tables().metrics.series();
   come_and_go(1, "pod-");
-  const size_t of_one = controller_.metrics().series() - before;
+  const size_t of_one = controller_.tables().metrics.series() - before;
   EXPECT_GT(of_one, 0u);
   come_and_go(HostNames::kNamesMax + 500, "pods-");
-  EXPECT_LE(controller_.metrics().series(), before + of_one * HostNames::kNamesMax);
+  EXPECT_LE(controller_.tables().metrics.series(), before + of_one * HostNames::kNamesMax);
   controller_.tick(reactor_->clock().now_ns() + HostNames::kForgetAfterNs);
-  EXPECT_EQ(controller_.metrics().series(), before);
+  EXPECT_EQ(controller_.tables().metrics.series(), before);
 }
 
 }  // namespace

@@ -90,14 +90,14 @@ void ResumedPrograms::bring_back(const std::vector<ProgramRecord>& programs) {
 ResumedPrograms::SessionPtr ResumedPrograms::open(const ProgramRecord& program) {
   NoClient nobody;
   auto session = std::make_shared<ClientSessions::Session>();
-  session->id = controller_.add_session(program.name, program.owner, nobody, program.share,
-                                        TakenName::kRefused);
+  session->id = controller_.programs().add(program.name, program.owner, nobody, program.share,
+                                           TakenName::kRefused);
   writer_.hold(session->id, program.owner, program.name);
   controller_.detach(session->id);
   std::set<std::string> readers;
   for (const ProgramRecord::Slice& slice : program.slices)
     readers.insert(slice.readers.begin(), slice.readers.end());
-  controller_.note_resuming(session->id, std::move(readers));
+  controller_.tables().shared_states.begin_resuming(session->id, std::move(readers));
   session->owner = program.owner;
   session->key = options_.new_key();
   session->not_yet = "is brought back behind a restart of its controller";
@@ -154,10 +154,10 @@ void ResumedPrograms::serve(const RecordPtr& program, SessionPtr session) {
 // True if a host that had not refused the program has done so, and is passed over from now on.
 bool ResumedPrograms::note_refusal(Refusals& refusals, const Error& why) {
   if (why.kind() != ErrorKind::kInvalid || why.where().host.empty()) return false;
-  const auto at = std::ranges::find_if(controller_.hosts().all(), [&](const auto& item) {
+  const auto at = std::ranges::find_if(controller_.tables().hosts.all(), [&](const auto& item) {
     return !item.second.lost && item.second.info.name == why.where().host;
   });
-  if (at == controller_.hosts().all().end()) return true;  // The host has gone meanwhile.
+  if (at == controller_.tables().hosts.all().end()) return true;  // The host has gone meanwhile.
   if (!refusals.hosts.insert(at->first).second) return false;
   if (!refusals.first) {
     refusals.first = why;
@@ -190,12 +190,12 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
   }
   std::vector<SliceId> slices;
   for (uint32_t slice = 0; slice < program.slices.size(); ++slice) {
-    slices.push_back(
-        std::get<SliceId>(controller_.once(id, {.number = ++calls}, [&](const StopToken& stop) {
+    slices.push_back(std::get<SliceId>(
+        controller_.programs().once(id, {.number = ++calls}, [&](const StopToken& stop) {
           return allocate(program, slice, id, graphs, refusals, stop);
         })));
     for (const std::string& reader : program.slices[slice].readers)
-      controller_.shared_states(id).allow_read(id, slices.back(), reader);
+      controller_.tables().shared_states.allow_read(id, slices.back(), reader);
   }
   const SliceId kept = slices.at(program.kept_slice);
   std::vector<PlanId> plans;
@@ -204,16 +204,18 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
     std::vector<SliceId> on;
     for (const uint32_t slice : executable.slices) on.push_back(slices.at(slice));
     plans.push_back(compile(executable, graphs[i], id, on, ++calls));
-    auto held = or_begin_again(
-        [&] { return controller_.take_memory(id, executable.program->size(), "compile"); });
-    controller_.name_executable(id, plans.back(),
-                                {executable.name, executable.program, executable.position,
-                                 std::make_shared<OwnerUse::Hold>(std::move(held))});
+    auto held = or_begin_again([&] {
+      return controller_.programs().open(id).take_memory(executable.program->size(), "compile");
+    });
+    controller_.programs().open(id).name_executable(
+        plans.back(), {executable.name, executable.program, executable.position,
+                       std::make_shared<OwnerUse::Hold>(std::move(held))});
   }
   controller_.checkpoints().keep(id, kept, program.recovery);
   const StateVersion version = or_begin_again([&] { return restore(program, id, kept); });
-  controller_.note_restored(id, kept, version);
-  controller_.note_lost_states(id, kept, program.released_states);
+  controller_.tables().shared_states.resumed(id);
+  controller_.path().recovery().keep(id, kept, version);
+  note_lost_states(id, kept, program.released_states);
   const ProgramRecord::Repetition& repetition = program.repetition;
   or_begin_again([&] {
     controller_.repeat(id,
@@ -229,8 +231,17 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id,
   return version;
 }
 
+// The program goes on without these states.
+void ResumedPrograms::note_lost_states(SessionId id, SliceId slice,
+                                       const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  controller_.tables().slices.at(slice, id).lost_states.insert(names.begin(), names.end());
+  controller_.programs().warn(id, goes_on_without(names, "its controller was started again"));
+}
+
 SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, SessionId id,
                                   Graphs& graphs, const Refusals& refusals, const StopToken& stop) {
+  SharedTables& tables = controller_.tables();
   const SliceShape& asked = program.slices[slice].shape;
   const std::vector<std::string>& elastic = program.recovery.elastic;
   std::map<size_t, ProgramOnSlice> on;
@@ -246,13 +257,14 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
   const auto try_shape = [&](SliceShape shape, int64_t wait_ms) {
     shape.wait_ms = wait_ms;
     const auto tried = result_of([&] { return controller_.allocate(id, shape, stop).id; });
-    is_for_devices = tried.ok() || controller_.lacks_devices(id, shape);
+    is_for_devices = tried.ok() || tables.slice_queue.lacks_devices(id, shape);
     return result_of([&] {
       const SliceId lies = tried.value();
-      const auto elsewhere = controller_.leave_hosts(id, lies, refusals.hosts);
+      const auto elsewhere =
+          tables.slice_queue.leave_hosts(tables.slices.at(lies, id).id, refusals.hosts);
       if (elsewhere == SliceTable::Elsewhere::kLies) return lies;
       is_held = is_held || elsewhere == SliceTable::Elsewhere::kIsHeld;
-      controller_.release_slice(lies);
+      tables.slices.release(lies);
       throw Error(ErrorKind::kOverloaded, "allocate: no devices of hosts that did not refuse it");
     });
   };
@@ -267,7 +279,7 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
     while (!got.ok() && is_refusal(got.error()) && shrinking.next())
       got = try_shape(shrinking.shape(), 0);
     if (got.ok()) {
-      controller_.note_asked(id, got.value(), asked);
+      tables.slices.at(got.value(), id).asked = asked;
       for (const auto& [i, one] : on) graphs[i].program = shrinking.shrunk(one);
       options_.log.warn("a program goes on on fewer devices than it had",
                         {{"program", program.name},
@@ -286,7 +298,7 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
 PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Graph& graph,
                                 SessionId id, const std::vector<SliceId>& slices, uint64_t call) {
   const CallTable::Made compiled = or_begin_again([&] {
-    return controller_.once(id, {.number = call}, [&](const StopToken&) {
+    return controller_.programs().once(id, {.number = call}, [&](const StopToken&) {
       return controller_
           .compile(id, *graph.program, slices,
                    {.runs_in_flight_max = executable.runs_in_flight_max,

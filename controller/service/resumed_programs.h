@@ -82,6 +82,7 @@ class ResumedPrograms {
                    const Refusals& refusals, const StopToken& stop);
   PlanId compile(const ProgramRecord::Executable& executable, Graph& graph, SessionId id,
                  const std::vector<SliceId>& slices, uint64_t call);
+  void note_lost_states(SessionId id, SliceId slice, const std::vector<std::string>& names);
   StateVersion restore(const ProgramRecord& program, SessionId id, SliceId slice);
 
   Reactor& reactor_;

@@ -63,7 +63,7 @@ struct ControllerService::Impl {
   // A client's stream waits for the client to come back at least as long as its session does.
   FrameOptions frames_of_client(std::string name) const {
     FrameOptions of_client = frames_of_peer(std::move(name));
-    of_client.reconnect_ms = std::max(of_client.reconnect_ms, core.lease_ms());
+    of_client.reconnect_ms = std::max(of_client.reconnect_ms, core.options().lease_ms);
     return of_client;
   }
 
@@ -114,7 +114,7 @@ struct ControllerService::Impl {
   void watch() {
     while (true) {
       const int64_t next_ns = core.tick(reactor.clock().now_ns());
-      core.deadline_moved().wait_until_ns("for the next time limit", next_ns);
+      core.path().deadline_moved().wait_until_ns("for the next time limit", next_ns);
       if (frames.pacer != nullptr) frames.pacer->wake();
     }
   }
@@ -133,7 +133,7 @@ struct ControllerService::Impl {
   std::unique_ptr<MetricsServer> metrics;
   bool is_ending = false;  // end_in_order() was called.
   bool is_over = false;    // The destructor runs.
-  const Counter out_of_descriptors_total = core.metrics().counter(
+  const Counter out_of_descriptors_total = core.tables().metrics.counter(
       "gangway_out_of_descriptors_total",
       "Times that no connection could be taken, since the process had no file descriptor left");
   std::optional<int64_t> last_trouble_ns;  // When running out of descriptors was logged last.
@@ -259,8 +259,8 @@ class ControllerServer final : public wire::Controller::Server {
       peer->stream()->on_closed = [&core = impl_.core, host](const Error& why) {
         core.host_lost(host, why);
       };
-      const std::string& name = impl_.core.hosts().at(host).info.name;
-      peer->stream()->frames()->count_in(impl_.core.metrics(), {{"host", name}});
+      const std::string& name = impl_.core.tables().hosts.at(host).info.name;
+      peer->stream()->frames()->count_in(impl_.core.tables().metrics, {{"host", name}});
       auto results = context.getResults();
       results.setName(name);
       results.setFrameKey(impl_.expect_frames(peer->stream(), owner_));
@@ -291,11 +291,11 @@ class ControllerServer final : public wire::Controller::Server {
         ClientSessions::tell_of_stops(*session, stop_teller(params.getWatch()));
       auto results = context.getResults();
       results.setId(session->id.value);
-      results.setName(impl_.core.program_name(session->id));
-      results.setRunCredits(impl_.core.run_credits());
-      results.setCopyCredits(impl_.core.copy_credits());
+      results.setName(impl_.core.programs().open(session->id).name);
+      results.setRunCredits(impl_.core.options().run_credits);
+      results.setCopyCredits(impl_.core.options().copy_credits);
       results.setFrameKey(session->key);
-      results.setLeaseMs(impl_.core.lease_ms());
+      results.setLeaseMs(impl_.core.options().lease_ms);
       results.setProcess(impl_.reactor.simulated() ? 0 : getpid());
       results.setSession(session_over_this(session->id, attachment));
     });
@@ -347,7 +347,7 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string name = cut(params.getName().cStr(), kTextBytesMax);
       const std::optional<SessionId> id =
           program_of(name, [&](const std::string& owner, const std::string& of_owner) {
-            return impl_.core.find_log(owner, of_owner, params.getProgram());
+            return impl_.core.programs().find_log(owner, of_owner, params.getProgram());
           });
       GW_REQUIRE(id, "logs: there is no program \"", name, "\" whose log ", owner_, " may read");
       write_log(context.getResults(), read_log(*id, params.getAfter(), params.getWaitMs()));
@@ -362,19 +362,19 @@ class ControllerServer final : public wire::Controller::Server {
       const std::optional<SessionId> id = program_of(name);
       GW_REQUIRE(id, "graph: there is no program \"", name, "\" that ", owner_, " may look at");
       const ShownGraph graph =
-          impl_.core.graph(*id, {.executable = params.getExecutable().cStr(),
-                                 .plan = PlanId(params.getPlan()),
-                                 .why = cut(params.getWhy().cStr(), kTextBytesMax),
-                                 .asked_by = owner_});
+          impl_.core.shown_graphs().graph(*id, {.executable = params.getExecutable().cStr(),
+                                                .plan = PlanId(params.getPlan()),
+                                                .why = cut(params.getWhy().cStr(), kTextBytesMax),
+                                                .asked_by = owner_});
       if (!graph.text.empty()) return context.getResults().setText(graph.text);
-      write_graph(context.getResults(), graph, impl_.core.bytes_of(graph, owner_));
+      write_graph(context.getResults(), graph, impl_.core.shown_graphs().bytes_of(graph, owner_));
     });
   }
 
   kj::Promise<void> status(StatusContext context) override {
     return connection_->serve("status", [this, self = thisCap(), context]() mutable {
       require_same_version({}, read(context.getParams().getVersion()), "client");
-      if (is_operator()) context.getResults().setMetrics(metrics_page(impl_.core));
+      if (is_operator()) context.getResults().setMetrics(metrics_page(impl_.core, impl_.reactor));
       write_status(context.getResults(), impl_.core, owner_, impl_.reactor.clock().now_ns());
     });
   }
@@ -386,7 +386,9 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string what = cat("who ", params.getUndo() ? "undrains" : "drains");
       require_same_version({}, read(params.getVersion()), "client");
       require_operator(cat(what, " host \"", cut(host, kQuotedBytesMax), "\""));
-      impl_.core.set_draining(host, !params.getUndo());
+      impl_.core.tables().hosts.set_draining(host, !params.getUndo());
+      impl_.log.info(params.getUndo() ? "host takes slices again" : "host is drained of slices",
+                     {{"host", host}});
     });
   }
 
@@ -396,7 +398,8 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string host = params.getHost().cStr();
       require_same_version({}, read(params.getVersion()), "client");
       require_operator(cat("who forgets host \"", cut(host, kQuotedBytesMax), "\""));
-      impl_.core.forget_host(host);
+      impl_.core.tables().hosts.names().forget(host);
+      impl_.log.info("host is forgotten", {{"host", host}});
     });
   }
 
@@ -413,7 +416,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   ProgramLog read_log(SessionId id, uint64_t after, int64_t wait_ms) {
-    const std::shared_ptr<LogBuffer> log = impl_.core.log_of(id);
+    const std::shared_ptr<LogBuffer> log = impl_.core.programs().log_of(id);
     if (wait_ms <= 0) return log->read(after);
     if (waiting_for_logs_ >= kLogWaitsMax) {
       throw Error(ErrorKind::kOverloaded, cat("logs: too many calls wait over this connection: ",
@@ -428,7 +431,7 @@ class ControllerServer final : public wire::Controller::Server {
 
   std::optional<SessionId> program_of(const std::string& name) const {
     return program_of(name, [this](const std::string& owner, const std::string& of_owner) {
-      return impl_.core.find_program(owner, of_owner);
+      return impl_.core.programs().find(owner, of_owner);
     });
   }
 
@@ -447,9 +450,9 @@ class ControllerServer final : public wire::Controller::Server {
     const std::string name = params.getName().cStr();
     const std::string who = cut(cat("client \"", name, "\""), kQuotedBytesMax);
     auto peer = std::make_shared<ClientRpc>(impl_.reactor, impl_.frames_of_client(who));
-    const SessionId id =
-        impl_.core.add_session(name, owner_, *peer, read(params.getShare()),
-                               params.getNumberName() ? TakenName::kNumbered : TakenName::kRefused);
+    const SessionId id = impl_.core.programs().add(
+        name, owner_, *peer, read(params.getShare()),
+        params.getNumberName() ? TakenName::kNumbered : TakenName::kRefused);
     auto session = std::make_shared<ClientSessions::Session>();
     session->id = id;
     session->owner = owner_;
@@ -462,7 +465,7 @@ class ControllerServer final : public wire::Controller::Server {
     const std::string who = cut(cat("client \"", name, "\""), kQuotedBytesMax);
     std::shared_ptr<ClientSessions::Session> session = impl_.sessions.find_detached(owner_, name);
     auto peer = std::make_shared<ClientRpc>(impl_.reactor, impl_.frames_of_client(who));
-    impl_.core.attach(session->id, *peer);
+    impl_.core.programs().open(session->id).attach(*peer);
     ++session->attachment;
     add_client(session, std::move(peer), params);
     return session;
@@ -523,13 +526,13 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
           .bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
             return kj::heap<ControllerServer>(
                 impl, std::make_shared<ClientConnection>(peer, impl.sessions, impl.calls,
-                                                         impl.core.owner_use(), impl.log));
+                                                         impl.core.tables().owner_use, impl.log));
           },
           .frames_of = [&impl](uint64_t key,
                                const std::string& user) { return impl.frames_of(key, user); },
           .has_room_for =
               [&impl](const std::string& user) {
-                const OwnerUse& use = impl.core.owner_use();
+                const OwnerUse& use = impl.core.tables().owner_use;
                 return use.used(user, OwnerResource::kConnections) <
                        use.max(user, OwnerResource::kConnections);
               },
@@ -539,7 +542,7 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
           .on_trouble = [&impl](const Error& why) { impl.out_of_descriptors(why); },
           .budget_of = [&impl](const Peer& peer) -> std::shared_ptr<MessageBudget> {
             return std::make_shared<OwnersMessages>(
-                impl.core.owner_use(), peer,
+                impl.core.tables().owner_use, peer,
                 [&impl, from = peer.from](const Error& why) { impl.refused(from, why.message()); });
           }});
   if (!options.metrics_address.empty()) {
@@ -547,7 +550,7 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
         reactor, network, options.metrics_address,
         MetricsServerOptions{.user = own_user_name(),
                              .tokens = impl.tokens,
-                             .page = [&impl] { return metrics_page(impl.core); },
+                             .page = [&impl] { return metrics_page(impl.core, impl.reactor); },
                              .log = impl.log});
   }
   impl.fibers.spawn("watch health", [&impl] { impl.watch(); });
@@ -569,7 +572,9 @@ void ControllerService::end_in_order(int64_t grace_ms, const StopToken& at_once)
   const int64_t deadline_ns = impl.reactor.clock().now_ns() + grace_ms * 1'000'000;
   impl.sessions.stop_all(
       {.by = "the controller, which ends,", .grace_ms = grace_ms, .controller_ends = true},
-      [&](SessionId id) { return impl.state != nullptr && impl.core.record_of(id).has_value(); },
+      [&](SessionId id) {
+        return impl.state != nullptr && impl.core.programs().record_of(id).has_value();
+      },
       at_once);
   impl.core.checkpoints().begin_no_more();
   const auto now_ns = [&] { return impl.reactor.clock().now_ns(); };
@@ -578,7 +583,9 @@ void ControllerService::end_in_order(int64_t grace_ms, const StopToken& at_once)
     WaitQueue().wait_until_ns("for checkpoints to be written", now_ns() + kLookAgainNs);
 }
 
-void ControllerService::set_quotas(Quotas quotas) { impl_->core.set_quotas(std::move(quotas)); }
+void ControllerService::set_quotas(Quotas quotas) {
+  impl_->core.tables().quotas.set(std::move(quotas));
+}
 
 const std::string& ControllerService::address() const { return impl_->server->address(); }
 const std::string& ControllerService::metrics_address() const {

@@ -79,14 +79,14 @@ SliceShape read_shape(wire::Session::AllocateParams::Reader from) {
 }
 
 void write_holdings(wire::Session::HoldingsResults::Builder to, Controller& core, SessionId id) {
-  const Holdings all = core.holdings(id);
+  const LiveProgram::Holdings all = core.programs().open(id).holdings();
   to.setLastCall(all.last_call);
   to.setReleases(all.releases);
   to.setLastName(all.last_name);
   to.setLastRequest(all.last_request);
   auto slices = to.initSlices(static_cast<uint32_t>(all.slices.size()));
   for (uint32_t i = 0; i < slices.size(); ++i) {
-    const SliceRecord& slice = core.slice(id, all.slices[i]);
+    const SliceRecord& slice = core.tables().slices.at(all.slices[i], id);
     slices[i].setId(slice.id.value);
     slices[i].setDevices(static_cast<uint32_t>(slice.devices.size()) * slice.ranks_per_device);
     slices[i].setRanksPerDevice(slice.ranks_per_device);
@@ -94,7 +94,7 @@ void write_holdings(wire::Session::HoldingsResults::Builder to, Controller& core
   auto executables = to.initExecutables(static_cast<uint32_t>(all.executables.size()));
   for (uint32_t i = 0; i < executables.size(); ++i) {
     const auto& [plan, named] = all.executables[i];
-    const PlanRecord& record = core.plan(id, plan);
+    const PlanRecord& record = core.tables().plans.at(plan, id);
     auto held = executables[i];
     held.setName(named.name);
     write_compiled(held.initCompiled(), record);
@@ -186,7 +186,7 @@ class SessionServer final : public wire::Session::Server {
       sessions_.require_current(id_, attachment_);
       connection_->require_at_most(context.getParams().getNumbers().size(), kReportedMax,
                                    "report: numbers");
-      core_.report(id_, read(context.getParams().getNumbers()));
+      core_.programs().open(id_).report(read(context.getParams().getNumbers()));
     });
   }
 
@@ -195,14 +195,14 @@ class SessionServer final : public wire::Session::Server {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
       connection_->require_at_most(asked.getLines().size(), kLogLinesOfCallMax, "log: lines");
-      core_.log_of(id_)->say_of_client(asked.getFirst(), read_lines(asked.getLines()));
+      core_.programs().log_of(id_)->say_of_client(asked.getFirst(), read_lines(asked.getLines()));
     });
   }
 
   kj::Promise<void> setShare(SetShareContext context) override {
     return connection_->serve("set share", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
-      core_.set_share(id_, read(context.getParams().getShare()));
+      core_.programs().open(id_).set_share(read(context.getParams().getShare()));
     });
   }
 
@@ -212,7 +212,7 @@ class SessionServer final : public wire::Session::Server {
       connection_->require_at_most(params.getSlices().size(), kSlicesOfCallMax, "compile: slices");
       const PlanId id = once<PlanId>({params.getCall(), params.getReleases()},
                                      [&](const StopToken&) { return compile_now(params).id; });
-      write_compiled(context.getResults(), core_.plan(id_, id));
+      write_compiled(context.getResults(), core_.tables().plans.at(id, id_));
     });
   }
 
@@ -220,7 +220,7 @@ class SessionServer final : public wire::Session::Server {
     return connection_->serve("detach", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       if (sessions_.is_detached(id_)) return;  // The client repeats the call.
-      core_.come_behind(id_, context.getParams().getReleases(), connection_->gone());
+      core_.programs().come_behind(id_, context.getParams().getReleases(), connection_->gone());
       sessions_.detach(id_);
     });
   }
@@ -237,7 +237,7 @@ class SessionServer final : public wire::Session::Server {
       const auto asked = context.getParams();
       sessions_.require_current(id_, attachment_);
       connection_->require_at_most(asked.getInputs().size(), kInputsOfCallMax, "repeat: inputs");
-      core_.come_behind(id_, asked.getReleases(), connection_->gone());
+      core_.programs().come_behind(id_, asked.getReleases(), connection_->gone());
       core_.repeat(id_, read_repeat(asked), connection_->gone());
     });
   }
@@ -248,10 +248,11 @@ class SessionServer final : public wire::Session::Server {
       const auto asked = context.getParams();
       sessions_.require_current(id_, attachment_);
       const PlanId plan(asked.getPlan());
-      if (asked.getCancel()) core_.cancel_repetition(id_, plan);
+      if (asked.getCancel()) core_.programs().open(id_).cancel_repetition(plan);
       write_progress(context.getResults(),
-                     asked.getWait() ? core_.wait_for_repetition(id_, plan, connection_->gone())
-                                     : core_.repetition(id_, plan));
+                     asked.getWait()
+                         ? core_.programs().open(id_).wait_for_repetition(plan, connection_->gone())
+                         : core_.programs().open(id_).repetition(plan));
     });
   }
 
@@ -259,16 +260,15 @@ class SessionServer final : public wire::Session::Server {
     return connection_->serve("allow to read", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
-      core_.shared_states(id_).allow_read(id_, SliceId(asked.getSlice()), asked.getOwner().cStr());
-      core_.record_changed(id_);
+      shared_states().allow_read(id_, SliceId(asked.getSlice()), asked.getOwner().cStr());
+      core_.programs().record_changed(id_);
     });
   }
 
   kj::Promise<void> openStates(OpenStatesContext context) override {
     return connection_->serve("open states", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
-      const auto opened =
-          core_.shared_states(id_).open(id_, context.getParams().getProgram().cStr());
+      const auto opened = shared_states().open(id_, context.getParams().getProgram().cStr());
       auto results = context.getResults();
       results.setStates(opened.slice.value);
       auto list = results.initList(static_cast<uint32_t>(opened.states.size()));
@@ -285,10 +285,10 @@ class SessionServer final : public wire::Session::Server {
       // the reader has released the call.
       const size_t words = asked.totalSize().wordCount * sizeof(capnp::word);
       const auto held = std::make_shared<OwnerUse::Hold>(
-          core_.take_memory(id_, kKeptErrorBytes + words, "read states"));
+          core_.programs().open(id_).take_memory(kKeptErrorBytes + words, "read states"));
       const auto read =
           once<StatesRead>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
-            StatesRead came = core_.shared_states(id_).read(id_, read_request(asked), stop);
+            StatesRead came = shared_states().read(id_, read_request(asked), stop);
             if (came.error && !asked.getErrorInAnswer()) throw Error(*came.error);
             if (came.error) came.memory = held;
             return came;
@@ -312,7 +312,7 @@ class SessionServer final : public wire::Session::Server {
                                    "keep checkpoints: elastic axes");
       core_.keep_checkpoints(id_, SliceId(asked.getSlice()), gangway::read(asked),
                              connection_->gone());
-      core_.record_changed(id_);
+      core_.programs().record_changed(id_);
     });
   }
 
@@ -324,10 +324,16 @@ class SessionServer final : public wire::Session::Server {
   }
 
  private:
+  // kUnavailable if the session was closed meanwhile.
+  SharedStateTable& shared_states() {
+    static_cast<void>(core_.programs().open(id_));
+    return core_.tables().shared_states;
+  }
+
   template <class Id, class Make>
   Id once(const CallTable::Call& call, const Make& make) {
     sessions_.require_current(id_, attachment_);
-    const CallTable::Made made = core_.once(id_, call, make, connection_->gone());
+    const CallTable::Made made = core_.programs().once(id_, call, make, connection_->gone());
     const Id* const id = std::get_if<Id>(&made);
     GW_REQUIRE(id != nullptr, "call ", call.number, ": the client has asked for something else",
                " under this number");
@@ -341,7 +347,8 @@ class SessionServer final : public wire::Session::Server {
     std::shared_ptr<OwnerUse::Hold> kept;
     if (!name.empty()) {
       require_executable_name(name);
-      kept = std::make_shared<OwnerUse::Hold>(core_.take_memory(id_, bytes.size(), "compile"));
+      kept = std::make_shared<OwnerUse::Hold>(
+          core_.programs().open(id_).take_memory(bytes.size(), "compile"));
     }
     auto [program, held] = core_.read_program(id_, {first, first + bytes.size()});
     std::vector<SliceId> slices;
@@ -357,13 +364,13 @@ class SessionServer final : public wire::Session::Server {
     const PlanRecord& plan = core_.compile(id_, std::move(program), slices, std::move(request));
     if (name.empty()) return plan;
     const Result<void> named = result_of([&] {
-      core_.name_executable(
-          id_, plan.id,
+      core_.programs().open(id_).name_executable(
+          plan.id,
           {name, std::make_shared<const std::vector<std::byte>>(first, first + bytes.size()), 0,
            std::move(kept)});
     });
     if (named.ok()) return plan;
-    core_.release_plan(plan.id);
+    core_.path().release_plan(plan.id);
     throw Error(named.error());
   }
 

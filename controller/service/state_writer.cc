@@ -45,15 +45,15 @@ StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& sta
         "brought back",
         {{"file", file.was.string()}, {"now", file.is.string()}, {"why", file.why}});
   }
-  HostNames& names = controller_.hosts().names();
+  HostNames& names = controller_.tables().hosts.names();
   for (const KeptHost& host : state_.hosts())
     names.restore(host.name, host.owner, reactor_.clock().now_ns());
   names.on_change([this] {
     are_hosts_changed_ = true;
     changed_.wake_all();
   });
-  controller_.on_program([this](const ProgramEvent& event) { on_program(event); });
-  controller_.on_record([this](SessionId session) {
+  controller_.programs().on_program([this](const ProgramEvent& event) { on_program(event); });
+  controller_.programs().on_record([this](SessionId session) {
     if (held_programs_.contains(session)) return;
     changed_programs_.insert(session);
     changed_.wake_all();
@@ -67,8 +67,8 @@ StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& sta
 
 StateWriter::~StateWriter() {
   leave_programs();
-  controller_.on_program(nullptr);
-  controller_.hosts().names().on_change(nullptr);
+  controller_.programs().on_program(nullptr);
+  controller_.tables().hosts.names().on_change(nullptr);
   is_closing_ = true;
   changed_.wake_all();
   // The loop goes on if the caller is cancelled meanwhile.
@@ -94,9 +94,10 @@ void StateWriter::follow(SessionId session) {
 
 void StateWriter::leave_programs() {
   if (std::exchange(is_leaving_, true)) return;
-  controller_.on_record(nullptr);
+  controller_.programs().on_record(nullptr);
   // Records are taken now, since the sessions are closed before all is written.
-  for (const SessionId id : changed_programs_) last_records_.emplace(id, controller_.record_of(id));
+  for (const SessionId id : changed_programs_)
+    last_records_.emplace(id, controller_.programs().record_of(id));
 }
 
 void StateWriter::on_program(const ProgramEvent& event) {
@@ -149,7 +150,7 @@ void StateWriter::write_once() {
   write_programs();
   if (!are_hosts_changed_) return;
   std::vector<KeptHost> hosts;
-  for (const auto& [name, host] : controller_.hosts().names().all())
+  for (const auto& [name, host] : controller_.tables().hosts.names().all())
     hosts.push_back({name, host.owner});
   are_hosts_changed_ = false;
   const Result<void> written = result_of([&] {
@@ -166,7 +167,8 @@ void StateWriter::write_programs() {
     changed_programs_.erase(id);
     const auto last = last_records_.find(id);
     if (is_leaving_ && last == last_records_.end()) continue;
-    std::optional<ProgramRecord> record = is_leaving_ ? last->second : controller_.record_of(id);
+    std::optional<ProgramRecord> record =
+        is_leaving_ ? last->second : controller_.programs().record_of(id);
     if (!record && !files_.contains(id)) continue;
     if (record) files_.insert_or_assign(id, ProgramName{record->owner, record->name});
     const ProgramName of = files_.at(id);
@@ -180,7 +182,7 @@ void StateWriter::write_programs() {
       log_.error("a program can't be kept over a restart",
                  {{"program", of.name}, {"owner", of.owner}, {"why", why->message()}});
     }
-    if (!controller_.has_program(id)) files_.erase(id);
+    if (controller_.programs().find(id) == nullptr) files_.erase(id);
   }
 }
 

@@ -59,14 +59,14 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
 void write_status(wire::Controller::StatusResults::Builder to, Controller& controller,
                   const std::string& owner, int64_t now_ns) {
   std::vector<const HostRecord*> there;
-  for (const auto& [id, host] : controller.hosts().all()) {
+  for (const auto& [id, host] : controller.tables().hosts.all()) {
     if (!host.lost) there.push_back(&host);
   }
   const bool all_in_full = owner == own_user_name();
   auto hosts = to.initHosts(static_cast<uint32_t>(there.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i)
-    write_host(hosts[i], *there[i], controller.hosts(), now_ns, all_in_full);
-  const std::vector<ProgramCounts> all = controller.programs();
+    write_host(hosts[i], *there[i], controller.tables().hosts, now_ns, all_in_full);
+  const std::vector<ProgramCounts> all = controller.program_counts();
   auto programs = to.initPrograms(static_cast<uint32_t>(all.size()));
   for (uint32_t i = 0; i < programs.size(); ++i)
     write_program(programs[i], all[i], all_in_full || all[i].owner == owner);

@@ -111,7 +111,7 @@ TEST_F(TrustTest, ATokenSaysWhoseAProgramIs) {
     Connection ada = connect(own()), bob = connect(bobs),
                local = connect({}, "who the network knows");
     const Joined one = join(ada, "a"), two = join(bob, "b"), three = join(local, "c");
-    const std::vector<ProgramCounts> programs = service_->controller().programs();
+    const std::vector<ProgramCounts> programs = service_->controller().program_counts();
     ASSERT_EQ(programs.size(), 3u);
     EXPECT_EQ(programs[0].owner, own_user_name());
     EXPECT_EQ(programs[1].owner, "bob");

@@ -19,7 +19,7 @@ class OwnerQuotasTest : public ::testing::Test {
     controller_.add_host({.name = "host-0", .devices = 8, .memory_bytes = 10'000}, executor_);
   }
   SessionId client(const std::string& name, const std::string& owner) {
-    return controller_.add_session(name, owner, client_);
+    return controller_.programs().add(name, owner, client_);
   }
   Error refused(SessionId session, const SliceShape& shape) {
     try {
@@ -50,7 +50,7 @@ TEST_F(OwnerQuotasTest, DevicesBeyondAnOwnersQuotaAreRefusedSayingWhoHoldsWhat) 
   EXPECT_THAT(error.hint(), HasSubstr("let something go"));
   controller_.allocate(second, {1});
   controller_.allocate(client("any", "bob"), {8});
-  controller_.release_slice(three);
+  controller_.tables().slices.release(three);
   controller_.allocate(second, {3});
 }
 
@@ -74,10 +74,10 @@ TEST_F(OwnerQuotasTest, ARequestThatWaitsForItsOwnersQuotaKeepsNoDevicesFromOthe
   reactor_->run_ready();
   SliceShape alone(2);
   alone.exclusive = true;
-  controller_.release_slice(controller_.allocate(client("any", "bob"), alone).id);
+  controller_.tables().slices.release(controller_.allocate(client("any", "bob"), alone).id);
   reactor_->run_ready();
   EXPECT_FALSE(got);
-  controller_.release_slice(four);
+  controller_.tables().slices.release(four);
   reactor_->run_ready();
   EXPECT_TRUE(got);
   reactor_->run([&] { waits.join(); });
@@ -112,7 +112,7 @@ TEST_F(OwnerQuotasTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
     EXPECT_THAT(error.message(), HasSubstr("client 1 of ada holds 1.2 KiB"));
   }
   compile(client("any", "bob"), 5000);
-  controller_.release_plan(held);
+  controller_.path().release_plan(held);
   controller_.session_closed(first);
   controller_.session_closed(second);
   compile(client("again", "ada"), 900);
@@ -121,9 +121,9 @@ TEST_F(OwnerQuotasTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
 TEST_F(OwnerQuotasTest, NewQuotasHoldForWhatIsAskedFromThenOn) {
   const SessionId first = client("train", "ada"), second = client("evaluate", "ada");
   controller_.allocate(first, {4});
-  controller_.set_quotas({.owners = {{"ada", {.devices = 2}}}});
+  controller_.tables().quotas.set({.owners = {{"ada", {.devices = 2}}}});
   EXPECT_THAT(refused(second, {1}).message(), HasSubstr("is 2 devices: wanted 1 more"));
-  controller_.set_quotas({});
+  controller_.tables().quotas.set({});
   controller_.allocate(second, {8});
 }
 

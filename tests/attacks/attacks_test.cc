@@ -418,9 +418,9 @@ class AttacksTest : public testing::Test {
 
   static Names names_of(SimCluster& cluster, const std::string& owner) {
     Controller& core = cluster.controller.controller();
-    for (const ProgramCounts& program : core.programs()) {
+    for (const ProgramCounts& program : core.program_counts()) {
       if (program.owner != owner) continue;
-      const Holdings held = core.holdings(program.id);
+      const LiveProgram::Holdings held = core.programs().open(program.id).holdings();
       const uint64_t first = program.id.value << 40;
       return {.owner = owner,
               .program = program.name,

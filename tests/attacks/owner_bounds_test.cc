@@ -48,7 +48,7 @@ class OwnerBoundsTest : public testing::Test {
                          {.lease_ms = 100, .time = ProcessTime::kModelled, .owner_bounds = kSmall});
       cluster.network.set_user("bob", "bob");
       cluster.network.set_user(kEve, kEve);
-      OwnerUse& use = cluster.controller.controller().owner_use();
+      OwnerUse& use = cluster.controller.controller().tables().owner_use;
       const Client bob = cluster.connect("bob"), eve = cluster.connect(kEve);
       {
         const Slice bobs = bob.allocate({.devices = 1});

@@ -28,7 +28,7 @@ constexpr uint64_t kMemoryMax = 512 << 10;  // The controller's memory in tests 
 constexpr size_t kSegmentsMax = Checkpoints::kSegmentsOfOwnerMax;
 
 uint64_t memory_of_eve(SimCluster& cluster) {
-  return cluster.controller.controller().owner_use().used(kEve, OwnerResource::kMemory);
+  return cluster.controller.controller().tables().owner_use.used(kEve, OwnerResource::kMemory);
 }
 
 OwnerBounds little_memory() {
@@ -201,7 +201,7 @@ TEST_F(OwnerStepsTest, SessionsAreAsManyAsOneOwnerMayHave) {
 
 TEST_F(OwnerStepsTest, DevicesAndTheirMemoryAreWhatAnOwnersQuotaSays) {
   expect_few_steps_lost({}, [](SimCluster& cluster, const Client& eve) -> Attack {
-    cluster.controller.controller().set_quotas(
+    cluster.controller.controller().tables().quotas.set(
         {.owners = {{kEve, {.devices = 2, .memory_bytes = 32 << 20}}}});
     const auto slices = std::make_shared<std::vector<Slice>>();
     const auto programs = std::make_shared<std::vector<Executable>>();
@@ -269,7 +269,7 @@ TEST_F(OwnerStepsTest, CheckpointsTakeNoMoreOfTheDiskThanOneOwnerMay) {
   const fs::path of_eve = folder.path() / Checkpoints::escaped(kEve);
   expect_few_steps_lost(
       {.checkpoint_folder = folder.path().string()}, [&](SimCluster& cluster, const Client&) {
-        cluster.controller.controller().set_quotas(
+        cluster.controller.controller().tables().quotas.set(
             {.owners = {{kEve, {.checkpoint_bytes = int64_t{kBytesMax}}}}});
         const auto programs = std::make_shared<EvesPrograms>();
         programs->add(cluster, 1000);

@@ -52,7 +52,7 @@ ManyClients::~ManyClients() = default;
 
 void ManyClients::add_client() {
   Owner& owner = *owners_.emplace_back(std::make_unique<Owner>());
-  owner.session = controller_.add_session(cat("client-", owners_.size()), "ada", owner);
+  owner.session = controller_.programs().add(cat("client-", owners_.size()), "ada", owner);
   owner.names = owner.session.value << 40;
   reactor_->run([&] {
     const SliceId slice = controller_.allocate(owner.session, devices_).id;

@@ -109,7 +109,7 @@ void write_formats(const fs::path& to) {
     programs::save_checkpoint(
         slice, to / "checkpoints",
         {.step = kSteps, .position = 9, .seed = 7, .data = "d", .model = "m"});
-    const auto record = cluster.controller.controller().record_of(SessionId(1));
+    const auto record = cluster.controller.controller().programs().record_of(SessionId(1));
     ASSERT_TRUE(record);
     write_state_folder(to / "state", *record);
   });

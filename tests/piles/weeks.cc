@@ -113,8 +113,8 @@ class Lives {
     Controller& controller = cluster_.controller.controller();
     pass(2000 * kMs);
     remove_of_ended(folder, "kept");
-    controller.hosts().names().forget_old(Reactor::current().clock().now_ns() +
-                                          HostNames::kForgetAfterNs);
+    controller.tables().hosts.names().forget_old(Reactor::current().clock().now_ns() +
+                                                 HostNames::kForgetAfterNs);
     Piles piles = controller.census();
     count_process(folder, piles);
     piles["memories of links"] = cluster_.fabric().size();

@@ -77,7 +77,7 @@ class Runs {
     const Program program = three_sections({{{"data", devices}}});
     for (int c = 0; c < clients; ++c) {
       FakeClient& client = *clients_.emplace_back(std::make_unique<FakeClient>());
-      client.session = controller_.add_session("client-" + std::to_string(c), "ada", client);
+      client.session = controller_.programs().add("client-" + std::to_string(c), "ada", client);
       reactor_->run([&] {
         const SliceId slice = controller_.allocate(client.session, devices).id;
         const PlanRecord& plan = controller_.compile(client.session, program, {slice}, {2});

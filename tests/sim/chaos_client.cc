@@ -198,7 +198,7 @@ void ChaosClient::expect_value(float got, int expected, const std::string& what)
 // All runs of the client have ended, so none may count against its credits.
 void ChaosClient::expect_no_runs_left() {
   if (error || died_) return;
-  for (const ProgramCounts& program : cluster_.controller.controller().programs()) {
+  for (const ProgramCounts& program : cluster_.controller.controller().program_counts()) {
     if (program.name != name() || program.credits_used == 0) continue;
     problems.push_back(
         cat(name(), ": ", program.credits_used, " of its credits are used for ever"));

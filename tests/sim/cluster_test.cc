@@ -37,8 +37,8 @@ HostTensor ones() { return HostTensor::of<float>({16, 8}, std::vector<float>(128
 // Number of writes of the controller to this host.
 uint64_t writes_to(SimCluster& cluster, const std::string& host) {
   return cluster.controller.controller()
-      .metrics()
-      .counter("gangway_frame_writes_total", "", {{"host", host}})
+      .tables()
+      .metrics.counter("gangway_frame_writes_total", "", {{"host", host}})
       .value();
 }
 

@@ -33,7 +33,7 @@ TEST(DetachTest, ADetachedProgramRepeatsItsStepsAndIsAttachedToAgain) {
     }
     EXPECT_THROW(first.status(), Error);
     pass(*reactor, 10 * kSecond);
-    const std::vector<ProgramCounts> programs = controller.programs();
+    const std::vector<ProgramCounts> programs = controller.program_counts();
     ASSERT_EQ(programs.size(), 1u);
     EXPECT_TRUE(programs[0].detached);
     EXPECT_EQ(programs[0].runs_done, 101u);

@@ -181,7 +181,7 @@ void run_and_cut(Reactor& reactor, uint64_t seed, int cuts, LeaseReport& report)
   cut_some(reactor, cluster, rng.fork(kClients), kClients, cuts);
   is_over = true;
   while (working > 0) ended.wait("for the workers to end");
-  for (const ProgramCounts& program : cluster.controller.controller().programs()) {
+  for (const ProgramCounts& program : cluster.controller.controller().program_counts()) {
     if (program.credits_used > 0)
       report.problems.push_back(cat(program.name, ": its credits are used for ever"));
   }

@@ -61,7 +61,7 @@ TEST(LeaseTest, ResultsThatAClientHasNotSeenWaitForIt) {
       pass(*reactor, 500 * kMicrosecond);
       cluster.cut_off_client("client");
       pass(*reactor, 30 * kSecond);
-      EXPECT_EQ(cluster.controller.controller().programs().at(0).runs_done, 4u);
+      EXPECT_EQ(cluster.controller.controller().program_counts().at(0).runs_done, 4u);
       EXPECT_FALSE(runs[2].done());
       cluster.network.heal("client", "controller");
       EXPECT_EQ(runs[2]["sum"].item<float>(), 32.0f);

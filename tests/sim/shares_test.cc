@@ -104,7 +104,7 @@ Shared share_devices(const std::vector<Steps>& programs, const SharingOptions& o
     }
     WaitQueue().wait_until_ns("for the shares to show", shared.end_ns);
     const auto& charges = cluster.options().charge_log->sums();
-    for (const ProgramCounts& program : cluster.controller.controller().programs()) {
+    for (const ProgramCounts& program : cluster.controller.controller().program_counts()) {
       if (const auto sums = charges.find(program.id); sums != charges.end())
         shared.took_ns[program.name] = sums->second.took_ns;
     }

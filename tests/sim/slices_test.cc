@@ -84,14 +84,14 @@ TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
     };
     Fiber first = wait(cut), second = wait(closed);
     pass(*reactor, 100 * kMillisecond);
-    EXPECT_THAT(cluster.controller.controller().programs(), SizeIs(3));
+    EXPECT_THAT(cluster.controller.controller().program_counts(), SizeIs(3));
     closed.close();
     second.join();
     EXPECT_THAT(ended, ElementsAre("cancelled"));
     cluster.cut_off_client("cut");
     first.join();
     pass(*reactor, 1000 * kMillisecond);
-    EXPECT_EQ(cluster.controller.controller().programs()[0].waits_for, "");
+    EXPECT_EQ(cluster.controller.controller().program_counts()[0].waits_for, "");
     EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
     cut.close();
   });

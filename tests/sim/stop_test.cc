@@ -33,11 +33,11 @@ TEST(StopTest, ADetachedProgramEndsBetweenTwoSteps) {
         client.detach();
       }
       pass(*reactor, 100 * kMillisecond);
-      EXPECT_GT(controller.programs().back().runs_done, 10u);
+      EXPECT_GT(controller.program_counts().back().runs_done, 10u);
       const int64_t begin_ns = reactor->clock().now_ns();
       EXPECT_FALSE(other.stop_program("trainer", grace_ms));
       EXPECT_LT(reactor->clock().now_ns() - begin_ns, kSecond);
-      EXPECT_EQ(controller.programs().size(), 1u);
+      EXPECT_EQ(controller.program_counts().size(), 1u);
       pass(*reactor, kSecond);
       EXPECT_EQ(controller.counts().slices + controller.counts().plans + controller.counts().runs,
                 0u);

@@ -97,7 +97,7 @@ int64_t bytes_on_hosts(const SimCluster& cluster) {
 }
 
 int64_t reserved(SimCluster& cluster, const std::string& name) {
-  for (const ProgramCounts& program : cluster.controller.controller().programs()) {
+  for (const ProgramCounts& program : cluster.controller.controller().program_counts()) {
     if (program.name == name) return program.memory_bytes;
   }
   return -1;
@@ -244,11 +244,11 @@ TEST(SuspendTest, ARepeatedProgramIsSuspendedDetachedAttachedToAndResumed) {
       other.suspend_program("trainer");
       first.detach();
     }
-    const uint64_t done = controller.programs().at(0).runs_done;
+    const uint64_t done = controller.program_counts().at(0).runs_done;
     EXPECT_GT(done, 3u);
     EXPECT_LT(done, 100u);
     pass(*reactor, 100 * kSecond);
-    EXPECT_EQ(controller.programs().at(0).runs_done, done) << "nobody goes on";
+    EXPECT_EQ(controller.program_counts().at(0).runs_done, done) << "nobody goes on";
     const Client second = cluster.attach("second", named("trainer"));
     second.resume_program("trainer");
     const RepeatStatus status = second.executable("falling").repetition()->wait();

@@ -90,7 +90,7 @@ ControllerTest::ControllerTest() {
     hosts_.push_back(controller_.add_host(
         {.name = "host-" + std::to_string(i), .devices = 2, .memory_bytes = 1000}, executor_[i]));
   }
-  session_ = controller_.add_session("tester", "ada", client_);
+  session_ = controller_.programs().add("tester", "ada", client_);
 }
 
 ControllerTest::~ControllerTest() = default;

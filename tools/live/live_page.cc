@@ -21,12 +21,12 @@ constexpr int64_t kBetweenSamplesNs = 1'000'000'000;
 constexpr size_t kHeldMax = size_t{1} << 15;  // Limit on the pairs of a device and its holder.
 
 // Pairs of a device and the program whose slice lies on it.
-std::vector<JsonObject> held_rows(const Controller& controller, const HostTable& hosts) {
+std::vector<JsonObject> held_rows(const SharedTables& tables) {
   std::vector<JsonObject> rows;
-  for (const auto& [session, devices] : controller.devices_of_programs()) {
+  for (const auto& [session, devices] : tables.slices.devices()) {
     for (const DeviceRef& device : devices) {
       if (rows.size() >= kHeldMax) return rows;
-      rows.push_back({{"host", hosts.all().at(device.host).info.name},
+      rows.push_back({{"host", tables.hosts.all().at(device.host).info.name},
                       {"device", uint64_t{device.device}},
                       {"id", session.value}});
     }
@@ -38,7 +38,7 @@ std::vector<JsonObject> executable_rows(Controller& controller,
                                         const std::vector<ProgramStatus>& programs) {
   std::vector<JsonObject> rows;
   for (const ProgramStatus& program : programs) {
-    for (const ShownPlan& shown : controller.shown_plans(SessionId(program.id)))
+    for (const ShownPlan& shown : controller.shown_graphs().plans(SessionId(program.id)))
       rows.push_back({{"id", program.id}, {"plan", shown.plan.value}, {"name", shown.name}});
   }
   return rows;
@@ -81,22 +81,22 @@ std::string LivePage::cluster() const {
   return cat("{\"time_ms\":", reactor_.clock().wall_ns() / 1'000'000,
              ",\"hosts\":", to_json(host_rows(now.hosts)),
              ",\"programs\":", to_json(program_rows(now.programs)),
-             ",\"held\":", to_json(held_rows(controller_, controller_.hosts())),
+             ",\"held\":", to_json(held_rows(controller_.tables())),
              ",\"executables\":", to_json(executable_rows(controller_, now.programs)), "}");
 }
 
 SessionId LivePage::program_of(const std::string& name) const {
-  std::optional<SessionId> found = controller_.find_program(own_user_name(), name);
+  std::optional<SessionId> found = controller_.programs().find(own_user_name(), name);
   const size_t slash = name.find('/');
   if (!found && slash != std::string::npos)
-    found = controller_.find_program(name.substr(0, slash), name.substr(slash + 1));
+    found = controller_.programs().find(name.substr(0, slash), name.substr(slash + 1));
   GW_REQUIRE(found, "graph: there is no program \"", cut(name, kQuotedBytesMax), "\"");
   return *found;
 }
 
 std::shared_ptr<const std::string> LivePage::graph(const GraphWanted& wanted) {
   const ShownGraph shown =
-      controller_.graph(program_of(wanted.program), {.plan = PlanId(wanted.plan)});
+      controller_.shown_graphs().graph(program_of(wanted.program), {.plan = PlanId(wanted.plan)});
   const auto is_it = [&](const ShownText& one) { return one.plan == shown.plan; };
   if (const auto kept = std::ranges::find_if(graphs_, is_it); kept != graphs_.end()) {
     graphs_.splice(graphs_.begin(), graphs_, kept);
@@ -118,10 +118,12 @@ std::shared_ptr<const std::string> LivePage::graph(const GraphWanted& wanted) {
 std::string LivePage::timeline(const GraphWanted& wanted) {
   const SessionId program = program_of(wanted.program);
   const GraphRequest request{.plan = PlanId(wanted.plan)};
-  const uint32_t events = live_events_per_row(*controller_.graph(program, request).plan);
-  return background_.run([timeline = controller_.timeline(program, request, events)]() mutable {
-    return live_timeline(std::move(timeline));
-  });
+  const uint32_t events =
+      live_events_per_row(*controller_.shown_graphs().graph(program, request).plan);
+  return background_.run(
+      [timeline = controller_.shown_graphs().timeline(program, request, events)]() mutable {
+        return live_timeline(std::move(timeline));
+      });
 }
 
 void LivePage::sample() {

@@ -66,7 +66,7 @@ int64_t Stage::look_for_checkpoint(const Client& client, const std::string& prog
 }
 
 int64_t Stage::newest_checkpoint(const std::string& program) const {
-  for (const ProgramCounts& counts : cluster.controller.controller().programs()) {
+  for (const ProgramCounts& counts : cluster.controller.controller().program_counts()) {
     if (counts.name == program)
       return static_cast<int64_t>(counts.checkpoint.value_or(StateVersion()).value);
   }

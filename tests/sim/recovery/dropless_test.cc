@@ -134,8 +134,8 @@ TEST_F(DroplessTest, ADetachedProgramGetsMoreRoomWithoutItsClient) {
     }
     EXPECT_THAT(warnings_, Not(Contains(HasSubstr("became"))));
     pass(*reactor, 10 * kSecond);
-    ASSERT_EQ(controller.programs().size(), 1u);
-    EXPECT_TRUE(controller.programs()[0].detached);
+    ASSERT_EQ(controller.program_counts().size(), 1u);
+    EXPECT_TRUE(controller.program_counts()[0].detached);
     const Client second = cluster.attach("second", told());
     const Executable step = second.executable("routed");
     const RepeatStatus status = step.repetition()->wait();

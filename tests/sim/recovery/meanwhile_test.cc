@@ -61,7 +61,7 @@ TEST(RecoveryMeanwhileTest, MessagesThatWaitForARecoveryAreBounded) {
   with_trainer(2, [&](Trainer& trainer) {
     lose_a_host(trainer);
     Controller& core = trainer.cluster.controller.controller();
-    const SessionId session = core.programs().at(0).id;
+    const SessionId session = core.program_counts().at(0).id;
     const std::vector<ArrayId> names(Recovery::kDeferredMax / 2, ArrayId(1));
     core.on_message(session, FreeFrame{names});
     const Error error = error_of([&] { core.on_message(session, FreeFrame{names}); });

@@ -25,10 +25,10 @@ Program adding(int64_t devices, int64_t elements) {
 
 // The number of plans of any program that were installed so far. Each one has a new name.
 uint64_t installed(Controller& controller, const std::string& name) {
-  for (const ProgramCounts& program : controller.programs()) {
+  for (const ProgramCounts& program : controller.program_counts()) {
     if (program.name != name) continue;
-    const PlanId plan = controller.shown_plans(program.id).at(0).plan;
-    return controller.plan(program.id, plan).on_hosts.value;
+    const PlanId plan = controller.shown_graphs().plans(program.id).at(0).plan;
+    return controller.tables().plans.at(plan, program.id).on_hosts.value;
   }
   return 0;
 }

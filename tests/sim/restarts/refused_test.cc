@@ -72,7 +72,7 @@ class RefusedTest : public ResumedTest {
     const Client client = cluster.connect("other");
     {
       const Slice slice = client.allocate({.devices = 2});
-      for (const ProgramCounts& program : cluster.controller().programs()) {
+      for (const ProgramCounts& program : cluster.controller().program_counts()) {
         if (program.name == "other" && program.hosts.size() == 1) host = program.hosts[0];
       }
     }
@@ -87,9 +87,10 @@ TEST_F(RefusedTest, AProgramWhoseLibraryNoHostHasAnyMoreEndsAndSaysSo) {
     Restarts cluster(*reactor);
     begin_and_lose_library(cluster);
     start(cluster);
-    EXPECT_FALSE(cluster.controller().programs().empty()) << "hosts that have it may come back";
+    EXPECT_FALSE(cluster.controller().program_counts().empty())
+        << "hosts that have it may come back";
     cluster.pass(120s);
-    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_TRUE(cluster.controller().program_counts().empty());
     EXPECT_EQ(cluster.controller().counts().total(), 0u);
   });
   EXPECT_THAT(log(), HasSubstr("it could not go on behind a restart of its controller: "
@@ -108,7 +109,7 @@ TEST_F(RefusedTest, AProgramThatHoldsAllOtherHostsItselfEndsAndSaysSo) {
     begin_and_lose_library(cluster, {alone, alone});
     start(cluster);
     cluster.pass(120s);
-    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_TRUE(cluster.controller().program_counts().empty());
     EXPECT_EQ(cluster.controller().counts().total(), 0u);
   });
   EXPECT_THAT(log(), HasSubstr("no other host can take it\""));
@@ -122,9 +123,9 @@ TEST_F(RefusedTest, AProgramThatItsOwnersQuotaStopsSaysSoAndNamesNoHost) {
     begin_and_lose_library(cluster);
     cluster.start_controller(state(), options());
     ASSERT_TRUE(is_refused_by_a_host(cluster));
-    cluster.controller().set_quotas({.others = {.devices = 1}});
+    cluster.controller().tables().quotas.set({.others = {.devices = 1}});
     cluster.pass(120s);
-    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_TRUE(cluster.controller().program_counts().empty());
   });
   EXPECT_THAT(log(), HasSubstr("it could not go on behind a restart of its controller: allocate: "
                                "the quota of owner "));
@@ -144,13 +145,13 @@ TEST_F(RefusedTest, AProgramGoesOnWhereAnotherHostHasItsLibrary) {
     ASSERT_NE(first, "");
     give_library();
     const auto goes_on = [&] {
-      const std::vector<ProgramCounts> programs = cluster.controller().programs();
+      const std::vector<ProgramCounts> programs = cluster.controller().program_counts();
       return !programs.empty() && programs[0].runs_done > 0;
     };
     for (int i = 0; i < 200 && !goes_on(); ++i) cluster.pass(100ms);
-    ASSERT_EQ(cluster.controller().programs().size(), 1u);
-    EXPECT_GT(cluster.controller().programs()[0].runs_done, 0u);
-    EXPECT_THAT(cluster.controller().programs()[0].hosts, ElementsAre(Not(first)));
+    ASSERT_EQ(cluster.controller().program_counts().size(), 1u);
+    EXPECT_GT(cluster.controller().program_counts()[0].runs_done, 0u);
+    EXPECT_THAT(cluster.controller().program_counts()[0].hosts, ElementsAre(Not(first)));
     cluster.attach("visitor", "trainer").close();
   });
   EXPECT_THAT(log(), Not(HasSubstr("it could not go on")));

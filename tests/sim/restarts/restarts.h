@@ -44,10 +44,10 @@ class Restarts {
   Controller& controller() { return controller_->controller(); }
   // Forgets lost hosts, which otherwise happens after a day.
   void forget_lost_hosts() {
-    controller_->controller().hosts().names().forget_old(reactor_.clock().now_ns() +
-                                                         HostNames::kForgetAfterNs);
+    controller_->controller().tables().hosts.names().forget_old(reactor_.clock().now_ns() +
+                                                                HostNames::kForgetAfterNs);
   }
-  const HostNames& host_names() { return controller_->controller().hosts().names(); }
+  const HostNames& host_names() { return controller_->controller().tables().hosts.names(); }
   void kill_controller() {
     network_.break_connections("controller");
     controller_.reset();
@@ -69,7 +69,7 @@ class Restarts {
   // Names of the connected hosts.
   std::set<std::string> names() {
     std::set<std::string> names;
-    for (const auto& [id, host] : controller_->controller().hosts().all()) {
+    for (const auto& [id, host] : controller_->controller().tables().hosts.all()) {
       if (host.peer != nullptr) names.insert(host.info.name);
     }
     return names;

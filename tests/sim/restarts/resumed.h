@@ -98,7 +98,7 @@ class ResumedTest : public StateDirRestartTest {
   }
   // Waits until this controller has done `steps` steps of the program.
   static void wait_for_steps(Restarts& cluster, uint64_t steps) {
-    while (cluster.controller().programs().at(0).runs_done < steps)
+    while (cluster.controller().program_counts().at(0).runs_done < steps)
       cluster.pass(std::chrono::milliseconds(1));
   }
   // Attaches, checks the remaining losses and the last states, and closes the program. Appends the
@@ -122,7 +122,7 @@ class ResumedTest : public StateDirRestartTest {
     EXPECT_EQ(status.done, kSteps - own);
     ASSERT_FALSE(status.outputs.empty());
     EXPECT_EQ(static_cast<float>(status.outputs[0].value), alone_.back());
-    done_again_.push_back(cluster.controller().programs().at(0).runs_done);
+    done_again_.push_back(cluster.controller().program_counts().at(0).runs_done);
     ASSERT_EQ(client.slices().size(), 1u);
     EXPECT_EQ(client.slices()[0].read_state("w").bytes, states_.bytes);
     // The program's sources continue after its last step.

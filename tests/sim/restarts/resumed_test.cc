@@ -35,7 +35,7 @@ TEST_F(ResumedTest, ATextThatOnlyGrewIsReadAsItWas) {
     cluster.kill_controller();
     FolderTest::write("text.txt", text + "more");
     start(cluster);
-    for (int i = 0; i < 20'000 && cluster.controller().programs().at(0).runs_done == 0; ++i)
+    for (int i = 0; i < 20'000 && cluster.controller().program_counts().at(0).runs_done == 0; ++i)
       cluster.pass(1ms);
     cluster.end_executor(1);
     FolderTest::write("text.txt", text + "more and more");
@@ -62,9 +62,9 @@ TEST_F(ResumedTest, ATextThatWasChangedKeepsItsProgramFromGoingOnWhichSaysWhatWa
       if (!is_restart) cluster.start_executor(1);
       for (int i = 0; i < 200; ++i) cluster.pass(100ms);
       std::string told = log();
-      const Controller& controller = cluster.controller();
-      if (const auto trainer = controller.find_log(own_user_name(), "trainer")) {
-        const ProgramLog read = controller.log_of(*trainer)->read(0);
+      Controller& controller = cluster.controller();
+      if (const auto trainer = controller.programs().find_log(own_user_name(), "trainer")) {
+        const ProgramLog read = controller.programs().log_of(*trainer)->read(0);
         for (const LoggedLine& line : read.lines) told += line.text;
       }
       EXPECT_THAT(told, HasSubstr("is another text on host "));
@@ -75,7 +75,7 @@ TEST_F(ResumedTest, ATextThatWasChangedKeepsItsProgramFromGoingOnWhichSaysWhatWa
       if (!is_restart) return;
       // After a restart the program is kept, and is tried again until a host has its text.
       const auto goes_on = [&] {
-        const std::vector<ProgramCounts> programs = cluster.controller().programs();
+        const std::vector<ProgramCounts> programs = cluster.controller().program_counts();
         return !programs.empty() && programs[0].runs_done > 0;
       };
       for (int i = 0; i < 1000 && !goes_on(); ++i) cluster.pass(100ms);
@@ -102,11 +102,12 @@ TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlon
         cluster.kill_controller();
         cluster.pass(std::chrono::milliseconds(rng.below(20'000)));
         cluster.start_controller(state(), options());
-        const std::vector<ProgramCounts> programs = cluster.controller().programs();
+        const std::vector<ProgramCounts> programs = cluster.controller().program_counts();
         ASSERT_EQ(programs.size(), 1u);
         EXPECT_EQ(programs[0].name, "trainer");
         EXPECT_TRUE(programs[0].detached);
-        for (int i = 0; i < 20'000 && cluster.controller().programs().at(0).runs_done == 0; ++i)
+        for (int i = 0; i < 20'000 && cluster.controller().program_counts().at(0).runs_done == 0;
+             ++i)
           cluster.pass(1ms);
       }
       expect_the_rest(cluster);
@@ -146,7 +147,7 @@ TEST_F(ResumedTest, ARepetitionWhoseRecordHasAListOfRatesGoesOnWithThemAndKeepsT
     std::ofstream(record(), std::ios::binary) << text;
     for (int restart = 0; restart < 2; ++restart) {
       cluster.start_controller(state(), options());
-      for (int i = 0; i < 20'000 && cluster.controller().programs().at(0).runs_done == 0; ++i)
+      for (int i = 0; i < 20'000 && cluster.controller().program_counts().at(0).runs_done == 0; ++i)
         cluster.pass(1ms);
       EXPECT_EQ(state_of_record().repetition.earlier.size(), 1u);
       if (restart == 0) cluster.kill_controller();
@@ -172,7 +173,7 @@ TEST_F(ResumedTest, AProgramIsResumedThoughItsCheckpointsAreLostOrDamaged) {
       begin(cluster);
       if (lost != Lost::kNothing) {
         const auto newest = [&] {
-          return cluster.controller().programs()[0].checkpoint.value_or(StateVersion()).value;
+          return cluster.controller().program_counts()[0].checkpoint.value_or(StateVersion()).value;
         };
         while (newest() == 0) cluster.pass(1ms);
         for (const uint64_t first = newest(); newest() == first;) cluster.pass(1ms);
@@ -216,14 +217,15 @@ TEST_F(ResumedTest, StepsOfTheClientAreNotRepeatedAndSoOneMustBeKeptBehindThem) 
       start(cluster);
       // The client runs 5 steps itself; the checkpoint of version 10 includes them.
       begin(cluster, 5);
-      while (cluster.controller().programs()[0].checkpoint.value_or(StateVersion()).value < 30)
+      while (cluster.controller().program_counts()[0].checkpoint.value_or(StateVersion()).value <
+             30)
         cluster.pass(1ms);
       cluster.kill_controller();
       if (!is_kept) std::filesystem::remove_all(checkpoints());
       start(cluster);
       if (is_kept) return expect_the_rest(cluster, 5);
       cluster.pass(1s);
-      EXPECT_TRUE(cluster.controller().programs().empty());
+      EXPECT_TRUE(cluster.controller().program_counts().empty());
       EXPECT_EQ(cluster.controller().counts().total(), 0u);
     });
     if (!is_kept) {
@@ -243,7 +245,8 @@ TEST_F(ResumedTest, AProgramWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
     reactor->run([&] {
       Restarts cluster(*reactor);
       restart_without_a_host(cluster);
-      EXPECT_THAT(cluster.controller().programs().at(0).waits_for, HasSubstr("4 devices, for "));
+      EXPECT_THAT(cluster.controller().program_counts().at(0).waits_for,
+                  HasSubstr("4 devices, for "));
       const Error early = error_of([&] { cluster.attach("visitor", "trainer"); });
       EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
       EXPECT_THAT(early.what(), HasSubstr("the program \"trainer\" of "));
@@ -284,14 +287,14 @@ TEST_F(ResumedTest, NobodyReadsStatesBeforeTheyAreThoseOfTheCheckpoint) {
       client.slices().at(0).allow_read("*");
       client.detach();
     }
-    while (!cluster.controller().programs().at(0).checkpoint) cluster.pass(1ms);
-    const StateVersion kept = *cluster.controller().programs()[0].checkpoint;
+    while (!cluster.controller().program_counts().at(0).checkpoint) cluster.pass(1ms);
+    const StateVersion kept = *cluster.controller().program_counts()[0].checkpoint;
     cluster.kill_controller();
     cluster.end_executor(1);
     start(cluster);
     cluster.stop_executor(0);
     cluster.start_executor(1);
-    const auto devices = [&] { return cluster.controller().programs().at(0).devices; };
+    const auto devices = [&] { return cluster.controller().program_counts().at(0).devices; };
     for (int i = 0; i < 1000 && devices() < 4; ++i) cluster.pass(1ms);
     EXPECT_EQ(devices(), 4u);
     const Client reader = cluster.connect("reader");
@@ -317,7 +320,7 @@ TEST_F(ResumedTest, AReaderOfAProgramThatWaitsForItsDevicesIsToldToTryAgainLater
   reactor->run([&] {
     Restarts cluster(*reactor);
     restart_without_a_host(cluster);
-    EXPECT_EQ(cluster.controller().programs().at(0).devices, 0u);
+    EXPECT_EQ(cluster.controller().program_counts().at(0).devices, 0u);
     const Client reader = cluster.connect("reader");
     const Error early = error_of([&] { reader.open_states("trainer"); });
     EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
@@ -356,7 +359,8 @@ TEST_F(ResumedTest, NobodyReadsStatesOfAProgramThatWaitsForDevicesOfAnotherSlice
     cluster.kill_controller();
     cluster.end_executor(1);
     start(cluster);
-    EXPECT_THAT(cluster.controller().programs().at(0).waits_for, HasSubstr("4 devices, for "));
+    EXPECT_THAT(cluster.controller().program_counts().at(0).waits_for,
+                HasSubstr("4 devices, for "));
     const Client reader = cluster.connect("reader");
     const Error early = error_of([&] { reader.open_states("trainer"); });
     EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
@@ -405,7 +409,7 @@ TEST_F(ResumedTest, AHostThatIsLostBehindARestartDoesNotEndTheProgram) {
       wait_for_steps(cluster, 15);
       cluster.end_executor(1);
       cluster.pass(100ms);
-      EXPECT_THAT(cluster.controller().programs().at(0).waits_for, HasSubstr("4 devices"));
+      EXPECT_THAT(cluster.controller().program_counts().at(0).waits_for, HasSubstr("4 devices"));
       cluster.start_executor(1);
       cluster.pass(100ms);
     }
@@ -423,7 +427,7 @@ TEST_F(ResumedTest, AProgramThatHasShrunkGoesOnBehindARestart) {
       begin(cluster, 0, "trainer", {"data"});
       cluster.pass(40ms);
       cluster.end_executor(1);
-      const auto devices = [&] { return cluster.controller().programs().at(0).devices; };
+      const auto devices = [&] { return cluster.controller().program_counts().at(0).devices; };
       while (devices() != 2) cluster.pass(1ms);
       cluster.attach("visitor", "trainer").detach();  // Its record is written again.
       cluster.pass(1ms);
@@ -457,14 +461,14 @@ TEST_F(ResumedTest, AnExecutableThatIsYoungerThanTheNewestCheckpointComesAgain) 
       const Executable step = slice.compile(walking(text_));
       slice.keep_checkpoints({.every = 10, .keep = 2});
       step.repeat(kSteps, {{"lr", rates()}, {"step", Schedule::linear(0, 1)}});
-      while (!cluster.controller().programs()[0].checkpoint) cluster.pass(100us);
+      while (!cluster.controller().program_counts()[0].checkpoint) cluster.pass(100us);
       ProgramBuilder b("another", Mesh{{{"data", 4}}});
       const Value z = b.state("z", zeros(f32()));
       b.update(z, z + 1.0);
       const Executable another = slice.compile(b.build());
       client.detach();
     }
-    EXPECT_EQ(cluster.controller().programs().at(0).checkpoint, StateVersion(10));
+    EXPECT_EQ(cluster.controller().program_counts().at(0).checkpoint, StateVersion(10));
     cluster.kill_controller();
     start(cluster);
     expect_the_rest(cluster);
@@ -496,9 +500,9 @@ TEST_F(ResumedTest, StatesThatNoExecutableHadAnyMoreAreNamedAndNobodyTakesThemFo
       start(cluster);
       wait_for_steps(cluster, 1);
       std::string told;
-      const Controller& controller = cluster.controller();
-      if (const auto trainer = controller.find_log(own_user_name(), "trainer")) {
-        const ProgramLog read = controller.log_of(*trainer)->read(0);
+      Controller& controller = cluster.controller();
+      if (const auto trainer = controller.programs().find_log(own_user_name(), "trainer")) {
+        const ProgramLog read = controller.programs().log_of(*trainer)->read(0);
         for (const LoggedLine& line : read.lines) told += line.text;
       }
       EXPECT_THAT(told, HasSubstr("goes on without its states \"z\", which no executable has any "
@@ -539,7 +543,7 @@ TEST_F(ResumedTest, AProgramAtTheBoundsOfItsCallsIsResumedAndCallsBeyondThemAreR
     cluster.kill_controller();
     start(cluster);
     wait_for_steps(cluster, kSteps);
-    EXPECT_EQ(cluster.controller().programs()[0].name, name);
+    EXPECT_EQ(cluster.controller().program_counts()[0].name, name);
     cluster.attach("visitor", name).close();
   });
 }
@@ -613,7 +617,7 @@ TEST_F(ResumedTest, AProgramThatItsClientRunsIsNotBroughtBack) {
     cluster.kill_controller();
     cluster.start_controller(state());
     cluster.pass(10s);
-    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_TRUE(cluster.controller().program_counts().empty());
     EXPECT_FALSE(is_kept());
   });
   EXPECT_THAT(log(), HasSubstr("this controller has no folder for them"));

@@ -35,7 +35,7 @@ class KeptProgramTest : public testing::Test {
   // The program `first` lies on a slice of so many devices.
   explicit KeptProgramTest(uint32_t devices = 2, Program first = counting()) {
     for (int i = 0; i < 3; ++i) add_host();
-    session_ = controller_.add_session("tester", "ada", client_);
+    session_ = controller_.programs().add("tester", "ada", client_);
     slice_ = reactor_->run([&] { return controller_.allocate(session_, {devices}).id; });
     plan_ = compile(std::move(first));
   }
@@ -80,7 +80,7 @@ class KeptProgramTest : public testing::Test {
   }
   // Index of the host of the program's first device.
   size_t host() {
-    const HostId at = controller_.slice(session_, slice_).devices.at(0).host;
+    const HostId at = controller_.tables().slices.at(slice_, session_).devices.at(0).host;
     return static_cast<size_t>(std::ranges::find(hosts_, at) - hosts_.begin());
   }
   // The program's runs that were prepared on its host and have not been answered.
@@ -127,7 +127,7 @@ class KeptProgramTest : public testing::Test {
     reactor_->run_ready();
   }
   std::vector<std::string> told() const { return client_.warnings(); }
-  uint64_t version() { return controller_.slice(session_, slice_).version->value; }
+  uint64_t version() { return controller_.tables().slices.at(slice_, session_).version->value; }
   FakeCheckpoints& store() { return executors_[host()].store; }
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
