@@ -372,7 +372,7 @@ void Client::log(const std::string& text) const {
 
 ProgramLog Client::logs(const std::string& name, const LogRequest& request) const {
   return impl_->call("logs", [&, client = impl_.get()] {
-    return internal::read_log(client->session().attachment(), name, request);
+    return internal::read_log(client->session().connection(), name, request);
   });
 }
 

@@ -1,7 +1,7 @@
 #include "client/program_graph.h"
 
-#include "client/attachment.h"
 #include "client/client_impl.h"
+#include "client/connection.h"
 #include "ir/plan/plan_text.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/wire/wire.h"
@@ -17,8 +17,8 @@ struct Asked {
   std::string why = {};
 };
 
-capnp::Response<GraphResults> ask(internal::Attachment& attachment, const Asked& what) {
-  return attachment.ask_controller<GraphResults>([&](auto& controller) {
+capnp::Response<GraphResults> ask(internal::ControllerConnection& connection, const Asked& what) {
+  return connection.ask_controller<GraphResults>([&](auto& controller) {
     auto request = controller.graphRequest();
     write(request.initVersion(), Version{});
     request.setName(what.name);
@@ -52,7 +52,7 @@ Asked about(const internal::ExecutableImpl& executable) {
 
 ProgramGraph Client::graph(const std::string& name, const std::string& executable) const {
   return impl_->call("graph", [&, client = impl_.get()] {
-    return read(ask(client->session().attachment(), {.name = name, .executable = executable}));
+    return read(ask(client->session().connection(), {.name = name, .executable = executable}));
   });
 }
 
@@ -61,14 +61,14 @@ std::string Executable::explain(const std::string& what) const {
   Asked asked = about(*impl_);
   asked.why = what;
   return impl_->client->call("explain", [&, client = impl_->client.get()] {
-    return std::string(ask(client->session().attachment(), asked).getText().cStr());
+    return std::string(ask(client->session().connection(), asked).getText().cStr());
   });
 }
 
 std::string Executable::plan_text() const {
   const Asked asked = about(*impl_);
   return impl_->client->call("plan text", [&, client = impl_->client.get()] {
-    return to_text(read(ask(client->session().attachment(), asked)).plan);
+    return to_text(read(ask(client->session().connection(), asked)).plan);
   });
 }
 

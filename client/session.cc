@@ -4,7 +4,7 @@
 #include <map>
 #include <type_traits>
 
-#include "client/attachment.h"
+#include "client/connection.h"
 #include "client/session_wire.h"
 #include "client/status_calls.h"
 #include "ir/wire/wire.h"
@@ -56,7 +56,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         desk(std::make_shared<RunDesk>(direct)),
         reactor_(reactor),
         warn_(options.on_warning),
-        attachment_(reactor, network, address,
+        connection_(reactor, network, address,
                     {.name = options.name,
                      .number_name = options.number_name,
                      .attaches = options.attaches,
@@ -71,12 +71,12 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                            controller_ends_ |= asked.controller_ends;
                            return tell && tell(asked.by, asked.grace_ms);
                          }}) {
-    const Attachment::Granted& granted = attachment_.granted();
+    const ControllerConnection::Granted& granted = connection_.granted();
     id = granted.id;
     name = granted.name;
     run_credits = granted.run_credits;
     copy_credits = granted.copy_credits;
-    frames_ = attachment_.open_frames();
+    frames_ = connection_.open_frames();
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->lend_to(direct);
     frames_->closed().on_ready([this](const Result<void>& result) {
@@ -85,13 +85,13 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                       cat("client: the controller is gone", result.ok() ? "" : ": ",
                           result.ok() ? "" : result.error().message()),
                       {}, "connect again, and restore state from a checkpoint");
-      attachment_.give_up(fail_all(why));
+      connection_.give_up(fail_all(why));
     });
   }
 
   uint64_t allocate(const SliceShape& shape) {
     return made([&](uint64_t call) {
-      const auto response = attachment_.ask<wire::Session::AllocateResults>([&](auto& session) {
+      const auto response = connection_.ask<wire::Session::AllocateResults>([&](auto& session) {
         auto request = session.allocateRequest();
         request.setDevices(shape.devices);
         request.setRanksPerDevice(shape.ranks_per_device);
@@ -158,7 +158,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     const auto listener = std::make_shared<CompileListener>(CompileListener{options.on_progress});
     KJ_DEFER(listener->is_open = false);
     return made([&](uint64_t call) {
-      const auto response = attachment_.ask<wire::Session::Compiled>([&](auto& session) {
+      const auto response = connection_.ask<wire::Session::Compiled>([&](auto& session) {
         auto request = session.compileRequest();
         request.setProgram(
             kj::arrayPtr(reinterpret_cast<const kj::byte*>(program.data()), program.size()));
@@ -184,7 +184,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   ClusterStatus status() {
     const auto response =
-        attachment_.ask_controller<wire::Controller::StatusResults>([](auto& controller) {
+        connection_.ask_controller<wire::Controller::StatusResults>([](auto& controller) {
           auto request = controller.statusRequest();
           write(request.initVersion(), Version{});
           return request.send();
@@ -194,7 +194,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   bool stop_program(const std::string& program, int64_t grace_ms) {
     const auto response =
-        attachment_.ask_controller<wire::Controller::StopResults>([&](auto& controller) {
+        connection_.ask_controller<wire::Controller::StopResults>([&](auto& controller) {
           auto request = controller.stopRequest();
           write(request.initVersion(), Version{});
           request.setName(program);
@@ -206,7 +206,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   int64_t suspend_program(const std::string& program, bool undo) {
     const auto response =
-        attachment_.ask_controller<wire::Controller::SuspendResults>([&](auto& controller) {
+        connection_.ask_controller<wire::Controller::SuspendResults>([&](auto& controller) {
           auto request = controller.suspendRequest();
           write(request.initVersion(), Version{});
           request.setName(program);
@@ -217,7 +217,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   void drain(const std::string& host, Drain what) {
-    attachment_.ask_controller<wire::Controller::DrainResults>([&](auto& controller) {
+    connection_.ask_controller<wire::Controller::DrainResults>([&](auto& controller) {
       auto request = controller.drainRequest();
       write(request.initVersion(), Version{});
       request.setHost(host);
@@ -227,7 +227,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   void forget(const std::string& host) {
-    attachment_.ask_controller<wire::Controller::ForgetResults>([&](auto& controller) {
+    connection_.ask_controller<wire::Controller::ForgetResults>([&](auto& controller) {
       auto request = controller.forgetRequest();
       write(request.initVersion(), Version{});
       request.setHost(host);
@@ -236,7 +236,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   void set_share(const Share& share) {
-    attachment_.ask<wire::Session::SetShareResults>([&](auto& session) {
+    connection_.ask<wire::Session::SetShareResults>([&](auto& session) {
       auto request = session.setShareRequest();
       write(request.initShare(), share);
       return request.send();
@@ -244,7 +244,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   void allow_read(uint64_t slice, const std::string& owner) {
-    attachment_.ask<wire::Session::AllowReadResults>([&](auto& session) {
+    connection_.ask<wire::Session::AllowReadResults>([&](auto& session) {
       auto request = session.allowReadRequest();
       request.setSlice(slice);
       request.setOwner(owner);
@@ -253,7 +253,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   void keep_checkpoints(uint64_t slice, const RecoveryOptions& options) {
-    attachment_.ask<wire::Session::KeepCheckpointsResults>([&](auto& session) {
+    connection_.ask<wire::Session::KeepCheckpointsResults>([&](auto& session) {
       auto request = session.keepCheckpointsRequest();
       request.setSlice(slice);
       write(request, options);
@@ -262,7 +262,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   OpenedStates open_states(const std::string& program) {
-    const auto response = attachment_.ask<wire::Session::OpenStatesResults>([&](auto& session) {
+    const auto response = connection_.ask<wire::Session::OpenStatesResults>([&](auto& session) {
       auto request = session.openStatesRequest();
       request.setProgram(program);
       return request.send();
@@ -314,7 +314,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   // has the report.
   void send_report(const Reported& numbers) {
     const Result<void> sent = result_of([&] {
-      attachment_.ask<wire::Session::ReportResults>([&](auto& session) {
+      connection_.ask<wire::Session::ReportResults>([&](auto& session) {
         auto request = session.reportRequest();
         write(request.initNumbers(static_cast<uint32_t>(numbers.size())), numbers);
         return request.send();
@@ -338,7 +338,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
   void send_lines_of(const LogLines::Call& call) {
     const Result<void> sent = result_of([&] {
-      attachment_.ask<wire::Session::LogResults>(
+      connection_.ask<wire::Session::LogResults>(
           [&](auto& session) { return send_lines(session, call); });
     });
     if (!sent.ok() && sent.error().kind() == ErrorKind::kCancelled) throw Error(sent.error());
@@ -346,9 +346,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   // Sends ahead of the end of the session, and waits for nothing.
   void send_last_lines(LogLines& lines) {
     while (const std::optional<LogLines::Call> call = lines.take_rest())
-      attachment_.tell([&](auto& session) { return send_lines(session, *call); });
+      connection_.tell([&](auto& session) { return send_lines(session, *call); });
   }
-  Attachment& attachment() { return attachment_; }
+  ControllerConnection& connection() { return connection_; }
 
   void send(const Message& message) {
     send_freed();
@@ -404,7 +404,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   // Calls under way fail.
   void close() {
     fail_all(closed_error());
-    attachment_.close(closed_error());
+    connection_.close(closed_error());
     frames_.reset();
   }
 
@@ -413,7 +413,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     const uint64_t behind = mark();
     is_leaving_ = true;
     try {
-      attachment_.ask<wire::Session::DetachResults>([&](auto& session) {
+      connection_.ask<wire::Session::DetachResults>([&](auto& session) {
         auto request = session.detachRequest();
         request.setReleases(behind);
         return request.send();
@@ -423,12 +423,12 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       throw;
     }
     fail_all(detached_error());
-    attachment_.leave(detached_error());
+    connection_.leave(detached_error());
     frames_.reset();
   }
 
   HeldByProgram holdings() {
-    const auto response = attachment_.ask<wire::Session::HoldingsResults>(
+    const auto response = connection_.ask<wire::Session::HoldingsResults>(
         [](auto& session) { return session.holdingsRequest().send(); });
     last_call_ = std::max(last_call_, response.getLastCall());
     releases_ = std::max(releases_, response.getReleases());
@@ -438,7 +438,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   uint64_t repeat(const RepeatAsked& asked) {
     const uint64_t behind = mark(), number = ++last_call_;
-    attachment_.ask<wire::Session::RepeatResults>([&](auto& session) {
+    connection_.ask<wire::Session::RepeatResults>([&](auto& session) {
       auto request = session.repeatRequest();
       request.setPlan(asked.plan.value);
       request.setSteps(asked.steps);
@@ -454,7 +454,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   RepeatTold repetition(PlanId plan, bool cancels, bool waits) {
-    const auto response = attachment_.ask<wire::Session::RepetitionResults>([&](auto& session) {
+    const auto response = connection_.ask<wire::Session::RepetitionResults>([&](auto& session) {
       auto request = session.repetitionRequest();
       request.setPlan(plan.value);
       request.setCancel(cancels);
@@ -528,7 +528,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     };
     const auto response = [&] {
       try {
-        return attachment_.ask<wire::Session::ReadStatesResults>(send);
+        return connection_.ask<wire::Session::ReadStatesResults>(send);
       } catch (const Error&) {
         // Asked again after a lost connection, it may be refused while its first try goes on.
         if (tries > 1 && is_wanted()) release_call(call);
@@ -617,10 +617,10 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   Reactor& reactor_;
   const std::function<void(const std::string&)> warn_;
-  // Declared before the attachment, which may be asked to stop while it connects.
+  // Declared before the connection, which may be asked to stop while it connects.
   std::optional<std::string> stopped_by_;
   bool controller_ends_ = false;
-  Attachment attachment_;
+  ControllerConnection connection_;
   uint64_t last_call_ = 0, releases_ = 0;
   std::map<uint64_t, uint64_t> slices_;  // The calls that made them.
   std::map<PlanId, uint64_t> plans_;
@@ -714,7 +714,7 @@ void Session::send_log(std::shared_ptr<LogLines> lines) {
 void Session::send_last_lines(LogLines& lines) {
   if (impl_ != nullptr) impl_->send_last_lines(lines);
 }
-Attachment& Session::attachment() { return open()->attachment(); }
+ControllerConnection& Session::connection() { return open()->connection(); }
 void Session::warn(const std::string& line) const { open()->warn(line); }
 
 void Session::run(const RunFrame& frame, RunDone done) {

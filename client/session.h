@@ -97,7 +97,7 @@ struct StatesAnswer {
   bool is_settled = false;          // No host writes to the request's memory any more.
 };
 
-class Attachment;
+class ControllerConnection;
 
 class Session {
  public:
@@ -168,7 +168,7 @@ class Session {
   void send_log(std::shared_ptr<LogLines> lines);
   void send_last_lines(LogLines& lines);
   // For the calls of status_calls.h and program_graph.cc.
-  Attachment& attachment();
+  ControllerConnection& connection();
   // Tells the user, in the way of the controller's warnings.
   void warn(const std::string& line) const;
 

@@ -52,9 +52,10 @@ kj::Promise<capnp::Response<wire::Session::LogResults>> send_lines(wire::Session
   return request.send();
 }
 
-ProgramLog read_log(Attachment& attachment, const std::string& name, const LogRequest& request) {
+ProgramLog read_log(ControllerConnection& connection, const std::string& name,
+                    const LogRequest& request) {
   const auto response =
-      attachment.ask_controller<wire::Controller::LogsResults>([&](auto& controller) {
+      connection.ask_controller<wire::Controller::LogsResults>([&](auto& controller) {
         auto asked = controller.logsRequest();
         write(asked.initVersion(), Version{});
         asked.setName(name);

@@ -1,4 +1,4 @@
-#include "client/attachment.h"
+#include "client/connection.h"
 
 #include <unistd.h>
 
@@ -41,8 +41,8 @@ Error not_now() { return {ErrorKind::kOverloaded, "attach: not now"}; }
 
 }  // namespace
 
-Attachment::Attachment(Reactor& reactor, Network& network, const std::string& address,
-                       Options options)
+ControllerConnection::ControllerConnection(Reactor& reactor, Network& network,
+                                           const std::string& address, Options options)
     : reactor_(reactor),
       network_(network),
       address_(address),
@@ -54,20 +54,22 @@ Attachment::Attachment(Reactor& reactor, Network& network, const std::string& ad
   fibers_.spawn("stay attached", [this] { stay_attached(); });
 }
 
-Attachment::~Attachment() noexcept {
+ControllerConnection::~ControllerConnection() noexcept {
   close(Error(ErrorKind::kCancelled, "client: closed"));
   *on_stop_ = nullptr;
 }
 
-wire::ClientWatch::Client Attachment::watch() { return kj::heap<ClientWatcher>(on_stop_); }
+wire::ClientWatch::Client ControllerConnection::watch() {
+  return kj::heap<ClientWatcher>(on_stop_);
+}
 
-DialOptions Attachment::dial_for(Duration time_limit) const {
+DialOptions ControllerConnection::dial_for(Duration time_limit) const {
   return {.time_limit = time_limit, .token = shown_at(address_, options_.token_file)};
 }
 
 // Different for each client of an owner. A simulation takes no draw of the reactor's, which would
 // change what follows.
-uint64_t Attachment::new_nonce() const {
+uint64_t ControllerConnection::new_nonce() const {
   if (reactor_.simulated()) {
     const auto now = static_cast<uint64_t>(reactor_.clock().now_ns());
     return reactor_.rng().fork(now).next_u64() ^ std::hash<std::string>()(options_.name);
@@ -79,7 +81,7 @@ uint64_t Attachment::new_nonce() const {
 
 // A connection that breaks, even in its first bytes, is no reason to give up before the time is
 // over. Then the user is told the first error.
-void Attachment::dial_at_first(bool is_first) {
+void ControllerConnection::dial_at_first(bool is_first) {
   std::optional<Error> why;
   while (true) {
     const int64_t now_ns = reactor_.clock().now_ns();
@@ -102,7 +104,7 @@ void Attachment::dial_at_first(bool is_first) {
 }
 
 // A connection that breaks meanwhile is replaced: the controller knows the client by its nonce.
-void Attachment::connect() {
+void ControllerConnection::connect() {
   using Results = wire::Controller::ConnectResults;
   const uint64_t nonce = new_nonce();
   for (bool is_first = true;; is_first = false) {
@@ -138,8 +140,8 @@ void Attachment::connect() {
   }
 }
 
-std::unique_ptr<FrameStream> Attachment::open_frames() {
-  // The stream dials longer than the attachment does, which says why it ends.
+std::unique_ptr<FrameStream> ControllerConnection::open_frames() {
+  // The stream dials longer than the RPC connection does, which says why it ends.
   const FrameOptions options{
       .name = "controller",
       .reconnect_ms = std::max<int64_t>(granted_.lease_ms, kStreamMsMin) + kStreamMsMore};
@@ -155,7 +157,7 @@ std::unique_ptr<FrameStream> Attachment::open_frames() {
   }
 }
 
-void Attachment::stay_attached() {
+void ControllerConnection::stay_attached() {
   while (!gone_) {
     const Future<void> disconnected = connection_->disconnected();
     disconnected.await();
@@ -163,7 +165,7 @@ void Attachment::stay_attached() {
   }
 }
 
-void Attachment::come_back() {
+void ControllerConnection::come_back() {
   const int64_t deadline_ns = reactor_.clock().now_ns() + granted_.lease_ms * 1'000'000;
   const std::string lease = format_duration_ns(granted_.lease_ms * 1'000'000);
   int64_t pause_ns = kPauseFirstNs;
@@ -199,7 +201,7 @@ void Attachment::come_back() {
 }
 
 // Returns none once attached, and not_now() where it may be tried again.
-std::optional<Error> Attachment::try_to_attach(Duration time_limit) {
+std::optional<Error> ControllerConnection::try_to_attach(Duration time_limit) {
   Result<Connection> dialled = result_of(
       [&] { return Connection::connect(reactor_, network_, address_, dial_for(time_limit)); });
   if (!dialled.ok()) {
@@ -235,19 +237,19 @@ std::optional<Error> Attachment::try_to_attach(Duration time_limit) {
   return not_now();
 }
 
-void Attachment::lose(const Error& why) {
+void ControllerConnection::lose(const Error& why) {
   if (gone_) return;
   give_up(why);
   options_.on_gone(why);
 }
 
-void Attachment::give_up(const Error& why) {
+void ControllerConnection::give_up(const Error& why) {
   if (gone_) return;
   gone_ = why;
   changed_.wake_all();
 }
 
-void Attachment::close(const Error& why) {
+void ControllerConnection::close(const Error& why) {
   if (!connection_) return;
   // Otherwise the session would go on without a client.
   if (options_.attaches) wait_to_be_back();
@@ -270,7 +272,7 @@ void Attachment::close(const Error& why) {
   connection_.reset();
 }
 
-void Attachment::wait_to_be_back() {
+void ControllerConnection::wait_to_be_back() {
   const int64_t deadline_ns = reactor_.clock().now_ns() + kCloseTimeLimit.count();
   static_cast<void>(result_of([&] {
     while (!gone_ && connection_->disconnected().ready() &&
@@ -279,7 +281,7 @@ void Attachment::wait_to_be_back() {
   }));
 }
 
-void Attachment::leave(const Error& why) {
+void ControllerConnection::leave(const Error& why) {
   give_up(why);
   fibers_.cancel();
   connection_.reset();

@@ -1,4 +1,5 @@
-// Attachment: a client's way to its session at the controller: one RPC connection after another.
+// ControllerConnection: a client's way to its session at the controller, over one RPC connection
+// after another.
 //
 // When the connection is lost it dials again, with pauses that grow, and attaches to the session
 // with the key that it was given at first; calls that were under way are asked again. The session
@@ -34,7 +35,7 @@ struct StopAsked {
   bool controller_ends = false;  // The controller ends, so all programs are asked.
 };
 
-class Attachment {
+class ControllerConnection {
  public:
   struct Options {
     std::string name;
@@ -49,9 +50,10 @@ class Attachment {
     std::function<bool(const StopAsked&)> on_stop = {};
   };
   // Connects. Suspends.
-  Attachment(Reactor& reactor, Network& network, const std::string& address, Options options);
-  ~Attachment() noexcept;  // A capability may throw when it is dropped: end there.
-  Attachment(const Attachment&) = delete;
+  ControllerConnection(Reactor& reactor, Network& network, const std::string& address,
+                       Options options);
+  ~ControllerConnection() noexcept;  // A capability may throw when it is dropped: end there.
+  ControllerConnection(const ControllerConnection&) = delete;
 
   struct Granted {
     uint64_t id = 0, key = 0;
