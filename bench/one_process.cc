@@ -1,6 +1,6 @@
 #include "bench/one_process.h"
 
-#include "client/client_impl.h"
+#include "client/session.h"
 
 namespace gangway::bench {
 

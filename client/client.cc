@@ -7,12 +7,15 @@
 #include <utility>
 
 #include "client/call_errors.h"
-#include "client/client_impl.h"
+#include "client/cluster.h"
 #include "client/failed_runs.h"
+#include "client/objects.h"
+#include "client/program_graph.h"
 #include "client/runs_in_flight.h"
 #include "client/send_run.h"
-#include "client/status_calls.h"
+#include "client/session.h"
 #include "ir/plan/plan_check.h"
+#include "ir/plan/plan_text.h"
 #include "ir/wire/wire.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/durable_file.h"
@@ -27,10 +30,32 @@ using internal::RunImpl;
 
 Array::Array(std::shared_ptr<ArrayImpl> impl) : impl_(std::move(impl)) {}
 const Type& Array::type() const { return full().type; }
-bool Array::ready() const { return full().ready(); }
-HostTensor Array::to_host(Loc loc) const {
-  return at_line(loc, [&] { return full().to_host(); });
+
+bool Array::ready() const {
+  const ArrayImpl& array = full();
+  return array.outcome == nullptr || internal::is_done(array.session->notify, *array.outcome);
 }
+
+HostTensor Array::to_host(Loc loc) const {
+  return at_line(loc, [&] {
+    const ArrayImpl& array = full();
+    if (array.tensor) return *array.tensor;
+    internal::wait_for(array.session->notify, *array.outcome);
+    HostTensor host(array.type);
+    const auto small = array.outcome->small.find(array.output);
+    if (small != array.outcome->small.end()) {
+      GW_REQUIRE(small->second.size() == host.bytes.size(), "array: expected ", host.bytes.size(),
+                 " bytes, got ", small->second.size());
+      host.bytes = small->second;
+      return host;
+    }
+    const auto part =
+        array.session->bulk.get({.kind = CopyKind::kGet, .array = array.id}, array.type.bytes());
+    std::memcpy(host.bytes.data(), part->data(), host.bytes.size());
+    return host;
+  });
+}
+
 const ArrayImpl& Array::full() const {
   GW_REQUIRE(impl_ != nullptr, "array: empty");
   return *impl_;
@@ -44,18 +69,19 @@ Array Run::operator[](std::string_view output) const {
                                                   executable.plan.outputs, output)]);
 }
 
-bool Run::done() const { return internal::is_done(impl_->client->notify, *impl_->outcome); }
+bool Run::done() const {
+  return internal::is_done(impl_->executable->session->notify, *impl_->outcome);
+}
 
 void Run::wait(Loc loc) const {
-  at_line(loc, [&] { internal::wait_for(impl_->client->notify, *impl_->outcome); });
+  at_line(loc, [&] { internal::wait_for(impl_->executable->session->notify, *impl_->outcome); });
 }
 
 void Run::cancel() const {
-  impl_->client->post([id = impl_->outcome->run,
-                       name = impl_->executable->program.name](internal::Session& session) {
-    session.cancel(id, Error(ErrorKind::kCancelled, cat("run of \"", name, "\": cancelled"),
-                             {.program = name}));
-  });
+  const std::string& name = impl_->executable->program.name;
+  impl_->executable->session->cancel(
+      impl_->outcome->run,
+      Error(ErrorKind::kCancelled, cat("run of \"", name, "\": cancelled"), {.program = name}));
 }
 
 Executable::Executable(std::shared_ptr<ExecutableImpl> impl) : impl_(std::move(impl)) {}
@@ -65,27 +91,20 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   return Run(at_line(loc, [&] { return internal::run(impl_, arguments, options); }));
 }
 
-std::shared_ptr<RunImpl> internal::run(const std::shared_ptr<ExecutableImpl>& impl,
-                                       const std::vector<Argument>& arguments,
-                                       const RunOptions& options) {
-  ExecutableImpl& executable = *impl;
-  executable.client->require_open();
-  GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
-             " ms");
-  internal::tell_of_failed_runs(executable);
-  internal::Bound bound = internal::bind_all(executable, arguments);
-  const bool is_only_one = internal::take_place(executable);
-  const std::lock_guard enqueueing(executable.enqueueing);
-  const std::shared_ptr<RunImpl> run = internal::new_run(impl);
-  internal::send_one(*run, std::move(bound),
-                     {.time_limit_ms = options.time_limit_ms, .position = executable.position++},
-                     is_only_one);
-  return run;
-}
-
 const Program& Executable::program() const { return impl_->program; }
 
 MemoryReport Executable::memory() const { return impl_->plan.memory; }
+
+std::string Executable::explain(const std::string& what) const {
+  GW_REQUIRE(!what.empty(), "why: of nothing: expected a node's name, a value or a line");
+  internal::Session& session = *impl_->session;
+  return session.explain({.name = session.name(), .plan = impl_->plan.plan, .why = what});
+}
+
+std::string Executable::plan_text() const {
+  internal::Session& session = *impl_->session;
+  return to_text(session.graph({.name = session.name(), .plan = impl_->plan.plan}).plan);
+}
 
 uint64_t Executable::position() const { return impl_->position; }
 void Executable::set_position(uint64_t position) const { impl_->position = position; }
@@ -145,13 +164,13 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
              "compile: runs in flight: expected 1 to ", kRunsInFlightMax, ", got ",
              options.runs_in_flight_max);
   // An executable that nobody can attach to needs no name.
-  if (!impl_->client->has_chosen_name()) {
+  if (!impl_->session->has_chosen_name()) {
     options.name.clear();
   } else if (options.name.empty()) {
     options.name = program.name;
   }
   auto executable = std::make_shared<ExecutableImpl>();
-  executable->client = impl_->client;
+  executable->session = impl_->session;
   executable->slices = {impl_};
   for (const Slice& slice : more_slices) executable->slices.push_back(slice.impl_);
   executable->program = program;
@@ -159,27 +178,20 @@ Executable Slice::compile(const Program& program, std::span<const Slice> more_sl
   at_line(loc, [&] { require_equal_stacks(*impl_, program); });
   std::vector<uint64_t> ids;
   for (const auto& slice : executable->slices) ids.push_back(slice->id);
-  at_line(loc, [&] {
-    const std::vector<std::byte> bytes = to_wire(program);
-    impl_->client->call("compile", [&, client = impl_->client.get()] {
-      executable->plan = client->session().compile(bytes, ids, options);
-    });
-  });
+  at_line(loc, [&] { executable->plan = impl_->session->compile(to_wire(program), ids, options); });
   internal::begin_first_chain(*executable);
   const std::vector<std::string> ignored = impl_->note_states(executable->plan, program);
   if (!ignored.empty()) {
-    const std::string told =
+    impl_->session->warn(
         cat("program \"", program.name, "\": states that are on the slice already keep what they ",
             "hold, its initialisers of them are not used: ",
-            internal::listed(ignored, [](const std::string& name) { return name; }));
-    impl_->client->call("warn",
-                        [&, client = impl_->client.get()] { client->session().warn(told); });
+            internal::listed(ignored, [](const std::string& name) { return name; })));
   }
   return Executable(std::move(executable));
 }
 
 Array Slice::from_host(const HostTensor& tensor) const {
-  return Array(internal::hold(impl_->client, tensor));
+  return Array(internal::hold(impl_->session, tensor));
 }
 
 std::vector<std::pair<std::string, Type>> Slice::states() const {
@@ -244,7 +256,7 @@ namespace {
 HostTensor read_part(internal::SliceImpl& slice, const std::string& name, const Box& part) {
   HostTensor tensor(part_type(slice, name, part));
   const auto bytes = internal::behind_runs(slice, {name}, [&] {
-    return slice.client->get(
+    return slice.session->bulk.get(
         {.kind = CopyKind::kGetState, .scope = {slice.id}, .name = name, .part = part},
         tensor.type.bytes());
   });
@@ -259,10 +271,10 @@ void write_part(internal::SliceImpl& slice, const std::string& name, const Box& 
              to_string(part), ", got ", to_string(tensor.type));
   tensor.require_whole();
   internal::tell_of_failed_runs(slice, {name});
-  const auto bytes = slice.client->heap().take(type.bytes());
+  const auto bytes = slice.session->bulk.heap().take(type.bytes());
   std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
-  slice.client->put({.kind = CopyKind::kPutState, .scope = {slice.id}, .name = name, .part = part},
-                    bytes);
+  slice.session->bulk.put(
+      {.kind = CopyKind::kPutState, .scope = {slice.id}, .name = name, .part = part}, bytes);
 }
 
 }  // namespace
@@ -288,7 +300,7 @@ void Slice::write_state(const std::string& name, const Box& part, const HostTens
   at_line(loc, [&] { write_part(*impl_, name, part, tensor); });
 }
 
-Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}
+Client::Client(std::shared_ptr<internal::Session> session) : session_(std::move(session)) {}
 
 namespace {
 
@@ -325,58 +337,84 @@ Slice Client::allocate(const SliceOptions& options, Loc loc) const {
   SliceShape shape(1);
   at_line(loc, [&] {
     shape = shape_of(options);
-    id = impl_->call("allocate", [&, client = impl_.get()] {
-      return client->session().allocate(shape, options.on_wait);
-    });
+    id = session_->allocate(shape, options.on_wait);
   });
-  return Slice(std::make_shared<internal::SliceImpl>(impl_, id, shape));
+  return Slice(std::make_shared<internal::SliceImpl>(session_, id, shape));
 }
 
-const std::string& Client::name() const { return impl_->name(); }
-
-ClusterStatus Client::status() const {
-  return impl_->call("status", [client = impl_.get()] { return client->session().status(); });
-}
+const std::string& Client::name() const { return session_->name(); }
+const std::string& Client::address() const { return session_->address(); }
+bool Client::stop_requested() const { return session_->stop_requested(); }
+ClusterStatus Client::status() const { return session_->status(); }
 
 void Client::set_share(double weight, int32_t priority) const {
   const Share share{.weight = weight, .priority = priority};
   require_share("set_share", share);
-  impl_->call("set share", [&, client = impl_.get()] { client->session().set_share(share); });
+  session_->set_share(share);
 }
 
 void Client::drain(const std::string& host) const {
-  impl_->call("drain", [&, client = impl_.get()] {
-    client->session().drain(host, internal::Drain::kBegin);
-  });
+  session_->drain(host, internal::Drain::kBegin);
 }
-
 void Client::undrain(const std::string& host) const {
-  impl_->call("undrain",
-              [&, client = impl_.get()] { client->session().drain(host, internal::Drain::kEnd); });
+  session_->drain(host, internal::Drain::kEnd);
 }
-
-void Client::forget(const std::string& host) const {
-  impl_->call("forget", [&, client = impl_.get()] { client->session().forget(host); });
-}
+void Client::forget(const std::string& host) const { session_->forget(host); }
 
 void Client::report(Reported numbers) const {
-  impl_->require_open();
+  session_->require_open();
   require_reported("client", numbers);
-  impl_->report(std::move(numbers));
+  session_->report(std::move(numbers));
 }
 
 void Client::log(const std::string& text) const {
-  impl_->require_open();
-  impl_->log(text);
+  session_->require_open();
+  session_->log(text);
 }
 
 ProgramLog Client::logs(const std::string& name, const LogRequest& request) const {
-  return impl_->call("logs", [&, client = impl_.get()] {
-    return internal::read_log(client->session().connection(), name, request);
-  });
+  return session_->logs(name, request);
 }
 
-void Client::close() const { impl_->close(); }
+ProgramGraph Client::graph(const std::string& name, const std::string& executable) const {
+  return session_->graph({.name = name, .executable = executable});
+}
+
+std::vector<Slice> Client::slices() const {
+  std::vector<Slice> slices;
+  for (auto& slice : session_->held_slices()) slices.emplace_back(std::move(slice));
+  return slices;
+}
+
+std::vector<std::string> Client::executables() const {
+  std::vector<std::string> names;
+  for (const internal::HeldExecutable& held : session_->holdings().executables)
+    names.push_back(held.name);
+  return names;
+}
+
+Executable Client::executable(const std::string& name) const {
+  return Executable(session_->held_executable(name));
+}
+
+bool Client::stop_program(const std::string& name, int64_t grace_ms) const {
+  return session_->stop_program(name, grace_ms);
+}
+
+int64_t Client::suspend_program(const std::string& name) const {
+  return session_->suspend_program(name, internal::Suspend::kBegin);
+}
+
+void Client::resume_program(const std::string& name) const {
+  session_->suspend_program(name, internal::Suspend::kEnd);
+}
+
+void Client::detach() const {
+  session_->require_open();
+  session_->detach();
+}
+
+void Client::close() const { session_->close(); }
 
 LocalShape parse_local(const std::string& address) {
   const std::string prefix = "local:";
@@ -399,7 +437,7 @@ LocalShape parse_local(const std::string& address) {
 namespace {
 
 Client join(const std::string& address, const ConnectOptions& options,
-            internal::ClientImpl::Joins joins) {
+            internal::Session::Joins joins) {
   get_errors_for_files_beyond_the_limit();  // For checkpoints and timelines.
   const bool local = address.starts_with("local:");
   const LocalShape shape = local ? parse_local(address) : LocalShape{};
@@ -418,13 +456,13 @@ Client join(const std::string& address, const ConnectOptions& options,
     if (options.in_process) return internal::start_in_process(reactor, shape, options);
     return internal::start_processes(reactor, shape, options);
   };
-  return Client(std::make_shared<internal::ClientImpl>(make, options, joins));
+  return Client(std::make_shared<internal::Session>(make, options, joins));
 }
 
 }  // namespace
 
 Client connect(const std::string& address, const ConnectOptions& options) {
-  return join(address, options, internal::ClientImpl::Joins::kAsNew);
+  return join(address, options, internal::Session::Joins::kAsNew);
 }
 
 Client attach(const std::string& address, const std::string& name, const ConnectOptions& options) {
@@ -434,18 +472,18 @@ Client attach(const std::string& address, const std::string& name, const Connect
   ConnectOptions named = options;
   named.name = name;
   named.number_name = false;
-  return join(address, named, internal::ClientImpl::Joins::kDetached);
+  return join(address, named, internal::Session::Joins::kDetached);
 }
 
 Client internal::attach_on(Reactor& reactor, Network& network, const std::string& address,
                            const ConnectOptions& options) {
-  return Client(std::make_shared<internal::ClientImpl>(reactor, network, address, options,
-                                                       ClientImpl::Joins::kDetached));
+  return Client(std::make_shared<internal::Session>(reactor, network, address, options,
+                                                    Session::Joins::kDetached));
 }
 
 Client internal::connect_on(Reactor& reactor, Network& network, const std::string& address,
                             const ConnectOptions& options) {
-  return Client(std::make_shared<internal::ClientImpl>(reactor, network, address, options));
+  return Client(std::make_shared<internal::Session>(reactor, network, address, options));
 }
 
 }  // namespace gangway

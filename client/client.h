@@ -61,7 +61,7 @@ namespace gangway {
 
 struct ProgramGraph;  // client/program_graph.h
 namespace internal {
-class ClientImpl;
+class Session;
 class SliceImpl;
 class ExecutableImpl;
 class RunImpl;
@@ -311,7 +311,7 @@ class Slice {
 
 class Client {
  public:
-  explicit Client(std::shared_ptr<internal::ClientImpl> impl);
+  explicit Client(std::shared_ptr<internal::Session> session);
   // Throws, with the caller's line, kInvalid where the cluster does not have what is asked for,
   // saying what it has, and kOverloaded where others hold it, saying who. Waits as `wait_ms` says.
   Slice allocate(const SliceOptions& options, Loc loc = Loc::current()) const;
@@ -376,7 +376,7 @@ class Client {
   void close() const;
 
  private:
-  std::shared_ptr<internal::ClientImpl> impl_;
+  std::shared_ptr<internal::Session> session_;
 };
 
 // "local:2x3": two executors of three devices. kInvalid names an address that has another form.

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "client/client_impl.h"
+#include "client/objects.h"
 #include "client/program_graph.h"
 #include "controller/service/service.h"
 #include "executor/service/service.h"
@@ -528,7 +528,7 @@ TEST_F(ClientTest, AnEmptyArraySaysSo) {
 TEST_F(ClientTest, AnArgumentThatFoundNoRoomInTheSegmentIsPutAgainWithTheNextRun) {
   Executable step = slice_.compile(accumulate(mesh_));
   Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)));
-  internal::SegmentHeap& heap = x.impl()->client->heap();
+  internal::SegmentHeap& heap = x.impl()->session->bulk.heap();
   auto all = heap.take(internal::kSegmentBytes - heap.used());
   EXPECT_EQ(error_of([&] { step.run({{"x", x}, {"scale", 1.0f}}); }).kind(),
             ErrorKind::kOverloaded);

@@ -47,7 +47,7 @@ namespace {
 std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& executable) {
   UpdatedStates updated{.program = executable.program.name,
                         .names = {},
-                        .untold_chains = executable.client->untold_chains};
+                        .untold_chains = executable.session->untold_chains};
   for (const ProgramNode& node : executable.program.nodes) {
     for (const StateUpdate& update : node.updates)
       updated.names.insert(executable.program.nodes[update.state].name);
@@ -60,7 +60,7 @@ std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& execut
 
 void begin_first_chain(ExecutableImpl& executable) {
   executable.updated = updated_states(executable);
-  const std::lock_guard lock(executable.client->notify.mutex);
+  const std::lock_guard lock(executable.session->notify.mutex);
   begin_chain(executable);
 }
 
@@ -97,13 +97,13 @@ void note_told(Chain& chain) {
 }
 
 void tell_of_failed_runs(const ExecutableImpl& executable) {
-  if (*executable.client->untold_chains == 0) return;
+  if (*executable.session->untold_chains == 0) return;
   tell_of_failed_runs(*executable.slices[0], states_of(executable.program));
 }
 
 void tell_of_failed_runs(SliceImpl& slice, const Names& states) {
-  if (*slice.client->untold_chains == 0) return;
-  const std::lock_guard lock(slice.client->notify.mutex);
+  if (*slice.session->untold_chains == 0) return;
+  const std::lock_guard lock(slice.session->notify.mutex);
   for (const auto& chain : chains_of(slice, states)) {
     if (!chain->failed || chain->told) continue;
     note_told(*chain);
@@ -112,7 +112,7 @@ void tell_of_failed_runs(SliceImpl& slice, const Names& states) {
 }
 
 std::vector<std::shared_ptr<Outcome>> last_runs(SliceImpl& slice, const Names& states) {
-  const std::lock_guard lock(slice.client->notify.mutex);
+  const std::lock_guard lock(slice.session->notify.mutex);
   std::vector<std::shared_ptr<Outcome>> runs;
   for (const auto& chain : chains_of(slice, states)) {
     // A run that nobody holds has ended.

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "client/client_impl.h"
+#include "client/objects.h"
 
 namespace gangway::internal {
 
@@ -33,7 +33,7 @@ std::set<std::string> states_of(const Program& program);
 struct UpdatedStates {
   std::string program;
   std::set<std::string> names;
-  std::shared_ptr<std::atomic<int64_t>> untold_chains;  // The client's counter.
+  std::shared_ptr<std::atomic<int64_t>> untold_chains;  // The session's counter.
 };
 
 // Before the executable's first run: finds the states that its runs update
@@ -65,7 +65,7 @@ auto behind_runs(SliceImpl& slice, const std::set<std::string>& states, Read rea
   tell_of_failed_runs(slice, states);
   const std::vector<std::shared_ptr<Outcome>> before = last_runs(slice, states);
   auto result = read();
-  wait_for_ends(slice.client->notify, before);
+  wait_for_ends(slice.session->notify, before);
   tell_of_failed_runs(slice, states);
   return result;
 }

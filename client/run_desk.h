@@ -1,4 +1,4 @@
-// RunDesk: state that a session on the reactor shares with its user's threads: the runs whose ends
+// RunDesk: state of a session that its reactor shares with the user's threads: the runs whose ends
 // are awaited, and the arrays that were released.
 //
 // Why: a thread that sends a run itself, past the reactor, saves waking it. The ends of runs arrive
@@ -6,7 +6,7 @@
 // with the next run, or by the reactor, which looks for them while it is awake anyway.
 //
 // Threads: send() and let_go() anywhere; the others on the reactor's. Completions run there.
-// Ownership: shared by the session and its client.
+// Ownership: a part of the session.
 // Errors: none; the reactor sends a run that can't be sent here.
 #pragma once
 

@@ -34,17 +34,24 @@ uint32_t find_port(const char* what, const std::string& program, const std::vect
       {.program = program});
 }
 
-std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<ClientImpl>& client,
-                                const HostTensor& tensor) {
+std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<Session>& session, const HostTensor& tensor) {
   tensor.require_whole();
   auto array = std::make_shared<ArrayImpl>();
-  array->client = client;
+  array->session = session;
   array->type = tensor.type;
   array->tensor = tensor;
   return array;
 }
 
 namespace {
+
+// A run's frame, and the arrays that must live until it is posted.
+struct Bound {
+  RunFrame frame;
+  size_t inline_bytes = 0;
+  std::vector<std::shared_ptr<ArrayImpl>> kept;
+  std::vector<std::shared_ptr<PlacedCopy>> copies;
+};
 
 void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
   const std::string& program = executable.program.name;
@@ -63,7 +70,7 @@ void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound
       to.bytes = tensor->bytes;
       return;
     }
-    array = hold(executable.client, *tensor);
+    array = hold(executable.session, *tensor);
   } else {
     array = std::get<Array>(argument.value).impl();
     GW_REQUIRE(array != nullptr, "run of \"", program, "\": input \"", argument.name,
@@ -101,8 +108,7 @@ void require_each_input_once(const ExecutableImpl& executable, const Bound& boun
   }
 }
 
-}  // namespace
-
+// Suspends where a tensor is first copied to the devices, as the plan lays it out.
 Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& arguments) {
   Bound bound;
   for (const Argument& argument : arguments) bind_one(executable, argument, bound);
@@ -110,39 +116,41 @@ Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& argument
   return bound;
 }
 
-// Where runs are so short that half of them end while a thread is woken, the thread waits for half
-// of the places, so that frames go together, and ends too.
+// Waits at the in-flight bounds of the executable and of the client; the run's end gives the place
+// back. Returns whether no other run of the client is in flight. Where runs are so short that half
+// of them end while a thread is woken, the thread waits for half of the places, so that frames go
+// together, and ends too.
 bool take_place(ExecutableImpl& executable) {
   constexpr std::chrono::milliseconds kHalfWaitedFor(1);
-  ClientImpl& client = *executable.client;
+  Session& session = *executable.session;
   int64_t& in_flight = *executable.in_flight;
   bool is_only_one = false;
   // Looks and takes under one lock, so that two threads never take the last place.
   const auto take = [&](int64_t free_min) {
     if (in_flight > executable.runs_in_flight_max - free_min ||
-        *client.in_flight > client.run_credits - free_min)
+        *session.in_flight > session.run_credits - free_min)
       return false;
     ++in_flight;
-    is_only_one = ++*client.in_flight == 1;
+    is_only_one = ++*session.in_flight == 1;
     return true;
   };
-  if (!client.notify.is_at_home()) {
-    const int64_t half = (std::min(executable.runs_in_flight_max, client.run_credits) + 1) / 2;
+  if (!session.notify.is_at_home()) {
+    const int64_t half = (std::min(executable.runs_in_flight_max, session.run_credits) + 1) / 2;
     bool is_first_look = true;
     const auto has_half = [&] { return take(std::exchange(is_first_look, false) ? 1 : half); };
-    if (client.notify.wait_for(has_half, kHalfWaitedFor)) return is_only_one;
+    if (session.notify.wait_for(has_half, kHalfWaitedFor)) return is_only_one;
   }
-  client.notify.wait([&] { return take(1); });
+  session.notify.wait([&] { return take(1); });
   return is_only_one;
 }
 
+// Creates a run with an array for each output of the plan.
 std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executable) {
   auto run = std::make_shared<RunImpl>();
-  run->client = executable->client;
   run->executable = executable;
   for (uint32_t i = 0; i < executable->plan.outputs.size(); ++i) {
     auto array = std::make_shared<ArrayImpl>();
-    array->client = executable->client;
+    array->session = executable->session;
     array->type = executable->plan.outputs[i].type;
     array->output = i;
     array->outcome = run->outcome;
@@ -151,18 +159,21 @@ std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executab
   return run;
 }
 
-namespace {
+struct RunFacts {
+  int64_t time_limit_ms = 0;
+  uint64_t position = 0;  // Position in every source.
+};
 
 void name_run(RunImpl& run, const RunFacts& facts, RunFrame& frame) {
-  ClientImpl& client = *run.client;
   ExecutableImpl& executable = *run.executable;
+  Session& session = *executable.session;
   frame.plan = executable.plan.plan;
-  frame.run = client.new_run();
+  frame.run = session.new_run();
   frame.after = executable.next_in_chain(frame.run, *run.outcome);
   frame.time_limit_ms = facts.time_limit_ms;
   frame.source_positions.assign(executable.plan.sources, facts.position);
   for (const auto& array : run.outputs) {
-    array->id = client.new_array();
+    array->id = session.new_array();
     frame.outputs.push_back(array->id);
   }
 }
@@ -176,24 +187,43 @@ void end(Outcome& outcome, RunDoneFrame done) {
 
 RunDone when_done(const RunImpl& run, std::vector<std::shared_ptr<PlacedCopy>> copies) {
   return [copies = std::move(copies), outcome = run.outcome, in_flight = run.executable->in_flight,
-          of_client = run.client->in_flight, notify = &run.client->notify](RunDoneFrame done) {
+          of_session = run.executable->session->in_flight,
+          notify = &run.executable->session->notify](RunDoneFrame done) {
     notify->change([&] {
       for (const auto& copy : copies) {  // Says why an argument was not there.
         if (done.error && copy->failed) done.error = copy->failed;
       }
       end(*outcome, std::move(done));
       --*in_flight;
-      --*of_client;
+      --*of_session;
     });
   };
 }
 
-}  // namespace
-
+// Gives the run and its results names and a place in the chain, and sends it. The run's end sets
+// its outcome, and gives its place back. The caller holds `enqueueing` of the executable.
 void send_one(RunImpl& run, Bound bound, const RunFacts& facts, bool is_only_one) {
   name_run(run, facts, bound.frame);
-  run.client->send_run(std::move(bound.frame), when_done(run, std::move(bound.copies)),
-                       is_only_one);
+  run.executable->session->send_run(std::move(bound.frame), when_done(run, std::move(bound.copies)),
+                                    is_only_one);
+}
+
+}  // namespace
+
+std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
+                             const std::vector<Argument>& arguments, const RunOptions& options) {
+  executable->session->require_open();
+  GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
+             " ms");
+  tell_of_failed_runs(*executable);
+  Bound bound = bind_all(*executable, arguments);
+  const bool is_only_one = take_place(*executable);
+  const std::lock_guard enqueueing(executable->enqueueing);
+  const std::shared_ptr<RunImpl> run = new_run(executable);
+  send_one(*run, std::move(bound),
+           {.time_limit_ms = options.time_limit_ms, .position = executable->position++},
+           is_only_one);
+  return run;
 }
 
 }  // namespace gangway::internal

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "client/call_errors.h"
-#include "client/client_impl.h"
 #include "client/failed_runs.h"
+#include "client/objects.h"
 #include "runtime/base/align.h"
 
 namespace gangway {
@@ -16,19 +16,19 @@ namespace internal {
 
 class SharedStatesImpl {
  public:
-  std::shared_ptr<ClientImpl> client;
+  std::shared_ptr<Session> session;
   std::string program;
   uint64_t id = 0;
   std::map<std::string, Type> states;
 };
 
-// The fate of a snapshot. Guarded by the client's notify.mutex. It holds no handle, since the
+// The fate of a snapshot. Guarded by the session's notify.mutex. It holds no handle, since the
 // reactor holds it.
 struct Arrival {
   bool done = false;
   uint64_t version = 0;
   std::optional<Error> error;
-  ClientImpl::PartPtr bytes;  // All its states; lent until hosts report that they are done.
+  Bulk::PartPtr bytes;  // All its states; lent until hosts report that they are done.
 };
 
 class SnapshotImpl {
@@ -38,10 +38,10 @@ class SnapshotImpl {
     int64_t offset = 0;  // Offset in the arrival's bytes.
   };
   ~SnapshotImpl() {
-    if (number != 0) client->post([n = number](Session& session) { session.drop_reading(n); });
+    if (number != 0) session->drop_reading(number);
   }
 
-  std::shared_ptr<ClientImpl> client;
+  std::shared_ptr<Session> session;
   std::string program;
   uint64_t number = 0;  // Number of the session's reading; 0: not asked for yet.
   std::map<std::string, State> states;
@@ -55,12 +55,12 @@ class SnapshotImpl {
   }
 
   bool done() const {
-    const std::lock_guard lock(client->notify.mutex);
+    const std::lock_guard lock(session->notify.mutex);
     return arrival->done;
   }
 
   void wait() const {
-    client->notify.wait([this] { return arrival->done; });
+    session->notify.wait([this] { return arrival->done; });
     if (arrival->error) throw Error(*arrival->error);
   }
 };
@@ -85,7 +85,7 @@ Error past_error(const std::string& program, uint64_t wanted, uint64_t now) {
 void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offsets, int64_t bytes,
                  internal::Arrival& arrival, internal::StatesRequest& request) {
   arrival.bytes.reset();
-  const internal::ClientImpl::PartPtr part = heap.take(bytes);
+  const internal::Bulk::PartPtr part = heap.take(bytes);
   part->lend();
   request.segment = part->segment();
   for (size_t i = 0; i < offsets.size(); ++i) request.parts[i].offset = part->offset() + offsets[i];
@@ -93,9 +93,9 @@ void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offset
 }
 
 // Returns memory that nobody needs any more.
-internal::ClientImpl::PartPtr arrived(internal::Arrival& arrival, const std::string& program,
-                                      const internal::StatesRequest& asked,
-                                      const internal::StatesAnswer& told) {
+internal::Bulk::PartPtr arrived(internal::Arrival& arrival, const std::string& program,
+                                const internal::StatesRequest& asked,
+                                const internal::StatesAnswer& told) {
   // There is no memory where none could be lent to a version that comes again.
   if (told.is_settled && arrival.bytes != nullptr) arrival.bytes->returned();
   arrival.version = told.version;
@@ -107,9 +107,9 @@ internal::ClientImpl::PartPtr arrived(internal::Arrival& arrival, const std::str
 
 Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
              const std::vector<std::string>& names) {
-  internal::ClientImpl& client = *from.client;
+  internal::Session& session = *from.session;
   const auto snapshot = std::make_shared<SnapshotImpl>();
-  snapshot->client = from.client;
+  snapshot->session = from.session;
   snapshot->program = from.program;
   const std::shared_ptr<internal::Arrival> arrival = snapshot->arrival;
   std::set<std::string> wanted(names.begin(), names.end());
@@ -130,20 +130,18 @@ Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
     end = offsets.back() + bytes;
   }
   GW_REQUIRE(!request.parts.empty(), "states of \"", from.program, "\": there are none");
-  lend_memory(client.heap(), offsets, end, *arrival, request);
-  snapshot->number = client.new_reading();
-  const auto renew = [&client, offsets, end, arrival](internal::StatesRequest& again) {
-    lend_memory(client.heap(), offsets, end, *arrival, again);
+  lend_memory(session.bulk.heap(), offsets, end, *arrival, request);
+  snapshot->number = session.new_reading();
+  const auto renew = [&session, offsets, end, arrival](internal::StatesRequest& again) {
+    lend_memory(session.bulk.heap(), offsets, end, *arrival, again);
   };
-  const auto done = [&client, program = from.program, request,
+  const auto done = [&session, program = from.program, request,
                      arrival](const internal::StatesAnswer& told) {
-    internal::ClientImpl::PartPtr unused;
-    client.notify.change([&] { unused = arrived(*arrival, program, request, told); });
-    client.free_on_thread(std::move(unused));
+    internal::Bulk::PartPtr unused;
+    session.notify.change([&] { unused = arrived(*arrival, program, request, told); });
+    session.bulk.free_on_thread(std::move(unused));
   };
-  client.post([number = snapshot->number, request, renew, done](internal::Session& session) {
-    session.read_states(number, request, renew, done);
-  });
+  session.read_states(snapshot->number, request, renew, done);
   return Snapshot(snapshot);
 }
 
@@ -199,32 +197,27 @@ Snapshot SharedStates::latest(const Slice& slice) const { return ask(*impl_, {},
 
 SharedStates Client::open_states(const std::string& program) const {
   auto states = std::make_shared<SharedStatesImpl>();
-  states->client = impl_;
+  states->session = session_;
   states->program = program;
-  const internal::OpenedStates opened = impl_->call(
-      "open states", [&, client = impl_.get()] { return client->session().open_states(program); });
+  const internal::OpenedStates opened = session_->open_states(program);
   states->id = opened.states;
   for (const internal::PlanPort& state : opened.list) states->states[state.name] = state.type;
   return SharedStates(std::move(states));
 }
 
 void Slice::allow_read(const std::string& owner) const {
-  impl_->client->call("allow to read", [&, client = impl_->client.get()] {
-    client->session().allow_read(impl_->id, owner);
-  });
+  impl_->session->allow_read(impl_->id, owner);
 }
 
 void Slice::keep_checkpoints(const RecoveryOptions& options) const {
   require_recovery(options);
-  impl_->client->call("keep checkpoints", [&, client = impl_->client.get()] {
-    client->session().keep_checkpoints(impl_->id, options);
-  });
+  impl_->session->keep_checkpoints(impl_->id, options);
 }
 
 void Slice::load(const Snapshot& snapshot) const {
   const SnapshotImpl& from = snapshot.impl();
-  internal::ClientImpl& client = *impl_->client;
-  GW_REQUIRE(&client == from.client.get(), "load: the snapshot of \"", from.program,
+  internal::Session& session = *impl_->session;
+  GW_REQUIRE(&session == from.session.get(), "load: the snapshot of \"", from.program,
              "\" is another client's");
   const auto own = states();
   for (const auto& [name, type] : own) {
@@ -236,7 +229,7 @@ void Slice::load(const Snapshot& snapshot) const {
   internal::tell_of_failed_runs(*impl_, names);
   snapshot.wait();
   // Shared, since a caller that waits may be cancelled before all writes have ended. Guarded by the
-  // client's notify.mutex.
+  // session's notify.mutex.
   struct Outcome {
     size_t under_way = 0;
     std::optional<Error> failed;
@@ -244,9 +237,9 @@ void Slice::load(const Snapshot& snapshot) const {
   const auto outcome = std::make_shared<Outcome>();
   outcome->under_way = own.size();
   for (const auto& [name, type] : own) {
-    const internal::ClientImpl::PartPtr& bytes = from.arrival->bytes;
-    client.take_copy_place();
-    client.post_copy(
+    const internal::Bulk::PartPtr& bytes = from.arrival->bytes;
+    session.bulk.take_place();
+    session.bulk.send(
         {.kind = CopyKind::kPutState,
          .at = {bytes->segment(), bytes->offset() + from.at(name).offset, type.bytes()},
          .scope = {impl_->id},
@@ -256,7 +249,7 @@ void Slice::load(const Snapshot& snapshot) const {
           if (ended.error && !outcome->failed) outcome->failed = ended.error;
         });
   }
-  client.notify.wait([&] { return outcome->under_way == 0; });
+  session.notify.wait([&] { return outcome->under_way == 0; });
   if (outcome->failed) throw Error(*outcome->failed);
 }
 

@@ -43,7 +43,6 @@ namespace gangway {
 class Slice;
 
 namespace internal {
-class ClientImpl;
 class SharedStatesImpl;
 class SnapshotImpl;
 }  // namespace internal

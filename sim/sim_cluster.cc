@@ -1,6 +1,6 @@
 #include "sim/sim_cluster.h"
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "executor/devices/sim/unread_memory.h"
 #include "executor/links/sim_fabric.h"
 

@@ -5,7 +5,7 @@
 // snapshots, of checkpoints, and between hosts. Such memory is handed out again only when its
 // writer itself has reported that it is done. A lost writer may only have been stopped; when it is
 // resumed, it writes what it has queued. No other process can report for it. A client gives up such
-// memory (client/segment_heap.h), checkpoints get a new segment each, and hosts get new memory for
+// memory (client/bulk.h), checkpoints get a new segment each, and hosts get new memory for
 // each plan that is installed (executor/links/host_link.h).
 //
 // The controller records which transfer has which bytes, and hosts record where they write. Peers

@@ -1,6 +1,6 @@
 #include "tests/cuda/cuda_cluster.h"
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "controller/service/service.h"
 #include "executor/service/service.h"
 #include "runtime/net/sim_network.h"

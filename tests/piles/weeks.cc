@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "controller/programs/ended_logs.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/links/sim_fabric.h"

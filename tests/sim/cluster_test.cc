@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/client_impl.h"
+#include "client/objects.h"
 #include "gangway.h"
 #include "protocol/rpc_values.h"
 #include "runtime/fibers/await.h"
@@ -230,10 +230,11 @@ TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     Array sum = step.run({{"x", ones()}})["sum"];
     cluster.network.partition("client", "controller");
-    internal::Session& session = sum.impl()->client->session();
+    internal::Session& session = *sum.impl()->session;
     for (uint64_t i = 1; i <= 40; ++i) {  // A megabyte each.
       const std::vector<uint64_t> positions(size_t{1} << 17);
-      session.run({.run = RunId(i), .source_positions = positions}, [](const RunDoneFrame&) {});
+      session.send_run(
+          {.run = RunId(i), .source_positions = positions}, [](const RunDoneFrame&) {}, false);
     }
     const Error error = error_of([&] { step.run({{"x", ones()}}).wait(); });
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "gangway.h"
 #include "tests/sim/detached.h"
 #include "tests/sim/sim_time.h"

@@ -8,7 +8,7 @@
 #include <deque>
 #include <optional>
 
-#include "client/client_impl.h"
+#include "client/objects.h"
 #include "gangway.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/os/user.h"
@@ -373,7 +373,7 @@ TEST(SharedStatesTest, AReadThatEndsBeforeHostsWriteLeavesTheClientItsMemory) {
     const Slice slice = trainer.allocate({.devices = kDevices});
     const Executable step = slice.compile(training(10));
     const Array loss = step.run({{"x", ones()}})["loss"];
-    internal::SegmentHeap& heap = loss.impl()->client->heap();
+    internal::SegmentHeap& heap = loss.impl()->session->bulk.heap();
     const uint64_t first = heap.take(64)->segment().token;
     const int64_t used = heap.used();
     const auto expect_given_back = [&](const std::string& when) {

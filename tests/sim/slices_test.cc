@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "gangway.h"
 #include "runtime/base/rng.h"
 #include "runtime/fibers/fiber_group.h"

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "gangway.h"
 #include "programs/train/language_model.h"
 #include "tests/sim/with_client.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/client_impl.h"
+#include "client/objects.h"
 #include "gangway.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/thread.h"

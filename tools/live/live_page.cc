@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "client/status_calls.h"
+#include "client/session_wire.h"
 #include "controller/service/status_wire.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "client/client_impl.h"
+#include "client/session.h"
 #include "controller/service/service.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/links/sim_fabric.h"

@@ -1,5 +1,9 @@
-#include "client/segment_heap.h"
+#include "client/bulk.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "client/session.h"
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
@@ -63,6 +67,69 @@ std::vector<std::pair<int64_t, int64_t>> SegmentHeap::holes_of(const Segment& se
   }
   holes.emplace_back(hole, static_cast<int64_t>(segment.memory.size()) - hole);
   return holes;
+}
+
+CopyDoneFrame Bulk::copy(const CopyFrame& frame, const PartPtr& part) {
+  const auto ended = std::make_shared<std::optional<CopyDoneFrame>>();
+  CopyFrame whole = frame;
+  whole.at = {part->segment(), part->offset(), part->bytes()};
+  take_place();
+  send(std::move(whole), part, [ended](const CopyDoneFrame& done) { *ended = done; });
+  session_.notify.wait([&] { return ended->has_value(); });
+  return **ended;
+}
+
+Bulk::PartPtr Bulk::get(const CopyFrame& frame, int64_t bytes) {
+  while (true) {
+    PartPtr part = heap().take(bytes);
+    const CopyDoneFrame ended = copy(frame, part);
+    if (ended.comes_again) continue;
+    if (ended.error) throw Error(*ended.error);
+    return part;
+  }
+}
+
+void Bulk::put(const CopyFrame& frame, const PartPtr& part) {
+  const CopyDoneFrame ended = copy(frame, part);
+  if (ended.error) throw Error(*ended.error);
+}
+
+void Bulk::take_place() {
+  session_.notify.wait([this] {
+    if (under_way_ >= copies_max_) return false;
+    ++under_way_;
+    return true;
+  });
+}
+
+void Bulk::give_back_place() {
+  session_.notify.change([this] { --under_way_; });
+}
+
+void Bulk::send(CopyFrame frame, PartPtr part, CopyDone done) {
+  part->lend();
+  session_.copy(std::move(frame), [this, part = std::move(part),
+                                   done = std::move(done)](const CopyDoneFrame& ended) mutable {
+    if (ended.is_settled) part->returned();
+    // The waiting thread then drops the last reference, before it takes another part.
+    part.reset();
+    session_.notify.change([&] {
+      done(ended);
+      --under_way_;
+    });
+  });
+}
+
+void Bulk::free_on_thread(PartPtr part) {
+  if (part == nullptr || has_ended_) return;
+  if (freeing_ == nullptr)
+    freeing_ = std::make_unique<Background>(*session_.notify.home, "client/freeing", 1);
+  static_cast<void>(freeing_->start([part = std::move(part)] {}));
+}
+
+void Bulk::end() {
+  has_ended_ = true;
+  freeing_.reset();
 }
 
 }  // namespace gangway::internal

@@ -1,4 +1,34 @@
-// SegmentHeap: the client's memory that hosts read and write, and which parts of it are in use.
+// Bulk: puts and gets of a client, and the memory through which they go (SegmentHeap).
+//
+// Hosts map the memory and copy; the controller only tells them to, and never sees the bytes. At
+// most as many copies are under way as the controller allows.
+//
+// Threads: any, or a fiber of the client's reactor, if not said otherwise.
+// Ownership: a part of the session, whose reactor takes the ends of copies.
+// Errors: the hosts' and the controller's, where a copy is waited for; SegmentHeap's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "protocol/messages.h"
+#include "runtime/fibers/background.h"
+#include "runtime/os/shared_segment.h"
+
+namespace gangway::internal {
+
+class Session;
+
+// Address space of a segment for puts and gets under way; pages never touched cost nothing.
+inline constexpr int64_t kSegmentBytes = int64_t{64} << 30;
+
+// The client's memory that hosts read and write, and which parts of it are in use.
 //
 //   take()   a part of the segment
 //   lend()   hosts may use it              returned()   all of them report that they are done
@@ -17,23 +47,8 @@
 //
 // Invariants: parts of a segment are aligned to 64 bytes and do not overlap. First fit, neighbours
 // merge. A segment that was given up hands out nothing.
-// Threads: any.
 // Ownership: a Part gives its bytes back when it dies; it keeps the heap and its segment alive.
 // Errors: kOverloaded when no hole is large enough.
-#pragma once
-
-#include <atomic>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <utility>
-#include <vector>
-
-#include "runtime/os/shared_segment.h"
-
-namespace gangway::internal {
-
 class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
  private:
   struct Segment {
@@ -83,6 +98,44 @@ class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
   mutable std::mutex mutex_;
   std::shared_ptr<Segment> current_;  // Null: none yet, or it was given up.
   int64_t used_ = 0;
+};
+
+using CopyDone = std::function<void(const CopyDoneFrame&)>;
+
+class Bulk {
+ public:
+  using PartPtr = std::shared_ptr<SegmentHeap::Part>;
+  explicit Bulk(Session& session) : session_(session) {}
+
+  SegmentHeap& heap() { return *heap_; }
+  // These move bytes between the cluster and a part of the heap, and wait. get() asks again with
+  // another part where the program is brought back meanwhile.
+  PartPtr get(const CopyFrame& frame, int64_t bytes);
+  void put(const CopyFrame& frame, const PartPtr& part);
+  // Waits until one more copy may be under way, and takes its place. The caller gives it back with
+  // give_back_place(), or send() does when the copy has ended.
+  void take_place();
+  void give_back_place();
+  // Uses a place that was taken. `done` is called on the reactor, with notify.mutex held. Hosts may
+  // read and write the bytes of the part until all of them have reported that they are done, also
+  // after `done` was called.
+  void send(CopyFrame frame, PartPtr part, CopyDone done);
+
+  // For the reactor's thread: begin() before the first copy; free_on_thread() frees memory (null:
+  // none) on a thread of its own, since that takes the system long, until end().
+  void begin(int64_t copies_max) { copies_max_ = copies_max; }
+  void free_on_thread(PartPtr part);
+  void end();
+
+ private:
+  CopyDoneFrame copy(const CopyFrame& frame, const PartPtr& part);
+
+  Session& session_;
+  const std::shared_ptr<SegmentHeap> heap_ = std::make_shared<SegmentHeap>(kSegmentBytes);
+  int64_t copies_max_ = 0;
+  int64_t under_way_ = 0;  // Copies. Guarded by the session's notify.mutex.
+  std::unique_ptr<Background> freeing_;
+  bool has_ended_ = false;
 };
 
 }  // namespace gangway::internal

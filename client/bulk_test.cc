@@ -1,4 +1,4 @@
-#include "client/segment_heap.h"
+#include "client/bulk.h"
 
 #include <gtest/gtest.h>
 
