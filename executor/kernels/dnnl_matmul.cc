@@ -35,28 +35,17 @@ typename Primitive::primitive_desc description(const dnnl::engine& engine,
 }  // namespace
 
 struct DnnlMatmul::Impl {
-  DnnlMatmulDesc desc;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::memory::desc a, b, c, scratch;
   dnnl::matmul primitive;
-
-  dnnl::memory::desc a_of(int64_t extent) const {
-    return matrix(desc.in, given(desc.m, extent), given(desc.k, extent), desc.transpose_a,
-                  desc.lda);
-  }
-  dnnl::memory::desc b_of(int64_t extent) const {
-    return matrix(desc.in, given(desc.k, extent), desc.n, desc.transpose_b, desc.ldb);
-  }
-  dnnl::memory::desc c_of(int64_t extent) const {
-    return matrix(desc.out, given(desc.m, extent), desc.n, false, desc.ldc);
-  }
-  static int64_t given(int64_t size, int64_t extent) { return size == kRunTime ? extent : size; }
 };
 
 DnnlMatmul::DnnlMatmul(const DnnlMatmulDesc& desc) {
   auto impl = std::make_unique<Impl>();
-  impl->desc = desc;
   try {
+    impl->a = matrix(desc.in, desc.m, desc.k, desc.transpose_a, desc.lda);
+    impl->b = matrix(desc.in, desc.k, desc.n, desc.transpose_b, desc.ldb);
+    impl->c = matrix(desc.out, desc.m, desc.n, false, desc.ldc);
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (desc.accumulate) {
@@ -64,9 +53,7 @@ DnnlMatmul::DnnlMatmul(const DnnlMatmulDesc& desc) {
       ops.append_sum(1.0f);
       attr.set_post_ops(ops);
     }
-    const int64_t extent = DNNL_RUNTIME_DIM_VAL;
-    const auto pd = description<dnnl::matmul>(impl->engine, attr, impl->a_of(extent),
-                                              impl->b_of(extent), impl->c_of(extent));
+    const auto pd = description<dnnl::matmul>(impl->engine, attr, impl->a, impl->b, impl->c);
     impl->scratch = pd.scratchpad_desc();
     impl->primitive = dnnl::matmul(pd);
   } catch (const dnnl::error& error) {
@@ -83,15 +70,15 @@ DnnlMatmul& DnnlMatmul::operator=(DnnlMatmul&&) noexcept = default;
 
 size_t DnnlMatmul::scratch_bytes() const { return impl_->scratch.get_size(); }
 
-void DnnlMatmul::run(int64_t extent, const void* a, const void* b, void* c, void* scratch) const {
+void DnnlMatmul::run(const void* a, const void* b, void* c, void* scratch) const {
   // The setting belongs to the calling thread, and a worker may have been started since the last
   // call.
   omp_set_num_threads(1);
   auto memory = [&](const dnnl::memory::desc& desc, const void* data) {
     return dnnl::memory(desc, impl_->engine, const_cast<void*>(data));
   };
-  const dnnl::memory ma = memory(impl_->a_of(extent), a), mb = memory(impl_->b_of(extent), b);
-  const dnnl::memory mc = memory(impl_->c_of(extent), c), ms = memory(impl_->scratch, scratch);
+  const dnnl::memory ma = memory(impl_->a, a), mb = memory(impl_->b, b);
+  const dnnl::memory mc = memory(impl_->c, c), ms = memory(impl_->scratch, scratch);
   const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, ma.get()},
                                   {DNNL_ARG_WEIGHTS, mb.get()},
                                   {DNNL_ARG_DST, mc.get()},

@@ -165,9 +165,9 @@ void Matmul::Impl::run_dnnl(Parallel& par, const void* a, const void* b, void* c
                static_cast<int64_t>(size_of(in)) * item * desc.batch_stride_b;
     auto* ct = static_cast<std::byte*>(c) + static_cast<int64_t>(size_of(desc.c)) *
                                                 (item * desc.batch_stride_c + row * desc.ldc);
-    if (!narrowed) return product.run(0, at, bt, ct, own);
+    if (!narrowed) return product.run(at, bt, ct, own);
     auto* wide = reinterpret_cast<float*>(own + primitive_bytes);
-    product.run(0, at, bt, wide, own);
+    product.run(at, bt, wide, own);
     for (int64_t r = 0; r < rows; ++r) {
       void* to = ct + r * desc.ldc * 2;
       if (desc.accumulate) par.simd().add_row(DType::kBF16, to, desc.n, wide + r * desc.n);

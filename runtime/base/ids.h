@@ -20,7 +20,6 @@ namespace gangway {
 
 template <class Tag, class Rep = uint64_t>
 struct Id {
-  using rep_type = Rep;
   Rep value{};
 
   constexpr Id() = default;
