@@ -6,6 +6,7 @@
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 #include "ir/plan/rows_overflow.h"
+#include "tests/support/routed_rows.h"
 
 namespace gangway {
 namespace {
@@ -18,9 +19,7 @@ Program routed(double bound) {
   const Value x = b.input("x", f32({4, 6, 3}), by_expert);
   const Value choice = b.input("choice", i32({4, 6, 1}), by_expert);
   const Value w = b.state("w", zeros(f32({4, 3, 5})), by_expert);
-  Route route = moe_route(choice, 4);
-  route.bound = bound;
-  b.output("y", sum(grouped_dot(moe_dispatch(x, route), w, route)));
+  b.output("y", sum(through_experts(x, choice, w, bound)));
   return b.build();
 }
 

@@ -17,6 +17,7 @@
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/error_of.h"
 #include "tests/support/random_batch_graph.h"
+#include "tests/support/routed_rows.h"
 #include "tests/support/seed.h"
 
 namespace gangway::numerics {
@@ -164,10 +165,8 @@ struct Routed {
     Builder b("product", Mesh{{{"expert", 2}}});
     Value x = b.parameter("x", f64({kGroups, kTokens, kDim}), kByExpert);
     Value expert = b.parameter("choice", i32({kGroups, kTokens, 1}), kByExpert);
-    Route route = moe_route(expert, kExperts);
-    route.bound = bound;
     Value w = b.parameter("w", f64({kExperts, kDim, kHidden}), kByExpert);
-    b.result("y", grouped_dot(moe_dispatch(x, route), w, route));
+    b.result("y", through_experts(x, expert, w, bound));
     return b.build();
   }
 

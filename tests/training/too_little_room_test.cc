@@ -15,6 +15,7 @@
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/thread.h"
 #include "tests/support/error_of.h"
+#include "tests/support/routed_rows.h"
 
 namespace gangway {
 namespace {
@@ -35,12 +36,10 @@ Program routed(const Mesh& mesh, double bound, int64_t hidden = kHidden,
   Value n = b.input("n", f32());
   Value w = b.state("w", zeros(f32({kExperts, kDim, hidden})), kByExpert);
   Value log = b.state("log", zeros(f32()));
-  Route route = moe_route(choice, kExperts);
-  route.bound = bound;
   Value next = log * 10.0 + n;
   b.update(log, next);
   b.output("log", next);
-  b.output("y", sum(grouped_dot(moe_dispatch(x, route), w + 1.0, route)));
+  b.output("y", sum(through_experts(x, choice, w + 1.0, bound)));
   b.output("one more", x + 1.0, kByExpert);
   if (!path.empty()) {
     Value tokens = b.source("tokens", {"text", {{"path", path}, {"seed", int64_t{1}}}},

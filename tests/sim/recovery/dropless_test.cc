@@ -8,6 +8,7 @@
 #include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
+#include "tests/support/routed_rows.h"
 
 namespace gangway {
 namespace {
@@ -33,9 +34,7 @@ Program routed(double bound, double crowds_at) {
   const Value w = b.state("w", zeros(f32({kExperts, kDim, kHidden})), kByExpert);
   const Value loss = b.state("sum", zeros(f32()));
   const Value is_crowded = broadcast_to(ge(step, crowds_at), each_row);
-  Route route = moe_route(where(is_crowded, crowded, own), kExperts);
-  route.bound = bound;
-  const Value y = sum(grouped_dot(moe_dispatch(x, route), w + 1.0, route));
+  const Value y = sum(through_experts(x, where(is_crowded, crowded, own), w + 1.0, bound));
   const Value next = loss * 0.75 + y * (step + 0.3);
   b.update(loss, next);
   b.output("loss", next);
