@@ -189,7 +189,7 @@ void Controller::detach(SessionId id) {
   if (program == nullptr) return;
   program->detach();
   const std::set<ArrayId> taken = path_.recovery().detached(id);
-  path_.runs_again().detached(id);
+  path_.runs_again().detached(id, taken);
   tables_.objects.client_drops_all(id, taken);
   tables_.runs.pump();
   programs_.record_changed(id);

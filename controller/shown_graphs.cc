@@ -80,7 +80,9 @@ GraphBytes ShownGraphs::bytes_of(const ShownGraph& graph, const std::string& ask
 ShownTimeline ShownGraphs::timeline(SessionId id, const GraphRequest& request,
                                     uint32_t events_max) {
   const PlanRecord& shown = chosen(id, request);
-  ShownTimeline timeline{.graph = graph(id, request), .on_hosts = shown.on_hosts};
+  GraphRequest plain = request;
+  plain.why.clear();  // An answer would suspend, and the plan may be released meanwhile.
+  ShownTimeline timeline{.graph = graph(id, plain), .on_hosts = shown.on_hosts};
   struct Asked {
     std::string host;
     StopToken gone;

@@ -74,7 +74,8 @@ class ObjectTable {
   void ended(ArrayId id);                            // It is in flight no longer.
   void drop(ArrayId id);                             // It refers to the array no longer.
   void client_drops(ArrayId id, SessionId owner);    // Unknown ids are ignored.
-  // Its client holds it, until client_drops(). Returns whether it did not before.
+  // The client of an array that is there holds it, until client_drops(). Returns whether it did not
+  // before.
   bool client_keeps(ArrayId id);
   void client_drops_all(SessionId owner, const std::set<ArrayId>& but = {});
   // Whether a run or a copy refers to it.

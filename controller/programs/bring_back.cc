@@ -425,22 +425,26 @@ std::vector<ArrayId> Recovery::submit_again(Program& program, RunFrame frame) {
   return outputs;
 }
 
-// `taken`: arguments of runs that are submitted only once those before them have ended. `unheld`
-// gets those of them that nobody holds, to be freed later. False: as run_again().
+// `last_taker`: for each argument, the index of the last run that takes it. An output that nobody
+// holds is freed behind that run; those that are not yet are in `unheld`. False: as run_again().
 bool Recovery::submit_all_again(Program& program, std::vector<RunFrame> frames,
-                                const std::set<ArrayId>& taken, std::vector<ArrayId>& unheld) {
-  for (RunFrame& frame : frames) {
-    const RunLog::Entry* const entry = program.log.find(frame.run);
+                                std::map<ArrayId, size_t> last_taker, std::set<ArrayId>& unheld) {
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const RunId run = frames[i].run;
+    const RunLog::Entry* const entry = program.log.find(run);
     if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
     // The run may have been cancelled meanwhile, or dropped since one before it has failed.
-    if (program.log.find(frame.run) == nullptr) continue;
-    for (const ArrayId array : submit_again(program, std::move(frame))) {
-      if (taken.contains(array)) {
-        unheld.push_back(array);
-      } else {
-        path_.runs_again().free(program.session, {array});
+    if (program.log.find(run) != nullptr) {
+      for (const ArrayId array : submit_again(program, std::move(frames[i]))) {
+        unheld.insert(array);
+        last_taker.try_emplace(array, i);
       }
     }
+    std::erase_if(unheld, [&](ArrayId array) {
+      if (last_taker.at(array) > i) return false;
+      path_.runs_again().free(program.session, {array});
+      return true;
+    });
   }
   return true;
 }
@@ -453,20 +457,25 @@ bool Recovery::run_again(Program& program) {
   program.again.clear();
   program.broke.reset();
   std::vector<RunFrame> frames;
-  std::set<ArrayId> taken;
+  std::map<ArrayId, size_t> last_taker;
   for (const RunLog::Entry& entry : program.log.entries()) {
-    frames.push_back(entry.frame);
     for (const ArgumentFrame& argument : entry.frame.arguments) {
-      if (!entry.is_told && argument.bytes.empty()) taken.insert(argument.array);
+      if (argument.bytes.empty()) last_taker[argument.array] = frames.size();
     }
+    frames.push_back(entry.frame);
     for (ArrayId array : entry.frame.outputs) {
       if (tables_.objects.give_up(array, program.session)) program.held.insert(array);
     }
   }
-  std::vector<ArrayId> unheld;
-  const bool is_submitted = submit_all_again(program, std::move(frames), taken, unheld);
-  for (const ArrayId array : unheld) path_.runs_again().free(program.session, {array});
-  return is_submitted && wait_for_told(program);
+  std::set<ArrayId> unheld;
+  const Result<bool> submitted = result_of(
+      [&] { return submit_all_again(program, std::move(frames), std::move(last_taker), unheld); });
+  for (const ArrayId array : unheld) {
+    program.held.erase(array);  // RunsAgain may have given back the run that makes it.
+    path_.runs_again().free(program.session, {array});
+  }
+  if (!submitted.ok()) throw Error(submitted.error());
+  return submitted.value() && wait_for_told(program);
 }
 
 std::string Recovery::hosts_of(const Program& program) const {

@@ -212,6 +212,8 @@ std::set<ArrayId> Recovery::detached(SessionId session) {
   if (program == nullptr) return {};
   std::set<ArrayId> taken, freed;
   for (const Message& message : program->inbox) {
+    const auto* copy = std::get_if<CopyFrame>(&message);
+    if (copy != nullptr && copy->kind == CopyKind::kPut) freed.insert(copy->array);
     const auto* run = std::get_if<RunFrame>(&message);
     if (run == nullptr) continue;
     freed.insert(run->outputs.begin(), run->outputs.end());

@@ -170,7 +170,7 @@ class Recovery {
   bool wait_for_told(Program& program);
   std::vector<ArrayId> submit_again(Program& program, RunFrame frame);
   bool submit_all_again(Program& program, std::vector<RunFrame> frames,
-                        const std::set<ArrayId>& taken, std::vector<ArrayId>& unheld);
+                        std::map<ArrayId, size_t> last_taker, std::set<ArrayId>& unheld);
   void end(Program& program);
   void give_up(Program& program, const Error& why);
   void drop_chain(Program& program, RunId failed, const Error& why);

@@ -11,6 +11,16 @@
 namespace gangway {
 namespace {
 
+std::vector<ArrayId> arguments_of(const Message& message) {
+  std::vector<ArrayId> arrays;
+  const auto* run = std::get_if<RunFrame>(&message);
+  if (run == nullptr) return arrays;
+  for (const ArgumentFrame& argument : run->arguments) {
+    if (argument.bytes.empty()) arrays.push_back(argument.array);
+  }
+  return arrays;
+}
+
 bool is_of_states(const CopyFrame& copy) {
   return copy.kind == CopyKind::kGetState || copy.kind == CopyKind::kPutState;
 }
@@ -390,10 +400,12 @@ void RunsAgain::slice_moves(SliceId slice) {
   const ProgramPtr program =
       programs_.empty() ? nullptr : program_of(tables_.slices.find(slice)->owner);
   if (program == nullptr) return;
+  std::set<ArrayId> made_again;
   for (auto& [plan, executable] : program->executables) {
     const std::deque<HeldPtr> runs = executable.runs;
     for (const HeldPtr& held : runs) {
       if (!held->ended || !path_.recovery().runs_again(program->session, held->frame.run)) continue;
+      made_again.insert(held->frame.outputs.begin(), held->frame.outputs.end());
       finish(*program, plan, held,
              {.run = held->frame.run, .error = held->cancelled.value_or(lost())});
     }
@@ -401,7 +413,7 @@ void RunsAgain::slice_moves(SliceId slice) {
   }
   std::deque<Waiting> waiting = std::exchange(program->waiting, {});
   const std::set<ArrayId> held = std::exchange(program->to_be_made, {});
-  FreeFrame behind;  // Arrays that only runs which are deferred need, once those are submitted.
+  FreeFrame behind;  // Frees, behind the runs that are deferred, what only they hold.
   for (Waiting& one : waiting) {
     const auto* run = std::get_if<RunFrame>(&one.message);
     if (run != nullptr &&
@@ -415,6 +427,14 @@ void RunsAgain::slice_moves(SliceId slice) {
       for (const ArrayId array : one.kept) {
         if (tables_.objects.client_keeps(array)) behind.arrays.push_back(array);
       }
+      // A result that was to be made again is not there, and nobody may hold it but this run.
+      for (const ArrayId array : arguments_of(one.message)) {
+        if (!made_again.contains(array) || held.contains(array) ||
+            tables_.objects.is_there(array, program->session))
+          continue;
+        path_.recovery().are_held(program->session, {array});
+        behind.arrays.push_back(array);
+      }
       path_.recovery().take_over(program->session, std::move(one.message));
     }
     drop_kept(one.kept);
@@ -424,7 +444,7 @@ void RunsAgain::slice_moves(SliceId slice) {
 }
 
 // Nobody waits for what hosts would send any more, and nobody holds what runs that wait will make.
-void RunsAgain::detached(SessionId session) {
+void RunsAgain::detached(SessionId session, const std::set<ArrayId>& taken) {
   const ProgramPtr program = programs_.empty() ? nullptr : program_of(session);
   if (program == nullptr) return;
   std::erase_if(program->waiting, [](const Waiting& waiting) {
@@ -434,10 +454,11 @@ void RunsAgain::detached(SessionId session) {
   FreeFrame freed;
   for (const Waiting& waiting : program->waiting) {
     for (const ArrayId array : made_by(waiting.message)) {
-      if (program->to_be_made.contains(array)) freed.arrays.push_back(array);
+      if (program->to_be_made.contains(array) && !taken.contains(array))
+        freed.arrays.push_back(array);
     }
   }
-  program->to_be_made.clear();
+  std::erase_if(program->to_be_made, [&](ArrayId array) { return !taken.contains(array); });
   if (!freed.arrays.empty()) enqueue(program, std::move(freed), {});
 }
 

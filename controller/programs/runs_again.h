@@ -83,7 +83,8 @@ class RunsAgain {
   bool releases_later(SessionId session, PlanId plan);
   // The program has lost a host, and Recovery runs its runs again.
   void slice_moves(SliceId slice);
-  void detached(SessionId session);
+  // `taken`: arrays that runs take which wait in Recovery.
+  void detached(SessionId session, const std::set<ArrayId>& taken);
   void session_closed(SessionId session);
   // A run or a host transfer has ended somewhere, so programs that wait for that look again.
   void look_again() {
