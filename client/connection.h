@@ -87,7 +87,7 @@ class ControllerConnection {
   // Closes the session, if there is a connection, and drops the connection. Ends all calls with
   // `why`. Suspends.
   void close(const Error& why);
-  // The session goes on without this client: drops the connection alone.
+  // The session goes on without this client: drops the connection alone. Suspends.
   void leave(const Error& why);
 
  private:

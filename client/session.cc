@@ -68,7 +68,7 @@ Session::Session(const MakeCluster& make, const ConnectOptions& options, Joins j
     });
   } catch (const Error&) {
     thread_->ask("clean up", [&] {
-      end_connection();
+      give_up_opening(joins);
       cluster_.reset();
       timeline_.reset();
     });
@@ -79,14 +79,20 @@ Session::Session(const MakeCluster& make, const ConnectOptions& options, Joins j
 Session::Session(Reactor& reactor, Network& network, const std::string& address,
                  const ConnectOptions& options, Joins joins) {
   notify.home = &reactor;
-  reactor.run([&] { open(network, address, options, joins); });
+  reactor.run([&] {
+    const Result<void> opened = result_of([&] { open(network, address, options, joins); });
+    if (opened.ok()) return;
+    give_up_opening(joins);
+    throw Error(opened.error());
+  });
 }
 
 Session::~Session() {
   if (is_attached_ && !closed_) {
     try {
       detach();
-    } catch (const Error&) {  // The controller is gone, or will find out by itself.
+    } catch (const Error&) {  // The controller finds out by itself, and detaches the program.
+      static_cast<void>(result_of([&] { call("drop", [this] { drop_connection(); }); }));
     }
   }
   try {
@@ -199,6 +205,22 @@ void Session::end_connection() {
   fibers_->cancel();
 }
 
+// The session goes on: the controller detaches a program whose client was attached to it.
+void Session::drop_connection() {
+  const std::shared_ptr<ControllerConnection> dropped = std::exchange(connection_, nullptr);
+  if (dropped == nullptr) return;
+  is_leaving_ = true;
+  fail_all(detached_error());
+  dropped->leave(detached_error());
+  frames_.reset();
+  fibers_->cancel();
+}
+
+// Nobody has a handle of the session yet, but it may be that of a program that was there before.
+void Session::give_up_opening(Joins joins) {
+  joins == Joins::kDetached ? drop_connection() : end_connection();
+}
+
 // Comes behind all frames that were sent before.
 void Session::leave() {
   const std::shared_ptr<ControllerConnection> left = connection();
@@ -214,11 +236,7 @@ void Session::leave() {
     is_leaving_ = false;
     throw;
   }
-  fail_all(detached_error());
-  left->leave(detached_error());
-  connection_ = nullptr;
-  frames_.reset();
-  fibers_->cancel();
+  drop_connection();
 }
 
 void Session::end_cluster() {

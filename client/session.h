@@ -185,7 +185,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Tells the user, in the way of the controller's warnings.
   void warn(const std::string& line);
 
-  // The next ones wait for nothing. Frames of one thread are sent in the order of its calls.
+  // The next ones wait for nothing. Frames of one thread are sent in the order of its calls, save
+  // that released arrays may be reported behind its next run.
   void release_slice(uint64_t slice);
   void release_plan(PlanId plan);
   // send_run() sends a run and let_go() releases an array: on this thread where that can be, else
@@ -197,7 +198,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
   // Asks for a version of other states. `done` is given that version, or the reason why it never
-  // comes, in a fiber of its own. `number`: new_reading(). `renew` gives the request other memory
+  // comes, on the reactor, and must not suspend. `number`: new_reading(). `renew` gives the request other memory
   // where a host was lost that may still write to the first. drop_reading() says that nobody waits
   // for the version any more; `done` is called all the same.
   using ReadDone = std::function<void(const StatesAnswer&)>;
@@ -243,6 +244,8 @@ class Session : public std::enable_shared_from_this<Session> {
             Joins joins);
   void open_frames();
   void end_connection();
+  void drop_connection();
+  void give_up_opening(Joins joins);
   void leave();
   void end_cluster();
   void gone_for_good(const Error& why);

@@ -9,7 +9,6 @@
 #include "protocol/checkpoint_wire.h"
 #include "protocol/error_wire.h"
 #include "protocol/rpc_values.h"
-#include "protocol/segment_wire.h"
 
 namespace gangway::internal {
 namespace {
@@ -148,7 +147,11 @@ CompiledPlan Session::compile(const std::vector<std::byte>& program,
                               const std::vector<uint64_t>& slices, const CompileOptions& options) {
   return call("compile", [&] {
     const auto listener = std::make_shared<CompileListener>(CompileListener{options.on_progress});
-    KJ_DEFER(listener->is_open = false);
+    // The controller may keep the listener for longer, and the user's function may hold handles.
+    KJ_DEFER({
+      listener->is_open = false;
+      listener->on_progress = nullptr;
+    });
     return made([&](uint64_t number) {
       const auto response = connection()->ask<wire::Session::Compiled>([&](auto& session) {
         auto request = session.compileRequest();

@@ -2,8 +2,8 @@
 //
 // Threads: the reactor's thread. The destructor cancels what still runs and suspends until all have
 // ended.
-// Errors: a fiber's error is reported like a detached fiber's. spawn() throws kCancelled once the
-// group has been cancelled.
+// Errors: nobody is told of a fiber's error, so the body catches what somebody must know. spawn()
+// throws kCancelled once the group has been cancelled.
 //
 // Example:
 //   FiberGroup fibers(reactor);

@@ -94,6 +94,36 @@ TEST(DetachTest, AProgramThatNobodyNamedIsNotDetached) {
   });
 }
 
+// The controller has let the client in, and then refuses to tell it what the program holds.
+TEST(DetachTest, AnAttachThatFailsLeavesTheProgramDetachedAndWhole) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor, {.lease_ms = 1000});
+    Controller& controller = cluster.controller.controller();
+    {
+      const Client first = cluster.connect("first", {.name = "trainer"});
+      const Executable step = first.allocate({.devices = 4}).compile(falling());
+      step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
+      first.detach();
+    }
+    const std::string owner = controller.program_counts().at(0).owner;
+    {
+      OwnerUse& use = controller.tables().owner_use;
+      const OwnerUse::Hold all =
+          use.take(owner, OwnerResource::kCalls, use.max(owner, OwnerResource::kCalls), "test");
+      const Error refused = error_of([&] { cluster.attach("second", {.name = "trainer"}); });
+      EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded) << refused.what();
+    }
+    pass(*reactor, 5 * kSecond);
+    ASSERT_EQ(controller.program_counts().size(), 1u);
+    EXPECT_TRUE(controller.program_counts()[0].detached);
+    const Client third = cluster.attach("third", {.name = "trainer"});
+    EXPECT_THAT(third.executables(), ElementsAre("falling"));
+    third.close();
+    EXPECT_EQ(controller.counts().total(), 0u);
+  });
+}
+
 TEST(DetachTest, AClientThatDiesLeavesTheProgramDetachedAgain) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
