@@ -198,9 +198,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
   // Asks for a version of other states. `done` is given that version, or the reason why it never
-  // comes, on the reactor, and must not suspend. `number`: new_reading(). `renew` gives the request other memory
-  // where a host was lost that may still write to the first. drop_reading() says that nobody waits
-  // for the version any more; `done` is called all the same.
+  // comes, on the reactor, and must not suspend. `number`: new_reading(). `renew` gives the request
+  // other memory where a host was lost that may still write to the first. drop_reading() says that
+  // nobody waits for the version any more; `done` is called all the same.
   using ReadDone = std::function<void(const StatesAnswer&)>;
   using Renew = std::function<void(StatesRequest&)>;
   void read_states(uint64_t number, const StatesRequest& request, Renew renew, ReadDone done);

@@ -6,7 +6,7 @@
 #include "protocol/text_limits.h"
 #include "runtime/fibers/reactor.h"
 #include "tests/support/error_of.h"
-#include "tests/support/trace_hash.h"
+#include "tests/support/golden/trace_hash.h"
 
 namespace gangway {
 namespace {

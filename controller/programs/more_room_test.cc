@@ -6,7 +6,7 @@
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 #include "ir/plan/rows_overflow.h"
-#include "tests/support/routed_rows.h"
+#include "tests/support/recovery/routed_rows.h"
 
 namespace gangway {
 namespace {

@@ -9,8 +9,8 @@
 // the controller itself and take the same way.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Ownership: the constructor's arguments outlive it. Recovery and RunsAgain are its own; they call it for
-// the way on from them.
+// Ownership: the constructor's arguments outlive it. Recovery and RunsAgain are its own; they call
+// it for the way on from them.
 // Errors: on_message() throws kInvalid for a message that breaks the rules, upon which the caller
 // ends the client's connection. An error of a run or host transfer is its result.
 // Cost: O(log programs) a message, besides what the tables, Recovery and RunsAgain cost.

@@ -9,7 +9,7 @@
 #include "ir/plan/rows_overflow.h"
 #include "tests/support/error_of.h"
 #include "tests/support/recovery/kept_program.h"
-#include "tests/support/routed_rows.h"
+#include "tests/support/recovery/routed_rows.h"
 
 namespace gangway {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "executor/host/host.h"
 #include "ir/build/ops.h"
+#include "tests/support/golden/trace_hash.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
-#include "tests/support/trace_hash.h"
 
 namespace gangway::host_transfer_test {
 namespace {

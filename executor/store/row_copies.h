@@ -1,4 +1,4 @@
-// RowCopies: rows of bytes that are copied from one place to another, in equal steps on either side.
+// RowCopies: rows of bytes that are copied to another place, in equal steps on either side.
 //
 //   from:  row 0 | gap | row 1 | gap | row 2        from_step: from the begin of a row to the next
 //   to:    row 0 | row 1 | row 2                    to_step: the same; here the bytes of a row

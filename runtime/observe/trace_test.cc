@@ -5,7 +5,7 @@
 
 #include "runtime/fibers/reactor.h"
 #include "runtime/os/thread.h"
-#include "tests/support/trace_hash.h"
+#include "tests/support/golden/trace_hash.h"
 
 namespace gangway {
 namespace {

@@ -17,7 +17,7 @@
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/error_of.h"
 #include "tests/support/random_batch_graph.h"
-#include "tests/support/routed_rows.h"
+#include "tests/support/recovery/routed_rows.h"
 #include "tests/support/seed.h"
 
 namespace gangway::numerics {

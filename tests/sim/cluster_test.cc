@@ -13,7 +13,7 @@
 #include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
-#include "tests/support/trace_hash.h"
+#include "tests/support/golden/trace_hash.h"
 
 namespace gangway::cluster_test {
 namespace {

@@ -74,7 +74,7 @@ struct SharingOptions {
 struct Shared {
   // Each program's reported part of its devices' time in the last second.
   std::map<std::string, double> used;
-  std::map<std::string, int64_t> took_ns;  // What each program's turns took, by the log of charges.
+  std::map<std::string, int64_t> took_ns;  // Time of each program's turns, by the log of charges.
   std::vector<BusySpan> busy;              // Spans of all devices.
   int64_t end_ns = 0;
 };

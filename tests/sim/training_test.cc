@@ -9,8 +9,8 @@
 #include "gangway.h"
 #include "programs/train/language_model.h"
 #include "tests/sim/with_client.h"
+#include "tests/support/golden/trace_hash.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/trace_hash.h"
 
 namespace gangway {
 namespace {

@@ -15,7 +15,7 @@
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/thread.h"
 #include "tests/support/error_of.h"
-#include "tests/support/routed_rows.h"
+#include "tests/support/recovery/routed_rows.h"
 
 namespace gangway {
 namespace {

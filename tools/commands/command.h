@@ -51,7 +51,7 @@ struct ClusterOptions {
 CLI::Option* add_cluster(CLI::App& command, ClusterOptions& to,
                          const char* connect_help = "the controller's address");
 
-// What the command line says goes into the returned options, which `act` gets.
+// The command line fills the returned options, which `act` gets.
 template <class Options>
 std::shared_ptr<Options> add_options(CLI::App& command, Chosen& chosen,
                                      int (*act)(const Options&)) {

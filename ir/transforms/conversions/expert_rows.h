@@ -7,19 +7,20 @@
 //
 // While the partitioner appends local nodes, this knows which values also lie with the experts. A
 // product takes them there; an op on each element by itself runs there as well: on the rows that
-// lie there and on the room behind them, which nothing reads. Products are sent back as well, and so
-// is what is computed from them. Where no node needs rows on their own devices, the exchange that
-// sends them back is dead, and simplify() removes it.
+// lie there and on the room behind them, which nothing reads. Products are sent back as well, and
+// so is what is computed from them. Where no node needs rows on their own devices, the exchange
+// that sends them back is dead, and simplify() removes it.
 //
 // If the forward and the backward loop over layers sort rows alike, the rows that the backward loop
 // needs on the experts' devices are stacked where the forward loop has them: rows that the forward
 // loop sent are not sent again. Rows lie alike where the forward loop passes on the numbers of rows
-// of each expert, as it does for its gradient. Such a stack has room for `bound` times the rows of
-// a device in each layer; rematerialised layers keep none.
+// of each expert, as it does for its gradient if layers route differently; where all layers have
+// one route, its gradient computes that again and sends rows again. Such a stack has room for
+// `bound` times the rows of a device in each layer; rematerialised layers keep none.
 //
 // Invariants
-//  - Values are those of products that are exchanged one by one, in every bit: rows move, and
-//    nothing is computed in another order.
+//  - Values are those of products that are exchanged one by one, in every bit but the sign of
+//    zero: rows move, and nothing is computed in another order.
 // Threads: one thread.
 // Ownership: keeps a reference to the rewriter.
 // Cost: O(nodes * log) from the first product on; operands * results of loops that pass rows on.

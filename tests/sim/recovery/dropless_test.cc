@@ -8,7 +8,7 @@
 #include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
-#include "tests/support/routed_rows.h"
+#include "tests/support/recovery/routed_rows.h"
 
 namespace gangway {
 namespace {

@@ -1,4 +1,4 @@
-// What a trace says as one number, by which tests compare simulated runs from one seed.
+// The hash of a trace, by which tests compare simulated runs from one seed.
 //
 // Threads: pure.
 #pragma once
