@@ -251,7 +251,8 @@ void Controller::repeat(SessionId session, RepeatRequest request, const StopToke
 }
 
 int64_t Controller::suspend_program(SessionId id, const std::string& by, const StopToken& asker) {
-  path_.recovery().wait_until_back(id, asker);
+  // A suspended program that lost a host is brought back only once it is resumed.
+  if (!programs_.is_suspended(id)) path_.recovery().wait_until_back(id, asker);
   // Shared, since the program may end meanwhile.
   const std::shared_ptr<Suspension> suspension = programs_.open(id).suspension;
   const bool is_new = !suspension->is_suspended();

@@ -176,6 +176,22 @@ TEST_F(RecoveryTest, ARunThatWaitsKeepsItsArgumentsWhenItsClientDetaches) {
   EXPECT_EQ(controller_.counts().arrays, 0u);
 }
 
+// It is brought back only once it is resumed.
+TEST_F(RecoveryTest, ASuspendedProgramThatLostAHostMayBeSuspendedOnceMore) {
+  run_to_its_end();
+  const auto suspend = [&] {
+    return reactor_->run([&] { return controller_.suspend_program(session_, "ada"); });
+  };
+  suspend();
+  lose_host();
+  suspend();
+  EXPECT_TRUE(controller_.program_counts()[0].suspended);
+  reactor_->run([&] { controller_.resume_program(session_, "ada"); });
+  reactor_->run_ready();
+  finish();
+  EXPECT_EQ(version(), 1u);
+}
+
 // A part of the states lay on the host that is lost.
 TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   run_to_its_end();

@@ -57,9 +57,10 @@ TEST(HistoryOfASeedTest, EachKindOfSceneIsDrawnBySomeSeed) {
 }
 
 // 3: a controller that was to end brought a program back for ever; 186: it aborted where a program
-// ended while it was resumed; 308, 388: readers were shown states that were not yet back.
+// ended while it was resumed; 308, 388: readers were shown states that were not yet back; 21260777:
+// suspending a suspended program that had lost a host waited for ever.
 TEST(HistoryOfASeedTest, HistoriesOfSeedsThatOnceFailedFitTheModel) {
-  for (const uint64_t seed : {3, 186, 308, 388}) {
+  for (const uint64_t seed : {3, 186, 308, 388, 21260777}) {
     const SceneReport report = play(seed);
     EXPECT_TRUE(report.problems.empty()) << "seed " << seed << ": " << to_string(report);
   }
