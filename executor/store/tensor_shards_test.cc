@@ -1,11 +1,15 @@
 #include "executor/store/tensor_shards.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 namespace gangway {
 namespace {
+
+using testing::ElementsAre;
+using testing::FieldsAre;
 
 // The elements of the global tensor that a device holds, in the order of its memory.
 std::vector<int64_t> elements_on(const TensorShards& tensor, uint32_t mesh_device) {
@@ -89,21 +93,13 @@ TEST(TensorShards, APartOfPackedWeightsIsOneCallHoweverManyRowsItHas) {
     });
     return calls;
   };
-  const auto whole = calls_of({replicate(), replicate()}, 0);
-  ASSERT_EQ(whole.size(), 1u);
-  EXPECT_EQ(whole[0].count, 1600);
-  EXPECT_EQ(whole[0].bytes, 6400);
-  EXPECT_EQ(whole[0].part_step, 6400);
-  EXPECT_EQ(whole[0].shard_step, 19200);
-  EXPECT_EQ(whole[0].in_part, 0);
-  EXPECT_EQ(whole[0].in_shard, int64_t{7} * 1600 * 19200 + 6400);
-  const auto half = calls_of({shard(3), replicate()}, 3);  // a = 1: the second half of each row.
-  ASSERT_EQ(half.size(), 1u);
-  EXPECT_EQ(half[0].count, 1600);
-  EXPECT_EQ(half[0].bytes, 3200);
-  EXPECT_EQ(half[0].part_step, 6400);
-  EXPECT_EQ(half[0].shard_step, 9600);
-  EXPECT_EQ(half[0].in_part, 3200);
+  // Offsets of the first row in part and shard, steps in them, bytes of a row, number of rows.
+  EXPECT_THAT(calls_of({replicate(), replicate()}, 0),
+              ElementsAre(FieldsAre(0, int64_t{7} * 1600 * 19200 + 6400, 6400, 19200, 6400, 1600)));
+  // a = 1: the second half of each row.
+  EXPECT_THAT(
+      calls_of({shard(3), replicate()}, 3),
+      ElementsAre(FieldsAre(3200, int64_t{7} * 1600 * 9600 + 3200, 6400, 9600, 3200, 1600)));
 }
 
 class RewrittenBuffer : public testing::Test {

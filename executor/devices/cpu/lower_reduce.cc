@@ -1,4 +1,3 @@
-
 #include "executor/devices/cpu/kernel.h"
 #include "executor/kernels/move.h"
 #include "executor/kernels/reduce.h"

@@ -103,7 +103,7 @@ void CudaStream::copy_rows(const RowCopies& rows) {
   if (rows.bytes <= 0 || rows.rows <= 0 || lost_ != nullptr) return;
   const bool is_one_operation =
       rows.rows > 1 && rows.to_step <= cuda::kRowStepMax && rows.from_step <= cuda::kRowStepMax;
-  if (!is_one_operation) return ThreadedStream::copy_rows(rows);
+  if (!is_one_operation) return DeviceStream::copy_rows(rows);
   note(gpu_->driver().copy_rows({compute_, "copy"}, rows));
 }
 

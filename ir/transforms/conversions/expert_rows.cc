@@ -127,16 +127,16 @@ ValueId ExpertRows::follow(NodeId id, ValueId result) {
   }
   const bool may_run_there =
       node.op == Op::barrier || row(node.op).family == OpFamily::kElementwise;
-  return may_run_there ? run_there(id, node) : result;
+  return may_run_there ? run_there(id, result) : result;
 }
 
 // A node whose rows all lie there runs there too. If it would take rows that are sent back, its
 // result is sent instead, unless the result would differ in rows of no expert.
-ValueId ExpertRows::run_there(NodeId id, Node node) {
-  const ValueId result = node.first_result;
+ValueId ExpertRows::run_there(NodeId id, ValueId result) {
+  const Node& here = out_.target().nodes[makers_[result]];
   const There* first = nullptr;
   bool takes_sent_back = false;
-  for (const ValueId input : node.inputs) {
+  for (const ValueId input : here.inputs) {
     if (is_uniform_[input]) continue;
     const auto found = there_.find(input);
     if (found == there_.end()) return result;
@@ -147,9 +147,10 @@ ValueId ExpertRows::run_there(NodeId id, Node node) {
   if (first == nullptr) return result;
   const RowsKey key = first->key;
   const Dims dims = type_of(first->now).dims;
+  const bool is_zero = vanishes(here);
+  Node node = here;  // append() below would move it.
   for (ValueId& input : node.inputs)
     input = is_uniform_[input] ? uniform_there(input, dims, id) : there_.at(input).now;
-  const bool is_zero = vanishes(out_.target().nodes[makers_[result]]);
   const DType dtype = type_of(result).dtype;
   const ValueId now = out_.append(std::move(node), {{dtype, dims}}, info_of(id));
   // Rows that come back are 0 in rows of no expert.

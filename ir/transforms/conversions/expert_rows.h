@@ -19,8 +19,8 @@
 // `bound` times the rows of a device in each layer; rematerialised layers keep none.
 //
 // Invariants
-//  - Values are those of products that are exchanged one by one, in every bit but the sign of
-//    zero: rows move, and nothing is computed in another order.
+//  - Finite values are those of products that are exchanged one by one, in every bit but the sign
+//    of zero: rows move, and nothing is computed in another order.
 // Threads: one thread.
 // Ownership: keeps a reference to the rewriter.
 // Cost: O(nodes * log) from the first product on; operands * results of loops that pass rows on.
@@ -100,7 +100,7 @@ class ExpertRows {
   const Exchange& exchange_of(const RowsKey& key, const LoweredNode& node, int64_t members);
   ValueId there(ValueId x, const RowsKey& key, NodeId id);
   ValueId sent_back(const RowsKey& key, ValueId now, NodeId id);
-  ValueId run_there(NodeId id, Node node);
+  ValueId run_there(NodeId id, ValueId result);
 
   void look_at_new_nodes();
   bool is_uniform(const Node& node) const;
