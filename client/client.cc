@@ -249,10 +249,6 @@ Type part_type(internal::SliceImpl& slice, const std::string& name, const Box& p
   return {type.dtype, part.size};
 }
 
-}  // namespace
-
-namespace {
-
 HostTensor read_part(internal::SliceImpl& slice, const std::string& name, const Box& part) {
   HostTensor tensor(part_type(slice, name, part));
   const auto bytes = internal::behind_runs(slice, {name}, [&] {

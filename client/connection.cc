@@ -257,17 +257,8 @@ void ControllerConnection::close(const Error& why) {
   give_up(why);
   fibers_.cancel();
   if (was_attached) {
-    const int64_t deadline_ns = reactor_.clock().now_ns() + kCloseTimeLimit.count();
-    auto closed = std::make_shared<Promise<void>>();
-    const Future<void> told = closed->future();
-    const kj::Promise<void> asked =
-        session_.closeRequest()
-            .send()
-            .ignoreResult()
-            .then([closed] { closed->set(); }, [closed](const kj::Exception&) { closed->set(); })
-            .eagerlyEvaluate(nullptr);
-    // The caller may be cancelled, and a controller that stands still is not waited for.
-    static_cast<void>(result_of([&] { told.await_until_ns(deadline_ns); }));
+    await_end(session_.closeRequest().send().ignoreResult(),
+              reactor_.clock().now_ns() + kCloseTimeLimit.count());
   }
   connection_.reset();
 }

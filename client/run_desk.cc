@@ -9,17 +9,18 @@
 namespace gangway::internal {
 
 // The run is entered before its end can come.
-bool RunDesk::send(const RunFrame& frame, const RunDone& done) {
+bool RunDesk::send(const RunFrame& frame, RunDone& done) {
   if (!direct_->is_lent()) return false;
   std::array<Frame, 2> frames{nullptr, encode(frame)};
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
   if (!let_go_.empty()) frames[0] = encode(FreeFrame{let_go_});
-  const auto run = runs_.emplace(frame.run, done).first;
+  const auto run = runs_.emplace(frame.run, std::move(done)).first;
   if (direct_->send(std::span(frames).subspan(let_go_.empty() ? 1 : 0))) {
     let_go_.clear();
     return true;
   }
+  done = std::move(run->second);
   runs_.erase(run);
   return false;
 }

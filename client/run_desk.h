@@ -27,8 +27,9 @@ class RunDesk {
  public:
   explicit RunDesk(std::shared_ptr<DirectSender> direct) : direct_(std::move(direct)) {}
 
-  // Sends the run, behind the arrays released before. False: it can't be sent past the reactor now.
-  bool send(const RunFrame& frame, const RunDone& done);
+  // Sends the run, behind the arrays released before, and takes `done`. False: the run can't be
+  // sent past the reactor now, and `done` is as it was.
+  bool send(const RunFrame& frame, RunDone& done);
   // False: the reactor must be told of the array, since it does not look.
   bool let_go(ArrayId array);
 

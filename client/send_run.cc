@@ -159,19 +159,15 @@ std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executab
   return run;
 }
 
-struct RunFacts {
-  int64_t time_limit_ms = 0;
-  uint64_t position = 0;  // Position in every source.
-};
-
-void name_run(RunImpl& run, const RunFacts& facts, RunFrame& frame) {
+// Gives the run and its results names, and the run a place in the chain.
+void name_run(RunImpl& run, int64_t time_limit_ms, uint64_t position, RunFrame& frame) {
   ExecutableImpl& executable = *run.executable;
   Session& session = *executable.session;
   frame.plan = executable.plan.plan;
   frame.run = session.new_run();
   frame.after = executable.next_in_chain(frame.run, *run.outcome);
-  frame.time_limit_ms = facts.time_limit_ms;
-  frame.source_positions.assign(executable.plan.sources, facts.position);
+  frame.time_limit_ms = time_limit_ms;
+  frame.source_positions.assign(executable.plan.sources, position);
   for (const auto& array : run.outputs) {
     array->id = session.new_array();
     frame.outputs.push_back(array->id);
@@ -185,6 +181,7 @@ void end(Outcome& outcome, RunDoneFrame done) {
   outcome.done = true;
 }
 
+// The run's end sets its outcome, and gives its place back.
 RunDone when_done(const RunImpl& run, std::vector<std::shared_ptr<PlacedCopy>> copies) {
   return [copies = std::move(copies), outcome = run.outcome, in_flight = run.executable->in_flight,
           of_session = run.executable->session->in_flight,
@@ -200,14 +197,6 @@ RunDone when_done(const RunImpl& run, std::vector<std::shared_ptr<PlacedCopy>> c
   };
 }
 
-// Gives the run and its results names and a place in the chain, and sends it. The run's end sets
-// its outcome, and gives its place back. The caller holds `enqueueing` of the executable.
-void send_one(RunImpl& run, Bound bound, const RunFacts& facts, bool is_only_one) {
-  name_run(run, facts, bound.frame);
-  run.executable->session->send_run(std::move(bound.frame), when_done(run, std::move(bound.copies)),
-                                    is_only_one);
-}
-
 }  // namespace
 
 std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
@@ -218,11 +207,11 @@ std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
   tell_of_failed_runs(*executable);
   Bound bound = bind_all(*executable, arguments);
   const bool is_only_one = take_place(*executable);
-  const std::lock_guard enqueueing(executable->enqueueing);
   const std::shared_ptr<RunImpl> run = new_run(executable);
-  send_one(*run, std::move(bound),
-           {.time_limit_ms = options.time_limit_ms, .position = executable->position++},
-           is_only_one);
+  const std::lock_guard enqueueing(executable->enqueueing);
+  name_run(*run, options.time_limit_ms, executable->position++, bound.frame);
+  executable->session->send_run(std::move(bound.frame), when_done(*run, std::move(bound.copies)),
+                                is_only_one);
   return run;
 }
 

@@ -92,7 +92,7 @@ Session::~Session() {
     try {
       detach();
     } catch (const Error&) {  // The controller finds out by itself, and detaches the program.
-      static_cast<void>(result_of([&] { call("drop", [this] { drop_connection(); }); }));
+      static_cast<void>(result_of([&] { call("drop", [this] { end_connection(Ends::kLeft); }); }));
     }
   }
   try {
@@ -127,7 +127,6 @@ void Session::open(Network& network, const std::string& address, const ConnectOp
           .on_stop = asked_to_stop});
   const ControllerConnection::Granted& granted = connection_->granted();
   id_ = granted.id;
-  base_ = granted.id << 40;
   name_ = granted.name;
   address_ = address;
   has_chosen_name_ = !options.name.empty();
@@ -137,7 +136,7 @@ void Session::open(Network& network, const std::string& address, const ConnectOp
   if (joins == Joins::kAsNew) return;
   is_attached_ = true;
   const uint64_t last = ask_holdings().last_name;
-  names_ = last > base_ ? last - base_ : 0;
+  names_ = last > base() ? last - base() : 0;
 }
 
 void Session::open_frames() {
@@ -146,15 +145,21 @@ void Session::open_frames() {
   frames_ = connection_->open_frames();
   frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
   frames_->lend_to(direct);
-  frames_->closed().on_ready([this, way = std::weak_ptr(connection_)](const Result<void>& result) {
-    if (is_leaving_) return;  // leave() says how it ends.
-    const Error why(ErrorKind::kUnavailable,
-                    cat("client: the controller is gone", result.ok() ? "" : ": ",
-                        result.ok() ? "" : result.error().message()),
-                    {}, "connect again, and restore state from a checkpoint");
-    const Error told = fail_all(why);
-    if (const auto live = way.lock()) live->give_up(told);
+  frames_->closed().on_ready([this](const Result<void>& result) {
+    frames_end_ = result;
+    frames_ended();
   });
+}
+
+// The frames of a client that leaves may end before leave() knows how that went.
+void Session::frames_ended() {
+  if (is_leaving_ || !frames_end_) return;
+  const Error why(ErrorKind::kUnavailable,
+                  cat("client: the controller is gone", frames_end_->ok() ? "" : ": ",
+                      frames_end_->ok() ? "" : frames_end_->error().message()),
+                  {}, "connect again, and restore state from a checkpoint");
+  const Error told = fail_all(why);
+  if (connection_ != nullptr) connection_->give_up(told);
 }
 
 Error Session::closed_error() { return {ErrorKind::kCancelled, "client: closed"}; }
@@ -172,7 +177,7 @@ void Session::close() {
   if (closed_.exchange(true)) return;
   const auto end = [this] {
     send_last_lines();
-    end_connection();
+    end_connection(Ends::kClosed);
     end_cluster();
   };
   if (notify.is_at_home()) {
@@ -195,30 +200,20 @@ void Session::detach() {
   closed_ = true;
 }
 
-// Calls under way fail.
-void Session::end_connection() {
+// Calls under way fail. kLeft: the session goes on, and the controller detaches its program.
+void Session::end_connection(Ends how) {
   const std::shared_ptr<ControllerConnection> ending = std::exchange(connection_, nullptr);
   if (ending == nullptr) return;
-  fail_all(closed_error());
-  ending->close(closed_error());
-  frames_.reset();
-  fibers_->cancel();
-}
-
-// The session goes on: the controller detaches a program whose client was attached to it.
-void Session::drop_connection() {
-  const std::shared_ptr<ControllerConnection> dropped = std::exchange(connection_, nullptr);
-  if (dropped == nullptr) return;
-  is_leaving_ = true;
-  fail_all(detached_error());
-  dropped->leave(detached_error());
+  const Error why = how == Ends::kLeft ? detached_error() : closed_error();
+  fail_all(why);
+  how == Ends::kLeft ? ending->leave(why) : ending->close(why);
   frames_.reset();
   fibers_->cancel();
 }
 
 // Nobody has a handle of the session yet, but it may be that of a program that was there before.
 void Session::give_up_opening(Joins joins) {
-  joins == Joins::kDetached ? drop_connection() : end_connection();
+  end_connection(joins == Joins::kDetached ? Ends::kLeft : Ends::kClosed);
 }
 
 // Comes behind all frames that were sent before.
@@ -234,9 +229,10 @@ void Session::leave() {
     });
   } catch (const Error&) {
     is_leaving_ = false;
+    frames_ended();
     throw;
   }
-  drop_connection();
+  end_connection(Ends::kLeft);
 }
 
 void Session::end_cluster() {
@@ -303,8 +299,9 @@ std::shared_ptr<SliceImpl> Session::held_slice(const HeldSlice& held) {
   return slice;
 }
 
-std::vector<std::shared_ptr<SliceImpl>> Session::held_slices() {
-  const HeldByProgram all = holdings();
+std::vector<std::shared_ptr<SliceImpl>> Session::held_slices() { return slices_of(holdings()); }
+
+std::vector<std::shared_ptr<SliceImpl>> Session::slices_of(const HeldByProgram& all) {
   const std::lock_guard lock(held_mutex_);
   std::vector<std::shared_ptr<SliceImpl>> slices;
   std::map<uint64_t, SliceImpl*> by_id;
@@ -320,8 +317,8 @@ std::vector<std::shared_ptr<SliceImpl>> Session::held_slices() {
 }
 
 std::shared_ptr<ExecutableImpl> Session::held_executable(const std::string& name) {
-  const std::vector<std::shared_ptr<SliceImpl>> slices = held_slices();
   HeldByProgram all = holdings();
+  const std::vector<std::shared_ptr<SliceImpl>> slices = slices_of(all);
   std::string names;
   for (HeldExecutable& held : all.executables) {
     names += cat(names.empty() ? "" : ", ", held.name);

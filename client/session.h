@@ -146,10 +146,10 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string& address() const { return address_; }
   bool stop_requested();
 
-  ArrayId new_array() { return ArrayId(base_ + ++names_); }
-  RunId new_run() { return RunId(base_ + ++names_); }
+  ArrayId new_array() { return ArrayId(base() + ++names_); }
+  RunId new_run() { return RunId(base() + ++names_); }
   // Returns the first of `count` names that follow one another.
-  uint64_t new_names(uint64_t count) { return base_ + names_.fetch_add(count) + 1; }
+  uint64_t new_names(uint64_t count) { return base() + names_.fetch_add(count) + 1; }
   uint64_t new_reading() { return ++names_; }  // Number for read_states().
 
   // Handles to what the program holds that was attached to; the same ones while any lives. Wait.
@@ -235,16 +235,19 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   // Runs body on the reactor, soon. It may find the session closed.
   void post(std::function<void()> body);
+  uint64_t base() const { return id_ << 40; }  // Names of this session's runs and arrays are above.
   bool may_pass_reactor() const;
   std::shared_ptr<SliceImpl> held_slice(const HeldSlice& held);  // With held_mutex_ held.
+  std::vector<std::shared_ptr<SliceImpl>> slices_of(const HeldByProgram& all);
 
-  // The other functions are for the reactor's thread. A function that asks the
-  // controller suspends.
+  // The other functions are for the reactor's thread. A function that asks the controller
+  // suspends.
   void open(Network& network, const std::string& address, const ConnectOptions& options,
             Joins joins);
   void open_frames();
-  void end_connection();
-  void drop_connection();
+  void frames_ended();
+  enum class Ends : uint8_t { kClosed, kLeft };
+  void end_connection(Ends how);
   void give_up_opening(Joins joins);
   void leave();
   void end_cluster();
@@ -277,7 +280,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void send_last_lines();
 
   // For any thread: constant once connected, or with a lock of its own.
-  uint64_t base_ = 0;
+  uint64_t id_ = 0;
   std::string name_, address_;
   bool has_chosen_name_ = false, is_attached_ = false, is_local_ = false;
   std::unique_ptr<RunDesk> desk_;
@@ -299,8 +302,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<std::string> stopped_by_;  // Names the user who asked the program to end.
   bool controller_ends_ = false;
   bool is_leaving_ = false;
-  std::optional<Error> gone_;  // Why the session is lost or closed.
-  uint64_t id_ = 0;
+  std::optional<Result<void>> frames_end_;  // How the frame stream has ended.
+  std::optional<Error> gone_;               // Why the session is lost or closed.
   uint64_t last_call_ = 0, releases_ = 0, last_request_ = 0;
   std::map<uint64_t, uint64_t> slices_;  // The calls that made them.
   std::map<PlanId, uint64_t> plans_;

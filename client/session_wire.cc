@@ -1,6 +1,7 @@
 #include "client/session_wire.h"
 
 #include <cstddef>
+#include <span>
 #include <variant>
 
 #include "ir/plan/plan_wire.h"
@@ -13,9 +14,8 @@
 namespace gangway::internal {
 namespace {
 
-std::vector<std::byte> copy_of(capnp::Data::Reader from) {
-  const auto* const begin = reinterpret_cast<const std::byte*>(from.begin());
-  return {begin, begin + from.size()};
+std::span<const std::byte> bytes_of(capnp::Data::Reader from) {
+  return {reinterpret_cast<const std::byte*>(from.begin()), from.size()};
 }
 
 void write_schedule(wire::Session::ScheduledInput::Builder to, const Schedule& schedule) {
@@ -60,7 +60,7 @@ HeldByProgram read_holdings(wire::Session::HoldingsResults::Reader from) {
     HeldExecutable& to = held.executables.emplace_back();
     to.name = executable.getName().cStr();
     to.plan = read_compiled(executable.getCompiled());
-    to.program = program_from_wire(copy_of(executable.getProgram()));
+    to.program = program_from_wire(bytes_of(executable.getProgram()));
     for (const uint64_t slice : executable.getSlices()) to.slices.push_back(slice);
     to.runs_in_flight_max = executable.getRunsInFlightMax();
     to.position = executable.getPosition();
@@ -108,8 +108,8 @@ void write_reading(wire::Session::ReadStatesParams::Builder to, const StatesRequ
 }
 
 ProgramGraph read_graph(wire::Controller::GraphResults::Reader from) {
-  ProgramGraph graph{.program = program_from_wire(copy_of(from.getProgram())),
-                     .plan = plan_from_wire(copy_of(from.getPlan())),
+  ProgramGraph graph{.program = program_from_wire(bytes_of(from.getProgram())),
+                     .plan = plan_from_wire(bytes_of(from.getPlan())),
                      .kinds = {},
                      .placed = {}};
   for (auto kind : from.getKinds()) graph.kinds.emplace_back(kind.cStr());

@@ -306,16 +306,8 @@ class ExecutorService::Impl final : public HostEvents {
   // a controller that does not answer.
   void leave() {
     if (ended_.is_set() || connection_.disconnected().ready()) return;
-    auto left = std::make_shared<Promise<void>>();
-    const Future<void> told = left->future();
-    const kj::Promise<void> asked =
-        registration_.leaveRequest()
-            .send()
-            .ignoreResult()
-            .then([left] { left->set(); }, [left](const kj::Exception&) { left->set(); })
-            .eagerlyEvaluate(nullptr);
-    const int64_t deadline_ns = reactor_.clock().now_ns() + kLeaveTimeLimit.count();
-    static_cast<void>(result_of([&] { told.await_until_ns(deadline_ns); }));
+    await_end(registration_.leaveRequest().send().ignoreResult(),
+              reactor_.clock().now_ns() + kLeaveTimeLimit.count());
   }
 
   void end(const Error& why) {

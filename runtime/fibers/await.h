@@ -1,5 +1,5 @@
 // Between KJ promises and fibers: await() waits for a promise in a fiber; in_fiber() runs an RPC
-// method as a fiber.
+// method as a fiber; await_end() gives a last word a while to arrive.
 //
 // For runtime/ and *_rpc.cc files; other code sees Future.
 // Threads: the reactor's thread. await() suspends. Cancelling the waiting fiber cancels the KJ
@@ -29,6 +29,7 @@
 #include "runtime/fibers/future.h"
 #include "runtime/fibers/kj_error.h"
 #include "runtime/fibers/reactor.h"
+#include "runtime/fibers/wait_queue.h"
 
 namespace gangway {
 
@@ -112,6 +113,23 @@ kj::Promise<void> in_fiber(FiberGroup& group, std::string name, Body body) {
 }
 
 // Converts a Future to a KJ promise.
+// Waits until the call has ended, well or not, or until the time. Nobody is told how: for a last
+// word to a peer that may stand still, also from a fiber that is cancelled.
+inline void await_end(kj::Promise<void> call, int64_t until_ns) {
+  bool has_ended = false;
+  WaitQueue queue;
+  const auto end = [&] {
+    has_ended = true;
+    queue.wake_all();
+  };
+  const kj::Promise<void> task =
+      call.then(end, [&](const kj::Exception&) { end(); }).eagerlyEvaluate(nullptr);
+  static_cast<void>(result_of([&] {
+    while (!has_ended && queue.wait_until_ns("for a last word to arrive", until_ns)) {
+    }
+  }));
+}
+
 inline kj::Promise<void> to_kj(const Future<void>& future) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   future.on_ready([fulfiller = kj::mv(pair.fulfiller)](const Result<void>& result) mutable {
