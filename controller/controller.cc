@@ -5,7 +5,6 @@
 
 #include "controller/plans/held_bytes.h"
 #include "ir/wire/wire.h"
-#include "protocol/owner.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/quote.h"
@@ -104,9 +103,6 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
   });
   checkpoints_.on_written([this](SliceId slice, StateVersion version) {
     path_.recovery().checkpoint_written(slice, version);
-    const SliceRecord* const record = tables_.slices.find(slice);
-    LiveProgram* const program = record == nullptr ? nullptr : programs_.find(record->owner);
-    if (program != nullptr) program->record_keeper.checkpoint_written();
   });
   tables_.quotas.set(options_.quotas);
 }

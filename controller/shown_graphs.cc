@@ -52,11 +52,15 @@ const PlanRecord& ShownGraphs::chosen(SessionId id, const GraphRequest& request)
   return *shown;
 }
 
-ShownGraph ShownGraphs::graph(SessionId id, const GraphRequest& request) {
-  const PlanRecord& shown = chosen(id, request);
+ShownGraph ShownGraphs::of(const PlanRecord& shown) const {
   ShownGraph graph{.program = shown.program, .plan = shown.plan, .kinds = shown.kinds};
   for (const SliceId slice : shown.slices)
     graph.placed.push_back(tables_.slices.find(slice)->placed_because);
+  return graph;
+}
+
+ShownGraph ShownGraphs::graph(SessionId id, const GraphRequest& request) {
+  ShownGraph graph = of(chosen(id, request));
   if (!request.why.empty()) {
     auto calls = records_.find(graph.plan);
     if (calls == nullptr) {
@@ -80,9 +84,7 @@ GraphBytes ShownGraphs::bytes_of(const ShownGraph& graph, const std::string& ask
 ShownTimeline ShownGraphs::timeline(SessionId id, const GraphRequest& request,
                                     uint32_t events_max) {
   const PlanRecord& shown = chosen(id, request);
-  GraphRequest plain = request;
-  plain.why.clear();  // An answer would suspend, and the plan may be released meanwhile.
-  ShownTimeline timeline{.graph = graph(id, plain), .on_hosts = shown.on_hosts};
+  ShownTimeline timeline{.graph = of(shown), .on_hosts = shown.on_hosts};
   struct Asked {
     std::string host;
     StopToken gone;

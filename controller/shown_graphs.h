@@ -71,11 +71,13 @@ class ShownGraphs {
   ShownGraph graph(SessionId session, const GraphRequest& request);
   GraphBytes bytes_of(const ShownGraph& graph, const std::string& asked_by);
   // The newest `events_max` events of each device, from the hosts that are not lost meanwhile.
+  // `request.why` is not answered.
   ShownTimeline timeline(SessionId session, const GraphRequest& request, uint32_t events_max);
   const KeptRecords& records() const { return records_; }
 
  private:
   const PlanRecord& chosen(SessionId session, const GraphRequest& request) const;
+  ShownGraph of(const PlanRecord& shown) const;
 
   SharedTables& tables_;
   const ProgramTable& programs_;

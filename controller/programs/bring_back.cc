@@ -412,8 +412,8 @@ bool Recovery::wait_for_told(Program& program) {
 }
 
 // Returns the outputs that nobody holds.
-std::vector<ArrayId> Recovery::submit_again(Program& program, RunFrame frame) {
-  RunLog::Entry& entry = *program.log.find(frame.run);
+std::vector<ArrayId> Recovery::submit_again(Program& program, RunLog::Entry& entry) {
+  RunFrame frame = entry.frame;
   entry.is_under_way = true;
   if (entry.is_told) {
     frame.time_limit_ms = 0;
@@ -427,15 +427,14 @@ std::vector<ArrayId> Recovery::submit_again(Program& program, RunFrame frame) {
 
 // `last_taker`: for each argument, the index of the last run that takes it. An output that nobody
 // holds is freed behind that run; those that are not yet are in `unheld`. False: as run_again().
-bool Recovery::submit_all_again(Program& program, std::vector<RunFrame> frames,
+bool Recovery::submit_all_again(Program& program, const std::vector<RunId>& runs,
                                 std::map<ArrayId, size_t> last_taker, std::set<ArrayId>& unheld) {
-  for (size_t i = 0; i < frames.size(); ++i) {
-    const RunId run = frames[i].run;
-    const RunLog::Entry* const entry = program.log.find(run);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunLog::Entry* const entry = program.log.find(runs[i]);
     if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
     // The run may have been cancelled meanwhile, or dropped since one before it has failed.
-    if (program.log.find(run) != nullptr) {
-      for (const ArrayId array : submit_again(program, std::move(frames[i]))) {
+    if (RunLog::Entry* const there = program.log.find(runs[i])) {
+      for (const ArrayId array : submit_again(program, *there)) {
         unheld.insert(array);
         last_taker.try_emplace(array, i);
       }
@@ -456,20 +455,20 @@ bool Recovery::run_again(Program& program) {
   tables_.shared_states.slice_is_back(program.slice);
   program.again.clear();
   program.broke.reset();
-  std::vector<RunFrame> frames;
+  std::vector<RunId> runs;
   std::map<ArrayId, size_t> last_taker;
   for (const RunLog::Entry& entry : program.log.entries()) {
     for (const ArgumentFrame& argument : entry.frame.arguments) {
-      if (argument.bytes.empty()) last_taker[argument.array] = frames.size();
+      if (argument.bytes.empty()) last_taker[argument.array] = runs.size();
     }
-    frames.push_back(entry.frame);
+    runs.push_back(entry.frame.run);
     for (ArrayId array : entry.frame.outputs) {
       if (tables_.objects.give_up(array, program.session)) program.held.insert(array);
     }
   }
   std::set<ArrayId> unheld;
-  const Result<bool> submitted = result_of(
-      [&] { return submit_all_again(program, std::move(frames), std::move(last_taker), unheld); });
+  const Result<bool> submitted =
+      result_of([&] { return submit_all_again(program, runs, std::move(last_taker), unheld); });
   for (const ArrayId array : unheld) {
     program.held.erase(array);  // RunsAgain may have given back the run that makes it.
     path_.runs_again().free(program.session, {array});

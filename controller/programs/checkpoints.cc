@@ -478,10 +478,8 @@ void Checkpoints::write(Kept& kept) {
                                     .version = kept.due,
                                     .or_later = true,
                                     .segment = memory.descriptor(),
-                                    .parts = {},
+                                    .parts = std::move(layout.parts),
                                     .is_counted = false};
-  for (const Part& part : layout.parts)
-    request.parts.push_back({part.name, part.offset, part.bytes});
   const Result<StatesRead> came = result_of([&] {
     StatesRead read = tables_.shared_states.read(kept.session, std::move(request), stop.token());
     if (read.error) throw Error(*read.error);
@@ -522,7 +520,10 @@ void Checkpoints::write_files(Kept& kept, Memory& memory, StateVersion version,
   options_.log.info("checkpoint is written",
                     {{"folder", files.folder}, {"version", version.value}});
   programs_.say(kept.session, cat("a checkpoint of version ", version, " is written"));
-  if (on_written_ && !kept.stop.stop_requested()) on_written_(kept.slice, version);
+  if (kept.stop.stop_requested()) return;
+  if (on_written_) on_written_(kept.slice, version);
+  if (LiveProgram* const program = programs_.find(kept.session))
+    program->record_keeper.checkpoint_written();
 }
 
 // The bound of the files of all programs of the session's owner.

@@ -62,11 +62,7 @@ class Checkpoints {
   // Folders of one owner's programs, with those of programs that have ended.
   static constexpr size_t kFoldersOfOwnerMax = 1024;
 
-  // A whole state, in an executor's segment.
-  struct Part {
-    std::string name;
-    int64_t offset = 0, bytes = 0;
-  };
+  using Part = SharedStateTable::Part;  // A whole state, in an executor's segment.
   struct Options {
     std::string folder;  // An absolute path. Empty: there is no folder.
     Logger log;

@@ -158,10 +158,6 @@ void ProgramTable::asks_for_devices(SessionId session) {
     on_program_({.id = session, .name = program.name, .owner = program.owner});
 }
 
-void ProgramTable::send(SessionId session, const Message& message) {
-  if (LiveProgram* const program = find(session)) program->client.send(message);
-}
-
 void ProgramTable::warn(SessionId session, const std::string& line) {
   if (LiveProgram* const program = find(session)) return program->warn(line);
   options_.log.warn(line, {{"client", tables_.names.holder(session)}, {"program", ""}});

@@ -90,7 +90,6 @@ class ProgramTable {
 
   // These do nothing for a session that is closed, except that its log, where it is kept, gets the
   // lines.
-  void send(SessionId session, const Message& message);
   // Sends the line to the client, and writes it to the program's log and the controller's.
   void warn(SessionId session, const std::string& line);
   // Adds a line to the program's log, as long as that is kept.

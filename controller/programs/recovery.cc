@@ -7,14 +7,6 @@
 namespace gangway {
 namespace {
 
-Error not_committed(const Error& why) {
-  return {
-      ErrorKind::kCancelled,
-      cat("run: nothing was committed, since the run before it did not commit: ", why.message()),
-      {},
-      "handle the error of that run, then run again"};
-}
-
 // Only these count: the client's credits bound its runs and host transfers.
 size_t names_in(const Message& message) {
   if (const auto* freed = std::get_if<FreeFrame>(&message)) return freed->arrays.size();
@@ -188,28 +180,38 @@ bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
 // Ends the runs that depend on one that was not run, since they can't commit either.
 void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
   std::set<RunId> failed{first};
-  std::vector<RunId> dropped;
+  std::vector<std::pair<RunId, PlanId>> dropped;
   for (const RunLog::Entry& entry : program.log.entries()) {
     if (entry.is_told || entry.is_under_way || !failed.contains(entry.frame.after)) continue;
     failed.insert(entry.frame.run);
-    dropped.push_back(entry.frame.run);
+    dropped.emplace_back(entry.frame.run, entry.frame.plan);
   }
-  for (RunId run : dropped) program.log.remove(run);
+  for (const auto& [run, plan] : dropped) program.log.remove(run);
   std::erase_if(program.inbox, [&](const Message& message) {
     const auto* waiting = std::get_if<RunFrame>(&message);
     if (waiting == nullptr || !failed.contains(waiting->after)) return false;
     failed.insert(waiting->run);
-    dropped.push_back(waiting->run);
+    dropped.emplace_back(waiting->run, waiting->plan);
     return true;
   });
-  for (RunId run : dropped)
-    live_.run_ended(program.session, {.run = run, .error = not_committed(why)});
+  for (const auto& [run, id] : dropped) {
+    const PlanRecord* const plan = tables_.plans.find(id, program.session);
+    live_.run_ended(
+        program.session,
+        {.run = run,
+         .error = plan == nullptr || plan->plan == nullptr ? why : not_committed(*plan, why)});
+  }
 }
 
-// Nobody holds any arrays any more, but runs that wait take some.
+// Nobody holds any arrays any more, but runs that wait take some. Nobody waits for what hosts would
+// send.
 std::set<ArrayId> Recovery::detached(SessionId session) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return {};
+  std::erase_if(program->inbox, [](const Message& message) {
+    const auto* copy = std::get_if<CopyFrame>(&message);
+    return copy != nullptr && (copy->kind == CopyKind::kGet || copy->kind == CopyKind::kGetState);
+  });
   std::set<ArrayId> taken, freed;
   for (const Message& message : program->inbox) {
     const auto* copy = std::get_if<CopyFrame>(&message);

@@ -168,8 +168,8 @@ class Recovery {
   bool place(Program& program, SliceId slice, Programs& programs);
   bool run_again(Program& program);
   bool wait_for_told(Program& program);
-  std::vector<ArrayId> submit_again(Program& program, RunFrame frame);
-  bool submit_all_again(Program& program, std::vector<RunFrame> frames,
+  std::vector<ArrayId> submit_again(Program& program, RunLog::Entry& entry);
+  bool submit_all_again(Program& program, const std::vector<RunId>& runs,
                         std::map<ArrayId, size_t> last_taker, std::set<ArrayId>& unheld);
   void end(Program& program);
   void give_up(Program& program, const Error& why);

@@ -176,6 +176,25 @@ TEST_F(RecoveryTest, ARunThatWaitsKeepsItsArgumentsWhenItsClientDetaches) {
   EXPECT_EQ(controller_.counts().arrays, 0u);
 }
 
+TEST_F(RecoveryTest, GetsThatWaitGoWhenTheirClientDetachesAndWhatPutsMakeIsFreed) {
+  run_to_its_end();
+  lose_host();
+  const ArrayId array((session_.value << 40) + 1000);
+  const ClientBytes at{.segment = {.bytes = 4}, .bytes = 4};
+  controller_.on_message(
+      session_,
+      CopyFrame{.request = 1, .kind = CopyKind::kPut, .at = at, .array = array, .plan = plan_});
+  controller_.on_message(session_,
+                         CopyFrame{.request = 2, .kind = CopyKind::kGet, .at = at, .array = array});
+  controller_.detach(session_);
+  finish();
+  const auto copies = executors_[host()].all<CopyFrame>();
+  ASSERT_THAT(copies, SizeIs(1));
+  EXPECT_EQ(copies[0].kind, CopyKind::kPut);
+  end_copies();
+  EXPECT_EQ(controller_.counts().arrays, 0u);
+}
+
 // It is brought back only once it is resumed.
 TEST_F(RecoveryTest, ASuspendedProgramThatLostAHostMayBeSuspendedOnceMore) {
   run_to_its_end();

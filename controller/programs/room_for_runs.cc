@@ -62,6 +62,7 @@ void RunsAgain::work(Program& program) {
       for (const auto& [plan, executable] : program.executables) {
         if (executable.overflowed) overflowed.push_back(plan);
       }
+      if (overflowed.empty()) break;
       for (const PlanId plan : overflowed) fail_all(program, plan, worked.error());
     } else if (!worked.value()) {
       break;
@@ -108,12 +109,8 @@ void RunsAgain::act_on_first(Program& program) {
       PlanRecord& record = *plan_of(program, run->plan);
       note_failed(record, run->run, not_committed(record, *record.broken));
     }
-    if (first.deadline_ns != 0) {
-      const int64_t left_ns = first.deadline_ns - clock_.now_ns();
-      run->time_limit_ms = std::max<int64_t>(1, left_ns / 1'000'000);
-    }
-    if (!first.refused) track(program, *run);
-    path_.submit_to_table(program.session, std::move(*run), first.refused);
+    if (!first.refused) track(program, *run, first.since_ns);
+    path_.submit_to_table(program.session, std::move(*run), first.refused, first.since_ns);
     keep_made(program, made);
   } else if (auto* copy = std::get_if<CopyFrame>(&first.message)) {
     path_.start_copy(program.session, std::move(*copy));
@@ -245,7 +242,7 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
   }
   for (const HeldPtr& held : runs) {
     keep_arguments(program, held->frame, held->kept);
-    path_.submit_to_table(program.session, RunFrame(held->frame), {});
+    path_.submit_to_table(program.session, RunFrame(held->frame), {}, held->since_ns);
     held->open.reset();
   }
   keep_made(program, made);

@@ -96,15 +96,15 @@ void RunPath::submit_to_runs_again(SessionId session, RunFrame&& run,
                                    const std::optional<Error>& refused) {
   const bool has_limit = run.time_limit_ms > 0;
   if (!runs_again_.waits(session, run, refused))
-    submit_to_table(session, std::move(run), refused);
+    submit_to_table(session, std::move(run), refused, clock_.now_ns());
   else if (has_limit)
     deadline_moved_.wake_all();
 }
 
 void RunPath::submit_to_table(SessionId session, RunFrame&& run,
-                              const std::optional<Error>& refused) {
+                              const std::optional<Error>& refused, int64_t since_ns) {
   const auto before = tables_.runs.next_deadline_ns();
-  tables_.runs.submit(session, std::move(run), clock_.now_ns(), refused);
+  tables_.runs.submit(session, std::move(run), since_ns, refused);
   if (tables_.runs.next_deadline_ns() != before) deadline_moved_.wake_all();
 }
 

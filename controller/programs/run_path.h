@@ -57,9 +57,11 @@ class RunPath {
   // Woken when a time limit may come before the one that next_deadline_ns() returned last.
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
-  // For Recovery and RunsAgain. `refused`: why the run may not go.
+  // For Recovery and RunsAgain. `refused`: why the run may not go. Its time limit begins at
+  // `since_ns`.
   void submit_to_runs_again(SessionId session, RunFrame&& run, const std::optional<Error>& refused);
-  void submit_to_table(SessionId session, RunFrame&& run, const std::optional<Error>& refused);
+  void submit_to_table(SessionId session, RunFrame&& run, const std::optional<Error>& refused,
+                       int64_t since_ns);
   void start_copy(SessionId session, CopyFrame frame);
   void act_on_deferred(SessionId session, Message&& message);       // It has waited in Recovery.
   void run_ended_for_good(SessionId session, RunDoneFrame&& done);  // It does not run again.

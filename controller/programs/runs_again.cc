@@ -11,16 +11,6 @@
 namespace gangway {
 namespace {
 
-std::vector<ArrayId> arguments_of(const Message& message) {
-  std::vector<ArrayId> arrays;
-  const auto* run = std::get_if<RunFrame>(&message);
-  if (run == nullptr) return arrays;
-  for (const ArgumentFrame& argument : run->arguments) {
-    if (argument.bytes.empty()) arrays.push_back(argument.array);
-  }
-  return arrays;
-}
-
 bool is_of_states(const CopyFrame& copy) {
   return copy.kind == CopyKind::kGetState || copy.kind == CopyKind::kPutState;
 }
@@ -64,12 +54,12 @@ void RunsAgain::begin(SessionId session) {
 bool RunsAgain::take(SessionId session, RunFrame& run, const std::optional<Error>& refused) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return false;
-  const bool waits =
-      !program->waiting.empty() || lacks_plan(*program, run.plan) || depends(*program, run);
+  const bool waits = !program->waiting.empty() || program->installing != PlanId() ||
+                     lacks_plan(*program, run.plan) || depends(*program, run);
   if (waits) {
     enqueue(program, std::move(run), refused);
   } else if (!refused) {
-    track(*program, run);
+    track(*program, run, clock_.now_ns());
   }
   return waits;
 }
@@ -77,9 +67,9 @@ bool RunsAgain::take(SessionId session, RunFrame& run, const std::optional<Error
 bool RunsAgain::take_copy(SessionId session, CopyFrame& copy) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return false;
-  const bool waits = (is_of_states(copy) && !program->waiting.empty()) ||
-                     (copy.kind == CopyKind::kPut && lacks_plan(*program, copy.plan)) ||
-                     depends(*program, copy);
+  const bool waits =
+      (is_of_states(copy) && !program->waiting.empty()) || program->installing != PlanId() ||
+      (copy.kind == CopyKind::kPut && lacks_plan(*program, copy.plan)) || depends(*program, copy);
   if (waits) enqueue(program, std::move(copy), {});
   return waits;
 }
@@ -132,28 +122,30 @@ bool RunsAgain::depends(const Program& program, const RunFrame& run) const {
 
 void RunsAgain::enqueue(const ProgramPtr& program, Message&& message,
                         const std::optional<Error>& refused) {
-  program->waiting.push_back(
-      {.message = std::move(message), .refused = refused, .kept = {}, .open = {}});
+  program->waiting.push_back({.message = std::move(message),
+                              .refused = refused,
+                              .kept = {},
+                              .open = {},
+                              .since_ns = clock_.now_ns()});
   Waiting& waiting = program->waiting.back();
   const std::vector<ArrayId> made = made_by(waiting.message);
   program->to_be_made.insert(made.begin(), made.end());
   if (const auto* run = std::get_if<RunFrame>(&waiting.message)) {
     keep_arguments(*program, *run, waiting.kept);
     waiting.open = counted_open(*program, run->plan);
-    if (run->time_limit_ms > 0)
-      waiting.deadline_ns = clock_.now_ns() + time_limit_ns(run->time_limit_ms);
   }
   wake(program);
 }
 
 // Remembers a run that is submitted now, if it may overflow.
-void RunsAgain::track(Program& program, const RunFrame& run) {
+void RunsAgain::track(Program& program, const RunFrame& run, int64_t since_ns) {
   const PlanRecord* const plan = plan_of(program, run.plan);
   if (plan == nullptr || !plan->may_overflow || plan->broken) return;
   if (program.by_run.contains(run.run)) return;
   const auto held = std::make_shared<Held>();
   program.by_run.emplace(run.run, Place{run.plan, held});
   held->frame = run;
+  held->since_ns = since_ns;
   keep_arguments(program, run, held->kept);
   program.executables[run.plan].runs.push_back(held);
 }
@@ -218,7 +210,10 @@ bool RunsAgain::take_end(SessionId session, RunDoneFrame& done, bool is_stopped)
   } else if (!executable.overflowed) {
     settle(*program, place.plan);
   }
-  if (executable.overflowed) end_cancelled(*program, place.plan);
+  if (executable.overflowed) {
+    end_cancelled(*program, place.plan);
+    path_.deadline_moved().wake_all();  // The run table has forgotten the run's time limit.
+  }
   if (executable.runs.empty()) executable.dropped.clear();
   if (program->by_run.contains(place.held->frame.run))
     place.held->open = counted_open(*program, place.plan);
@@ -339,34 +334,51 @@ bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error
   return true;
 }
 
+// Calls body(run, deadline_ns, why) for each run with a time limit that is not in the run table.
+template <class Body>
+void RunsAgain::for_each_limited(const Program& program, const Body& body) {
+  const auto visit = [&](const RunFrame& run, int64_t since_ns, const char* why) {
+    if (run.time_limit_ms > 0) body(run, since_ns + time_limit_ns(run.time_limit_ms), why);
+  };
+  for (const Waiting& waiting : program.waiting) {
+    if (const auto* run = std::get_if<RunFrame>(&waiting.message))
+      visit(*run, waiting.since_ns, ": it still waited for runs that may run again");
+  }
+  for (const auto& [plan, executable] : program.executables) {
+    if (!executable.overflowed) continue;
+    for (const HeldPtr& held : executable.runs) {
+      if (held->ended && !held->cancelled)
+        visit(held->frame, held->since_ns, ": it was to run again with more room");
+    }
+  }
+}
+
 std::optional<int64_t> RunsAgain::next_deadline_ns() const {
   std::optional<int64_t> next;
   for (const auto& [session, program] : programs_) {
-    for (const Waiting& waiting : program->waiting) {
-      if (waiting.deadline_ns != 0) next = std::min(next.value_or(INT64_MAX), waiting.deadline_ns);
-    }
+    for_each_limited(*program, [&](const RunFrame&, int64_t deadline_ns, const char*) {
+      next = std::min(next.value_or(INT64_MAX), deadline_ns);
+    });
   }
   return next;
 }
 
 void RunsAgain::expire(int64_t now_ns) {
-  std::vector<std::pair<ProgramPtr, RunId>> late;
+  struct Late {
+    SessionId session;
+    RunId run;
+    Error why;
+  };
+  std::vector<Late> late;
   for (const auto& [session, program] : programs_) {
-    for (const Waiting& waiting : program->waiting) {
-      if (waiting.deadline_ns != 0 && waiting.deadline_ns <= now_ns)
-        late.emplace_back(program, std::get<RunFrame>(waiting.message).run);
-    }
+    for_each_limited(*program, [&](const RunFrame& run, int64_t deadline_ns, const char* why) {
+      const PlanRecord* const plan = plan_of(*program, run.plan);
+      if (deadline_ns <= now_ns && plan != nullptr)
+        late.push_back({program->session, run.run, past_limit(*plan, run.time_limit_ms, why)});
+    });
   }
-  for (const auto& [program, run] : late) {
-    const auto at = waiting_run(*program, run);
-    if (at == program->waiting.end()) continue;  // It ended with one before it.
-    const auto& frame = std::get<RunFrame>(at->message);
-    const PlanRecord* const plan = plan_of(*program, frame.plan);
-    if (plan == nullptr) continue;
-    cancel_waiting(
-        program, run,
-        past_limit(*plan, frame.time_limit_ms, ": it still waited for runs that may run again"));
-  }
+  // A run may have ended with one before it; then cancel() does nothing.
+  for (const Late& one : late) cancel(one.session, one.run, one.why);
 }
 
 bool RunsAgain::has_run(SessionId session, RunId run) const {
@@ -400,12 +412,10 @@ void RunsAgain::slice_moves(SliceId slice) {
   const ProgramPtr program =
       programs_.empty() ? nullptr : program_of(tables_.slices.find(slice)->owner);
   if (program == nullptr) return;
-  std::set<ArrayId> made_again;
   for (auto& [plan, executable] : program->executables) {
     const std::deque<HeldPtr> runs = executable.runs;
     for (const HeldPtr& held : runs) {
       if (!held->ended || !path_.recovery().runs_again(program->session, held->frame.run)) continue;
-      made_again.insert(held->frame.outputs.begin(), held->frame.outputs.end());
       finish(*program, plan, held,
              {.run = held->frame.run, .error = held->cancelled.value_or(lost())});
     }
@@ -426,14 +436,6 @@ void RunsAgain::slice_moves(SliceId slice) {
     } else {
       for (const ArrayId array : one.kept) {
         if (tables_.objects.client_keeps(array)) behind.arrays.push_back(array);
-      }
-      // A result that was to be made again is not there, and nobody may hold it but this run.
-      for (const ArrayId array : arguments_of(one.message)) {
-        if (!made_again.contains(array) || held.contains(array) ||
-            tables_.objects.is_there(array, program->session))
-          continue;
-        path_.recovery().are_held(program->session, {array});
-        behind.arrays.push_back(array);
       }
       path_.recovery().take_over(program->session, std::move(one.message));
     }

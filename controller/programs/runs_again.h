@@ -26,7 +26,7 @@
 // Ownership: the run path's (run_path.h); the constructor's arguments outlive it. A plan that is
 // released is kept until its runs have ended.
 // Errors: a run's.
-// Cost: a comparison for each run, while no live program has compiled such a plan, else a look-up.
+// Cost: comparisons for each run, while no live program has compiled such a plan, else look-ups.
 // For a program that has one a copy of each of its runs' frames, and O(its runs in flight) a run.
 #pragma once
 
@@ -105,6 +105,7 @@ class RunsAgain {
     std::shared_ptr<void> open;         // Counts it in its scope while it is not in the run table.
     std::optional<RunDoneFrame> ended;  // How it left the run table; none: it is there.
     std::optional<Error> cancelled;
+    int64_t since_ns = 0;  // When it was sent, from which its time limit counts.
   };
   using HeldPtr = std::shared_ptr<Held>;
   struct Executable {
@@ -120,7 +121,7 @@ class RunsAgain {
     std::optional<Error> refused;
     std::vector<ArrayId> kept;
     std::shared_ptr<void> open;
-    int64_t deadline_ns = 0;  // When the run is past its time limit; 0: it has none.
+    int64_t since_ns = 0;  // When it came.
   };
   struct Place {
     PlanId plan;
@@ -160,8 +161,10 @@ class RunsAgain {
   bool depends(const Program& program, const CopyFrame& copy) const;
   bool depends_on_a_run(const Program& program, const Message& message) const;
   void enqueue(const ProgramPtr& program, Message&& message, const std::optional<Error>& refused);
-  void track(Program& program, const RunFrame& run);
+  void track(Program& program, const RunFrame& run, int64_t since_ns);
 
+  template <class Body>
+  static void for_each_limited(const Program& program, const Body& body);
   using RunBody = std::function<void(const RunFrame& run, std::vector<ArrayId>& kept)>;
   static void for_each_run(Program& program, const RunBody& body);
   static std::deque<Waiting>::iterator waiting_run(Program& program, RunId run);

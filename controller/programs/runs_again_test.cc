@@ -69,6 +69,12 @@ class RunsAgainTest : public KeptProgramTest {
   void hold_install() {
     for (FakeExecutor& executor : executors_) executor.commit.emplace();
   }
+  // The program's host alone has not answered.
+  void answer_install_elsewhere() {
+    for (size_t i = 0; i < executors_.size(); ++i) {
+      if (i != host()) executors_[i].commit.reset();
+    }
+  }
   void answer_install(const std::optional<Error>& error = {}) {
     for (FakeExecutor& executor : executors_) {
       Promise<void> commit = std::move(*executor.commit);
@@ -201,9 +207,7 @@ TEST_F(RunsAgainTest, AProgramThatLosesAHostWhileARunIsToRunAgainRunsItOnce) {
   hold_install();
   overflow();
   const RunId second = submit();
-  for (size_t i = 0; i < executors_.size(); ++i) {
-    if (i != host()) executors_[i].commit.reset();
-  }
+  answer_install_elsewhere();
   lose_host();
   while (!prepared().empty()) finish();
   EXPECT_THAT(ended(), ElementsAre(first, second));
@@ -277,9 +281,7 @@ TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLos
   const RunId takes = submit_with(array, on_far);
   controller_.on_message(session_, FreeFrame{{array}});
   EXPECT_EQ(controller_.counts().runs, 2u) << "both wait";
-  for (size_t i = 0; i < executors_.size(); ++i) {
-    if (i != host()) executors_[i].commit.reset();
-  }
+  answer_install_elsewhere();
   lose_host();
   while (finish_everywhere() > 0) {
   }
@@ -344,6 +346,31 @@ TEST_F(RunsAgainTest, ARunWhosePlanComesBackWaitsForARunThatBeganMeanwhile) {
   EXPECT_EQ(ended()[3], behind);
 }
 
+TEST_F(RunsAgainTest, RunsAndPutsWaitWhileTheLastPlanIsInstalledAlsoIfNoOtherRunWaits) {
+  submit();
+  hold_install();
+  overflow();
+  answer_install(Error(ErrorKind::kOverloaded, "no room"));
+  hold_install();
+  const RunId cancelled = submit(plan_);
+  reactor_->run_ready();
+  cancel(cancelled);
+  const RunId behind = submit(plan_);
+  controller_.on_message(session_, CopyFrame{.request = 1,
+                                             .kind = CopyKind::kPut,
+                                             .at = {.segment = {.bytes = 4}, .bytes = 4},
+                                             .array = ArrayId((session_.value << 40) + 1000),
+                                             .plan = plan_});
+  EXPECT_THAT(prepared(), IsEmpty());
+  EXPECT_THAT(executors_[host()].all<CopyFrame>(), IsEmpty());
+  answer_install();
+  EXPECT_THAT(executors_[host()].all<CopyFrame>(), SizeIs(1));
+  finish();
+  ASSERT_THAT(ended(), SizeIs(3));
+  EXPECT_EQ(ended()[2], behind);
+  EXPECT_FALSE(client_.ended[2].error.has_value()) << client_.ended[2].error->what();
+}
+
 TEST_F(RunsAgainTest, TimeLimitsEndRunsBehindOneThatMayOverflow) {
   const PlanId other = compile(counting({"count"}));
   submit();
@@ -353,6 +380,31 @@ TEST_F(RunsAgainTest, TimeLimitsEndRunsBehindOneThatMayOverflow) {
   for (const RunDoneFrame& done : client_.ended)
     EXPECT_THAT(done.error->message(), HasSubstr("not done within its limit of 20 ms"));
   finish();
+}
+
+TEST_F(RunsAgainTest, TheTimeLimitOfARunCountsFromWhenItWasSentAlsoIfItRunsAgain) {
+  const RunId run = submit(1000);
+  for (int i = 0; i < 6; ++i) pass_ms(100);
+  overflow();
+  ASSERT_THAT(prepared(), SizeIs(1)) << "it runs again";
+  for (int i = 0; i < 6; ++i) pass_ms(100);
+  const std::vector<CancelFrame> cancels = executors_[host()].all<CancelFrame>();
+  ASSERT_THAT(cancels, SizeIs(1));
+  finish(cancels[0].error);
+  ASSERT_THAT(ended(), ElementsAre(run));
+  EXPECT_THAT(client_.ended[0].error->message(), HasSubstr("not done within its limit of 1000 ms"));
+}
+
+TEST_F(RunsAgainTest, ARunThatIsPastItsTimeLimitEndsWhileItsPlanIsInstalled) {
+  const RunId run = submit(20);
+  hold_install();
+  overflow();
+  for (int i = 0; i < 3; ++i) pass_ms(100);
+  ASSERT_THAT(ended(), ElementsAre(run));
+  EXPECT_THAT(client_.ended[0].error->message(),
+              HasSubstr("not done within its limit of 20 ms: it was to run again with more room"));
+  answer_install();
+  EXPECT_THAT(prepared(), IsEmpty());
 }
 
 TEST_F(RunsAgainTest, ARunThatEndedAsCancelledDoesNotCommitAfterAHostWasLost) {
@@ -386,13 +438,16 @@ TEST_F(RunsAgainTest, AHostThatIsLostWhileAPlanIsLackingIsNamed) {
   reactor_->run_ready();
   ASSERT_THAT(client_.ended, SizeIs(2));
   EXPECT_EQ(client_.ended[1].error->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(client_.ended[1].error->what(), HasSubstr("its connection ended"));
 }
 
 TEST_F(RunsAgainTest, AnOverflowOfAPlanThatHasRoomForAllIsAnError) {
   submit();
   overflow();
   overflow();
-  EXPECT_THAT(client_.ended, SizeIs(1));
+  ASSERT_THAT(client_.ended, SizeIs(1));
+  ASSERT_TRUE(client_.ended[0].error.has_value());
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kOverflow);
   EXPECT_THAT(prepared(), IsEmpty());
 }
 

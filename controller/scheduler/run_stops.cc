@@ -121,8 +121,8 @@ std::optional<int64_t> RunTable::next_deadline_ns() const {
   return deadlines_.begin()->first;
 }
 
-void RunTable::set_time_limit(RunRecord& run, int64_t now_ns) {
-  set_deadline(run, now_ns + time_limit_ns(run.request.time_limit_ms));
+void RunTable::set_time_limit(RunRecord& run, int64_t since_ns) {
+  set_deadline(run, since_ns + time_limit_ns(run.request.time_limit_ms));
 }
 
 void RunTable::set_deadline(RunRecord& run, int64_t time_ns) {

@@ -48,7 +48,7 @@ RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, Objec
 // Never the name of an earlier run: late reports of a host about that run are ignored.
 RunId RunTable::new_id() { return RunId(++last_run_); }
 
-void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns,
+void RunTable::submit(SessionId session, RunFrame request, int64_t since_ns,
                       const std::optional<Error>& refused) {
   auto owned = std::make_unique<RunRecord>();
   RunRecord& run = *owned;
@@ -69,10 +69,10 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns,
     run.fail(error, true);
     return end(run);
   }
-  if (run.request.time_limit_ms > 0) set_time_limit(run, now_ns);
+  if (run.request.time_limit_ms > 0) set_time_limit(run, since_ns);
   may_go_on_.insert(scope_of(run));
   admit_all();
-  gangs_.pump(now_ns);
+  gangs_.pump(clock_.now_ns());
   objects_.flush();
 }
 

@@ -56,8 +56,9 @@ class RunTable {
            const ProgramNames& names, Callbacks callbacks, std::unique_ptr<Policy> policy,
            std::shared_ptr<ChargeLog> charge_log = nullptr);
 
-  // `refused`: why the run may not go, whatever else is right with it.
-  void submit(SessionId session, RunFrame request, int64_t now_ns,
+  // Its time limit begins at `since_ns`. `refused`: why the run may not go, whatever else is right
+  // with it.
+  void submit(SessionId session, RunFrame request, int64_t since_ns,
               const std::optional<Error>& refused = {});
   void cancel(SessionId session, RunId client_run, const Error& why);
   void host_done(HostId host, RunDoneFrame done);
@@ -135,7 +136,7 @@ class RunTable {
   void give_up_plan(const RunRecord& refused, HostId refusing, const Error& why);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
   std::string text_of(const GangScheduler::Wait& wait) const;
-  void set_time_limit(RunRecord& run, int64_t now_ns);
+  void set_time_limit(RunRecord& run, int64_t since_ns);
   void set_deadline(RunRecord& run, int64_t time_ns);
   void drop_deadline(RunRecord& run);
   void forgive_standstill(int64_t late_ns);
