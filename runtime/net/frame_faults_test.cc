@@ -13,7 +13,7 @@
 #include "runtime/net/rpc_test.capnp.h"
 #include "runtime/net/server.h"
 #include "runtime/net/sim_network.h"
-#include "tests/support/net/frame_meddler.h"
+#include "tests/support/net/expect_found.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -119,19 +119,16 @@ TEST(FrameFaultsTest, EveryFrameArrivesOnceAndInOrderWhateverHappensToSingleFram
   for (uint64_t i = 0; i < 40; ++i) EXPECT_EQ(exchange(seed + i), "") << "seed " << seed + i;
 }
 
-// Expects that one of a few seeds notices what the meddlers of this function do, with this text,
-// and nothing wrong where somebody in the middle changes nothing.
 void expect_found(const std::function<FrameMeddler()>& new_meddler, const std::string& text) {
-  const uint64_t first = tests::test_seed();
-  for (uint64_t seed = first; seed < first + 20; ++seed) {
-    FrameMeddler meddler = new_meddler(), nobody;
+  struct Report {
+    std::vector<std::string> problems;
+  };
+  const auto play = [](uint64_t seed, const std::function<FrameMeddler()>& between) {
+    FrameMeddler meddler = between ? between() : FrameMeddler();
     const std::string wrong = exchange(seed, &meddler);
-    if (wrong.empty()) continue;
-    EXPECT_THAT(wrong, ::testing::HasSubstr(text)) << "seed " << seed;
-    EXPECT_EQ(exchange(seed, &nobody), "") << "seed " << seed;
-    return;
-  }
-  ADD_FAILURE() << "not found by 20 seeds from " << first;
+    return wrong.empty() ? Report() : Report{{wrong}};
+  };
+  gangway::expect_found(20, new_meddler, ::testing::HasSubstr(text), play);
 }
 
 // Gives what arrives in place of the hundredth frame of the side that dials.

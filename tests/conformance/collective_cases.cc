@@ -1,27 +1,15 @@
 #include "tests/conformance/collective_cases.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <numeric>
 
+#include "ir/types/number.h"
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
-
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-template <class T>
-void store(std::byte* at, double value) {
-  const auto stored = static_cast<T>(value);
-  std::memcpy(at, &stored, sizeof(T));
-}
 
 // Coordinates of a row-major index.
 std::vector<int64_t> coordinates(const Dims& dims, int64_t at) {
@@ -43,20 +31,6 @@ bool is_cut(CollectiveKind kind) {
 int64_t size_in_bytes(const Type& type) { return static_cast<int64_t>(size_of(type.dtype)); }
 
 }  // namespace
-
-double read_number(DType dtype, const std::byte* at) {
-  if (dtype == DType::kF64) return load<double>(at);
-  if (dtype == DType::kF32) return load<float>(at);
-  if (dtype == DType::kI32) return load<int32_t>(at);
-  return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(at)) << 16);
-}
-
-void write_number(DType dtype, std::byte* at, double value) {
-  if (dtype == DType::kF64) return store<double>(at, value);
-  if (dtype == DType::kF32) return store<float>(at, value);
-  if (dtype == DType::kI32) return store<int32_t>(at, value);
-  store<uint16_t>(at, std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
-}
 
 CollectiveCase::CollectiveCase(Rng& rng, CollectiveKind kind, uint32_t members,
                                int64_t elements_max)
@@ -158,7 +132,7 @@ CollectiveCase::Data CollectiveCase::data(uint32_t rank) const {
     std::byte* at = data.in.data() + i * size;
     if (kind_ == CollectiveKind::kReduceScatter) {
       Rng rng(seed_ + rank, static_cast<uint64_t>(i));
-      write_number(in_.dtype, at, static_cast<double>(rng.below(17)) - 8);
+      store_number(in_.dtype, static_cast<double>(rng.below(17)) - 8, at);
       continue;
     }
     // A prime, so that the lowest byte alone tells members apart.
@@ -251,11 +225,12 @@ std::vector<std::byte> CollectiveCase::want(uint32_t rank) const {
         std::copy_n(value, size, to);
         continue;
       }
-      const double a = read_number(type.dtype, to), b = read_number(type.dtype, value);
-      write_number(type.dtype, to,
+      const double a = load_number(type.dtype, to), b = load_number(type.dtype, value);
+      store_number(type.dtype,
                    reduction_ == Reduction::kSum   ? a + b
                    : reduction_ == Reduction::kMax ? std::max(a, b)
-                                                   : std::min(a, b));
+                                                   : std::min(a, b),
+                   to);
     }
   }
   return out;

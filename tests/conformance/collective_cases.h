@@ -69,8 +69,4 @@ class CollectiveCase {
 // any two hosts.
 CollectiveCase largest_case(Rng& rng, CollectiveKind kind, uint32_t members, int64_t elements_max);
 
-// Small whole numbers, which every type of number holds.
-void write_number(DType dtype, std::byte* at, double value);
-double read_number(DType dtype, const std::byte* at);
-
 }  // namespace gangway

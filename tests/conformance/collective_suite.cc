@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "ir/types/number.h"
 #include "runtime/base/rng.h"
 #include "tests/conformance/collective_cases.h"
 #include "tests/support/seed.h"
@@ -149,8 +150,8 @@ struct RandomRound {
       const auto [dtype, n] = tensors[t];
       data.emplace_back(n * size_of(dtype));
       for (size_t i = 0; i < n; ++i)
-        write_number(dtype, data[t].data() + i * size_of(dtype),
-                     value_of(seed, round, t, member.rank, i));
+        store_number(dtype, value_of(seed, round, t, member.rank, i),
+                     data[t].data() + i * size_of(dtype));
       bucket.push_back({data[t].data(), data[t].data(), static_cast<int64_t>(n), dtype});
     }
     const bool clean = all_reduce(member, bucket, reduction, member.rank == poisoned);
@@ -165,7 +166,7 @@ struct RandomRound {
         double want = value_of(seed, round, t, 0, i);
         for (uint32_t r = 1; r < size; ++r)
           want = joined(reduction, want, value_of(seed, round, t, r, i));
-        if (read_number(dtype, data[t].data() + i * size_of(dtype)) != want) return false;
+        if (load_number(dtype, data[t].data() + i * size_of(dtype)) != want) return false;
       }
     }
     return true;

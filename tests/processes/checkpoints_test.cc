@@ -108,10 +108,13 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesEarlierCheckpointsWhole) {
   while (version < 40) {
     version += 2;
     train(step, 2);
-    ASSERT_TRUE(eventually([&] {
-      return (version > 2 && has_partial(kept("large"))) ||
-             std::filesystem::exists(folder.folder_of(version));
-    })) << output_of(said_);
+    ASSERT_TRUE(eventually(
+        [&] {
+          return (version > 2 && has_partial(kept("large"))) ||
+                 std::filesystem::exists(folder.folder_of(version));
+        },
+        kForFiles))
+        << output_of(said_);
     for (ChildProcess& executor : executors_) executor.signal(SIGSTOP);
     if (!std::filesystem::exists(folder.folder_of(version))) break;
     for (ChildProcess& executor : executors_) executor.signal(SIGCONT);
@@ -153,7 +156,7 @@ TEST_F(CheckpointsTest, AllCheckpointsAreListedAndOnlyThoseOfEndedProgramsRemove
   {
     Client trainer = client("small");
     write_one(trainer);
-    ASSERT_TRUE(eventually([&] { return !CheckpointDir(folder).steps().empty(); }))
+    ASSERT_TRUE(eventually([&] { return !CheckpointDir(folder).steps().empty(); }, kForFiles))
         << output_of(said_);
     EXPECT_THAT(checkpoint({"ls", root}).text, testing::ContainsRegex("small +1 +2 .* running\n"));
     const tool_test::Ended refused = checkpoint({"rm", folder});
@@ -189,7 +192,7 @@ TEST_F(CheckpointsTest, DamagedCheckpointsAndRestsOfAnInterruptedRemovalAreRemov
     slice.keep_checkpoints({.every = 2, .keep = 2});
     train(step, 2);
     // The link is the last thing that the writer makes.
-    ASSERT_TRUE(eventually([&] { return fs::is_symlink(fs::path(folder) / "latest"); }));
+    ASSERT_TRUE(eventually([&] { return fs::is_symlink(fs::path(folder) / "latest"); }, kForFiles));
     trainer.close();
   }
   const fs::path damaged = CheckpointDir(folder).folder_of(9);

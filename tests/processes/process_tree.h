@@ -39,12 +39,15 @@ inline bool is_executor(pid_t pid, const std::string& name) {
   return line.find("executor") != line.npos && line.find(name) != line.npos;
 }
 
-// Calls `wanted` every 2 ms until it returns true, for two minutes at most: a file may wait in
-// fsync() for all that earlier tests wrote to a slow disk. Returns its last result.
+// Limit for a file, which may wait in fsync() for all that earlier tests wrote to a slow disk.
+inline constexpr std::chrono::seconds kForFiles{120};
+
+// Calls `wanted` every 2 ms until it returns true, or the limit has passed. Returns its last
+// result.
 template <class Wanted>
-bool eventually(const Wanted& wanted) {
+bool eventually(const Wanted& wanted, std::chrono::seconds limit = std::chrono::seconds(10)) {
   const timespec tick{0, 2'000'000};
-  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  const auto until = std::chrono::steady_clock::now() + limit;
   while (std::chrono::steady_clock::now() < until) {
     if (wanted()) return true;
     nanosleep(&tick, nullptr);

@@ -114,13 +114,16 @@ class RestartTest : public testing::Test {
     const Repeat repeated = repeat(slice);
     trainer.detach();
     const Client onlooker = connect(address_);
-    EXPECT_TRUE(eventually([&] {
-      for (const ProgramStatus& program : onlooker.status().programs) {
-        if (program.name == "trainer" && program.checkpoint > 0) return true;
-      }
-      return false;
-    })) << output_of(controller_said_);
-    EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }));
+    EXPECT_TRUE(eventually(
+        [&] {
+          for (const ProgramStatus& program : onlooker.status().programs) {
+            if (program.name == "trainer" && program.checkpoint > 0) return true;
+          }
+          return false;
+        },
+        kForFiles))
+        << output_of(controller_said_);
+    EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }, kForFiles));
   }
   // True if the program's record names a checkpoint, from which the next controller goes on. A
   // checkpoint that is being written does not count.

@@ -18,6 +18,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// The detached program "trainer" has done one step.
+void leave_a_trainer(SimCluster& cluster) {
+  const Client first = cluster.connect("first", {.name = "trainer"});
+  const Executable step = first.allocate({.devices = 4}).compile(falling());
+  step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
+  first.detach();
+}
+
 TEST(DetachTest, ADetachedProgramRepeatsItsStepsAndIsAttachedToAgain) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
@@ -94,32 +102,42 @@ TEST(DetachTest, AProgramThatNobodyNamedIsNotDetached) {
   });
 }
 
-// The controller has let the client in, and then refuses to tell it what the program holds.
-TEST(DetachTest, AnAttachThatFailsLeavesTheProgramDetachedAndWhole) {
+// The controller has let the client in, and then refuses its next call, for what the program holds
+// or to detach.
+TEST(DetachTest, AnAttachOrADetachThatFailsLeavesTheProgramDetachedAndWhole) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.lease_ms = 1000});
     Controller& controller = cluster.controller.controller();
-    {
-      const Client first = cluster.connect("first", {.name = "trainer"});
-      const Executable step = first.allocate({.devices = 4}).compile(falling());
-      step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
-      first.detach();
-    }
+    leave_a_trainer(cluster);
     const std::string owner = controller.program_counts().at(0).owner;
+    OwnerUse& use = controller.tables().owner_use;
+    const auto all_calls = [&] {
+      const uint64_t left =
+          use.max(owner, OwnerResource::kCalls) - use.used(owner, OwnerResource::kCalls);
+      return use.take(owner, OwnerResource::kCalls, left, "test");
+    };
+    const auto expect_detached = [&] {
+      pass(*reactor, 5 * kSecond);
+      ASSERT_EQ(controller.program_counts().size(), 1u);
+      EXPECT_TRUE(controller.program_counts()[0].detached);
+    };
+    OwnerUse::Hold all = all_calls();
+    const Error refused = error_of([&] { cluster.attach("second", {.name = "trainer"}); });
+    EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded) << refused.what();
+    all = {};
+    expect_detached();
     {
-      OwnerUse& use = controller.tables().owner_use;
-      const OwnerUse::Hold all =
-          use.take(owner, OwnerResource::kCalls, use.max(owner, OwnerResource::kCalls), "test");
-      const Error refused = error_of([&] { cluster.attach("second", {.name = "trainer"}); });
-      EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded) << refused.what();
-    }
-    pass(*reactor, 5 * kSecond);
-    ASSERT_EQ(controller.program_counts().size(), 1u);
-    EXPECT_TRUE(controller.program_counts()[0].detached);
-    const Client third = cluster.attach("third", {.name = "trainer"});
-    EXPECT_THAT(third.executables(), ElementsAre("falling"));
-    third.close();
+      const Client third = cluster.attach("third", {.name = "trainer"});
+      all = all_calls();
+    }  // Its detach is refused.
+    all = {};
+    expect_detached();
+    const Client last = cluster.attach("last", {.name = "trainer"});
+    const std::vector<float> alone = losses_of_a_client(cluster, 2);
+    EXPECT_EQ(last.executable("falling").run({{"lr", 0.5f}, {"step", 1.0f}})["loss"].item<float>(),
+              alone[1]);
+    last.close();
     EXPECT_EQ(controller.counts().total(), 0u);
   });
 }
@@ -128,13 +146,7 @@ TEST(DetachTest, AClientThatDiesLeavesTheProgramDetachedAgain) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.lease_ms = 1000});
-    const Client first = cluster.connect("first", {.name = "trainer"});
-    {
-      const Slice slice = first.allocate({.devices = 4});
-      const Executable step = slice.compile(falling());
-      step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
-      first.detach();
-    }
+    leave_a_trainer(cluster);
     {
       const Client second =
           cluster.attach("second", {.name = "trainer", .on_warning = [](const std::string&) {}});

@@ -279,6 +279,7 @@ TEST(TooLittleRoomMemoryTest, RunsWhoseLargerProgramDoesNotFitFailAndLaterOnesUs
       const Error error = error_of([&] { failed.wait(); });
       EXPECT_THAT(error.what(), HasSubstr("does not fit"));
     }
+    EXPECT_EQ(error_of([&] { first.wait(); }).kind(), ErrorKind::kInvalid);
     EXPECT_EQ(logged(step.run(given(3, balanced()))), i == 0 ? 3 : 33);
   }
 }
