@@ -69,34 +69,34 @@ std::vector<std::pair<int64_t, int64_t>> SegmentHeap::holes_of(const Segment& se
   return holes;
 }
 
-CopyDoneFrame Bulk::copy(const CopyFrame& frame, const PartPtr& part) {
-  const auto ended = std::make_shared<std::optional<CopyDoneFrame>>();
-  CopyFrame whole = frame;
+HostTransferDoneFrame Bulk::transfer(const HostTransferFrame& frame, const PartPtr& part) {
+  const auto ended = std::make_shared<std::optional<HostTransferDoneFrame>>();
+  HostTransferFrame whole = frame;
   whole.at = {part->segment(), part->offset(), part->bytes()};
   take_place();
-  send(std::move(whole), part, [ended](const CopyDoneFrame& done) { *ended = done; });
+  send(std::move(whole), part, [ended](const HostTransferDoneFrame& done) { *ended = done; });
   session_.notify.wait([&] { return ended->has_value(); });
   return **ended;
 }
 
-Bulk::PartPtr Bulk::get(const CopyFrame& frame, int64_t bytes) {
+Bulk::PartPtr Bulk::get(const HostTransferFrame& frame, int64_t bytes) {
   while (true) {
     PartPtr part = heap().take(bytes);
-    const CopyDoneFrame ended = copy(frame, part);
+    const HostTransferDoneFrame ended = transfer(frame, part);
     if (ended.comes_again) continue;
     if (ended.error) throw Error(*ended.error);
     return part;
   }
 }
 
-void Bulk::put(const CopyFrame& frame, const PartPtr& part) {
-  const CopyDoneFrame ended = copy(frame, part);
+void Bulk::put(const HostTransferFrame& frame, const PartPtr& part) {
+  const HostTransferDoneFrame ended = transfer(frame, part);
   if (ended.error) throw Error(*ended.error);
 }
 
 void Bulk::take_place() {
   session_.notify.wait([this] {
-    if (under_way_ >= copies_max_) return false;
+    if (under_way_ >= transfers_max_) return false;
     ++under_way_;
     return true;
   });
@@ -106,10 +106,10 @@ void Bulk::give_back_place() {
   session_.notify.change([this] { --under_way_; });
 }
 
-void Bulk::send(CopyFrame frame, PartPtr part, CopyDone done) {
+void Bulk::send(HostTransferFrame frame, PartPtr part, TransferDone done) {
   part->lend();
-  session_.copy(std::move(frame), [this, part = std::move(part),
-                                   done = std::move(done)](const CopyDoneFrame& ended) mutable {
+  session_.transfer(std::move(frame), [this, part = std::move(part), done = std::move(done)](
+                                          const HostTransferDoneFrame& ended) mutable {
     if (ended.is_settled) part->returned();
     // The waiting thread then drops the last reference, before it takes another part.
     part.reset();

@@ -100,7 +100,7 @@ class SegmentHeap : public std::enable_shared_from_this<SegmentHeap> {
   int64_t used_ = 0;
 };
 
-using CopyDone = std::function<void(const CopyDoneFrame&)>;
+using TransferDone = std::function<void(const HostTransferDoneFrame&)>;
 
 class Bulk {
  public:
@@ -110,29 +110,29 @@ class Bulk {
   SegmentHeap& heap() { return *heap_; }
   // These move bytes between the cluster and a part of the heap, and wait. get() asks again with
   // another part where the program is brought back meanwhile.
-  PartPtr get(const CopyFrame& frame, int64_t bytes);
-  void put(const CopyFrame& frame, const PartPtr& part);
+  PartPtr get(const HostTransferFrame& frame, int64_t bytes);
+  void put(const HostTransferFrame& frame, const PartPtr& part);
   // Waits until one more copy may be under way, and takes its place. The caller gives it back with
-  // give_back_place(), or send() does when the copy has ended.
+  // give_back_place(), or send() does when the transfer has ended.
   void take_place();
   void give_back_place();
   // Uses a place that was taken. `done` is called on the reactor, with notify.mutex held. Hosts may
   // read and write the bytes of the part until all of them have reported that they are done, also
   // after `done` was called.
-  void send(CopyFrame frame, PartPtr part, CopyDone done);
+  void send(HostTransferFrame frame, PartPtr part, TransferDone done);
 
   // For the reactor's thread: begin() before the first copy; free_on_thread() frees memory (null:
   // none) on a thread of its own, since that takes the system long, until end().
-  void begin(int64_t copies_max) { copies_max_ = copies_max; }
+  void begin(int64_t transfers_max) { transfers_max_ = transfers_max; }
   void free_on_thread(PartPtr part);
   void end();
 
  private:
-  CopyDoneFrame copy(const CopyFrame& frame, const PartPtr& part);
+  HostTransferDoneFrame transfer(const HostTransferFrame& frame, const PartPtr& part);
 
   Session& session_;
   const std::shared_ptr<SegmentHeap> heap_ = std::make_shared<SegmentHeap>(kSegmentBytes);
-  int64_t copies_max_ = 0;
+  int64_t transfers_max_ = 0;
   int64_t under_way_ = 0;  // Copies. Guarded by the session's notify.mutex.
   std::unique_ptr<Background> freeing_;
   bool has_ended_ = false;

@@ -49,8 +49,8 @@ HostTensor Array::to_host(Loc loc) const {
       host.bytes = small->second;
       return host;
     }
-    const auto part =
-        array.session->bulk.get({.kind = CopyKind::kGet, .array = array.id}, array.type.bytes());
+    const auto part = array.session->bulk.get({.kind = HostTransferKind::kGet, .array = array.id},
+                                              array.type.bytes());
     std::memcpy(host.bytes.data(), part->data(), host.bytes.size());
     return host;
   });
@@ -253,7 +253,7 @@ HostTensor read_part(internal::SliceImpl& slice, const std::string& name, const 
   HostTensor tensor(part_type(slice, name, part));
   const auto bytes = internal::behind_runs(slice, {name}, [&] {
     return slice.session->bulk.get(
-        {.kind = CopyKind::kGetState, .scope = {slice.id}, .name = name, .part = part},
+        {.kind = HostTransferKind::kReadState, .scope = {slice.id}, .name = name, .part = part},
         tensor.type.bytes());
   });
   std::memcpy(tensor.bytes.data(), bytes->data(), tensor.bytes.size());
@@ -270,7 +270,8 @@ void write_part(internal::SliceImpl& slice, const std::string& name, const Box& 
   const auto bytes = slice.session->bulk.heap().take(type.bytes());
   std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
   slice.session->bulk.put(
-      {.kind = CopyKind::kPutState, .scope = {slice.id}, .name = name, .part = part}, bytes);
+      {.kind = HostTransferKind::kWriteState, .scope = {slice.id}, .name = name, .part = part},
+      bytes);
 }
 
 }  // namespace

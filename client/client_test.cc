@@ -40,13 +40,13 @@ TEST_F(ClientTest, ATrainingStepUpdatesItsStateAndHandsOutItsResults) {
 }
 
 TEST_F(ClientTest, ACompileReportsItsProgress) {
-  std::vector<CompileProgress> told;
+  std::vector<CompileProgress> reported;
   slice_.compile(accumulate(mesh_),
-                 {.on_progress = [&](const CompileProgress& at) { told.push_back(at); }});
-  ASSERT_GE(told.size(), 3u);
-  EXPECT_THAT(told.front().what, HasSubstr(": verify"));
-  EXPECT_EQ(told.back().what, "installing on 2 hosts");
-  for (size_t i = 1; i < told.size(); ++i) EXPECT_GE(told[i].part, told[i - 1].part);
+                 {.on_progress = [&](const CompileProgress& at) { reported.push_back(at); }});
+  ASSERT_GE(reported.size(), 3u);
+  EXPECT_THAT(reported.front().what, HasSubstr(": verify"));
+  EXPECT_EQ(reported.back().what, "installing on 2 hosts");
+  for (size_t i = 1; i < reported.size(); ++i) EXPECT_GE(reported[i].part, reported[i - 1].part);
 }
 
 TEST_F(ClientTest, AnExecutableSaysWhatItsDevicesDoAndWhy) {
@@ -291,11 +291,11 @@ TEST_F(ClientTest, ErrorsOfACallNameTheLineOfItsCaller) {
 
 class ClientWarningTest : public testing::Test {
  protected:
-  std::string told_;
+  std::string reported_;
   const Client client_ =
       connect("local:1x1", {.in_process = true,
                             .memory_bytes = 1 << 20,
-                            .on_warning = [this](const auto& line) { told_ += line; }});
+                            .on_warning = [this](const auto& line) { reported_ += line; }});
   const Slice slice_ = client_.allocate({.devices = 1});
 };
 
@@ -308,9 +308,9 @@ TEST_F(ClientWarningTest, AStateThatExistsAlreadyKeepsItsValueAndTheUserIsWarned
   };
   slice_.compile(adding("first", 3, {{{"data", 1}}}));
   slice_.compile(adding("same", 3, {{{"data", 1}}}));
-  EXPECT_EQ(told_, "");
+  EXPECT_EQ(reported_, "");
   slice_.compile(adding("other", 5, {{{"data", 1}}}));
-  EXPECT_EQ(told_,
+  EXPECT_EQ(reported_,
             "program \"other\": states that are on the slice already keep what they hold, its "
             "initialisers of them are not used: w");
   EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(3.0f));
@@ -326,7 +326,7 @@ TEST_F(ClientWarningTest, AStateWithTheSameFirstValueCausesNoWarning) {
   };
   slice_.compile(adding("first", false));
   slice_.compile(adding("more", true));
-  EXPECT_EQ(told_, "");
+  EXPECT_EQ(reported_, "");
 }
 
 TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
@@ -552,7 +552,7 @@ TEST(ClientCreditsTest, PutsAndGetsWaitUntilTheClientHasCreditsForThem) {
     SimNetwork network(*reactor, {.delay = std::chrono::microseconds(50)});
     const ControllerService controller(
         *reactor, network.endpoint("controller"),
-        {.address = "sim:controller", .controller = {.copy_credits = 2}});
+        {.address = "sim:controller", .controller = {.transfer_credits = 2}});
     const ExecutorService executor(
         *reactor, network.endpoint("host-0"),
         {.controller = "sim:controller",

@@ -126,7 +126,7 @@ void ControllerConnection::connect() {
       granted_ = {.id = response->getId(),
                   .key = response->getFrameKey(),
                   .run_credits = response->getRunCredits(),
-                  .copy_credits = response->getCopyCredits(),
+                  .transfer_credits = response->getCopyCredits(),
                   .lease_ms = response->getLeaseMs(),
                   .name = response->getName().cStr()};
       controller_process_ = identity_of(response->getProcess());
@@ -169,7 +169,7 @@ void ControllerConnection::come_back() {
   const int64_t deadline_ns = reactor_.clock().now_ns() + granted_.lease_ms * 1'000'000;
   const std::string lease = format_duration_ns(granted_.lease_ms * 1'000'000);
   int64_t pause_ns = kPauseFirstNs;
-  bool has_told = false;
+  bool has_reported = false;
   while (true) {
     // Pauses before the first try, too: a controller that ends in an orderly way says so on the
     // frame stream.
@@ -188,7 +188,7 @@ void ControllerConnection::come_back() {
                             lease, ": what this client held is freed"),
                         {}, "connect again, and restore state from a checkpoint"));
     }
-    if (!std::exchange(has_told, true)) {
+    if (!std::exchange(has_reported, true)) {
       options_.on_warning(cat("the connection to the controller at ", address_,
                               " was lost: trying to attach again for ", lease));
     }

@@ -57,7 +57,7 @@ class ControllerConnection {
 
   struct Granted {
     uint64_t id = 0, key = 0;
-    int64_t run_credits = 0, copy_credits = 0;
+    int64_t run_credits = 0, transfer_credits = 0;
     int64_t lease_ms = 0;
     std::string name;
   };

@@ -12,7 +12,7 @@ void wait_for(Notify& notify, Outcome& outcome) {
   if (!outcome.error) return;
   {
     const std::lock_guard lock(notify.mutex);
-    note_told(*outcome.chain);
+    note_reported(*outcome.chain);
   }
   throw *outcome.error;
 }
@@ -24,7 +24,7 @@ bool is_done(Notify& notify, Outcome& outcome) {
 
 RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
   const std::lock_guard lock(session->notify.mutex);
-  if (chain->told) begin_chain(*this);
+  if (chain->reported) begin_chain(*this);
   outcome.chain = chain;
   outcome.chain->last_run = outcome.weak_from_this();
   outcome.run = run;
@@ -51,7 +51,7 @@ std::vector<std::string> SliceImpl::note_states(const CompiledPlan& plan, const 
 }
 
 ExecutableImpl::~ExecutableImpl() {
-  let_go_placed();
+  release_placed();
   if (is_held) return;
   session->release_plan(plan.plan);
 }
@@ -64,14 +64,14 @@ void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array) {
   placed.push_back(array);
 }
 
-void ExecutableImpl::let_go_placed() {
+void ExecutableImpl::release_placed() {
   std::vector<std::weak_ptr<ArrayImpl>> arrays;
   {
     const std::lock_guard lock(session->notify.mutex);
     arrays.swap(placed);
   }
   for (const auto& weak : arrays) {
-    if (const auto array = weak.lock()) array->let_go_placed(plan.plan);
+    if (const auto array = weak.lock()) array->release_placed(plan.plan);
   }
 }
 
@@ -80,7 +80,7 @@ ArrayImpl::~ArrayImpl() {
   std::vector<ArrayId> names;
   if (outcome != nullptr) names.push_back(id);
   for (const auto& [where, copy] : placed) names.push_back(copy->id);
-  for (ArrayId name : names) session->let_go(name);
+  for (ArrayId name : names) session->release(name);
 }
 
 std::shared_ptr<PlacedCopy> ArrayImpl::placed_copy(PlanId plan, uint32_t input) const {
@@ -90,7 +90,7 @@ std::shared_ptr<PlacedCopy> ArrayImpl::placed_copy(PlanId plan, uint32_t input) 
   return found->second->failed ? nullptr : found->second;
 }
 
-void ArrayImpl::let_go_placed(PlanId plan) {
+void ArrayImpl::release_placed(PlanId plan) {
   std::vector<ArrayId> names;
   {
     const std::lock_guard lock(mutex);
@@ -119,14 +119,15 @@ ArrayImpl::Placed ArrayImpl::place(PlanId plan, uint32_t input) {
   std::shared_ptr<PlacedCopy>& copy = placed[{plan, input}];
   if (copy != nullptr) session->free(copy->id);
   copy = std::make_shared<PlacedCopy>(PlacedCopy{session->new_array(), {}});
-  CopyFrame put{.kind = CopyKind::kPut,
-                .at = {part->segment(), part->offset(), part->bytes()},
-                .array = copy->id,
-                .plan = plan,
-                .input = input};
+  HostTransferFrame put{.kind = HostTransferKind::kPut,
+                        .at = {part->segment(), part->offset(), part->bytes()},
+                        .array = copy->id,
+                        .plan = plan,
+                        .input = input};
   // The error of a failed put shows in the run that names it.
-  session->bulk.send(std::move(put), std::move(part),
-                     [copy = copy](const CopyDoneFrame& ended) { copy->failed = ended.error; });
+  session->bulk.send(
+      std::move(put), std::move(part),
+      [copy = copy](const HostTransferDoneFrame& ended) { copy->failed = ended.error; });
   return {copy, true};
 }
 

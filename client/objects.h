@@ -68,7 +68,7 @@ struct Chain {
 
   RunId last;
   // The user was told of the run that failed, and the next run begins a new chain.
-  bool told = false;
+  bool reported = false;
   // States that the runs update (failed_runs.h); null: none.
   std::shared_ptr<const UpdatedStates> updates;
   std::weak_ptr<Outcome> last_run;
@@ -116,7 +116,7 @@ class ArrayImpl {
   // Returns the copy for this input of this plan. Puts it there at first, and after a failed try.
   Placed place(PlanId plan, uint32_t input);
   // Frees what was copied for this plan, which is going away.
-  void let_go_placed(PlanId plan);
+  void release_placed(PlanId plan);
 
   std::shared_ptr<Session> session;
   Type type;
@@ -153,7 +153,7 @@ class ExecutableImpl {
   std::mutex enqueueing;
   // Notes a host tensor with copies for its plan. The copies go with the plan.
   void note_placed(const std::shared_ptr<ArrayImpl>& array);
-  void let_go_placed();
+  void release_placed();
   std::vector<std::weak_ptr<ArrayImpl>> placed;  // Guarded by session->notify.mutex.
   std::atomic<uint64_t> position{0};
 };

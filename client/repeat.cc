@@ -45,7 +45,7 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
   for (const RepeatedInput& input : inputs) asked.inputs.push_back(bind(executable, input, steps));
   {
     const std::lock_guard lock(session.notify.mutex);
-    if (!executable.chain->told) asked.after = executable.chain->last;
+    if (!executable.chain->reported) asked.after = executable.chain->last;
   }
   asked.position = executable.position;
   asked.first_name =
@@ -58,9 +58,10 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
 }
 
 std::optional<Repeat> Executable::repetition() const {
-  const internal::RepeatTold told = impl_->session->repetition(impl_->plan.plan, false, false);
-  if (told.number == 0) return std::nullopt;
-  return Repeat(impl_, told.number);
+  const internal::RepeatReport reported =
+      impl_->session->repetition(impl_->plan.plan, false, false);
+  if (reported.number == 0) return std::nullopt;
+  return Repeat(impl_, reported.number);
 }
 
 Repeat::Repeat(std::shared_ptr<ExecutableImpl> impl, uint64_t number)
@@ -70,13 +71,13 @@ RepeatStatus Repeat::ask(bool cancels, bool waits) const {
   ExecutableImpl& executable = *impl_;
   internal::Session& session = *executable.session;
   // A later repetition is not cancelled in place of this one.
-  internal::RepeatTold told = session.repetition(executable.plan.plan, false, false);
-  if (told.number == number_ && !told.status.ended && (cancels || waits))
-    told = session.repetition(executable.plan.plan, cancels, waits);
-  GW_REQUIRE(told.number == number_, "repeat of \"", executable.program.name,
+  internal::RepeatReport reported = session.repetition(executable.plan.plan, false, false);
+  if (reported.number == number_ && !reported.status.ended && (cancels || waits))
+    reported = session.repetition(executable.plan.plan, cancels, waits);
+  GW_REQUIRE(reported.number == number_, "repeat of \"", executable.program.name,
              "\": the executable has been repeated again since");
-  if (told.status.ended) executable.position = told.position;
-  return told.status;
+  if (reported.status.ended) executable.position = reported.position;
+  return reported.status;
 }
 
 RepeatStatus Repeat::status() const { return ask(false, false); }

@@ -14,10 +14,10 @@ bool RunDesk::send(const RunFrame& frame, RunDone& done) {
   std::array<Frame, 2> frames{nullptr, encode(frame)};
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
-  if (!let_go_.empty()) frames[0] = encode(FreeFrame{let_go_});
+  if (!released_.empty()) frames[0] = encode(FreeFrame{released_});
   const auto run = runs_.emplace(frame.run, std::move(done)).first;
-  if (direct_->send(std::span(frames).subspan(let_go_.empty() ? 1 : 0))) {
-    let_go_.clear();
+  if (direct_->send(std::span(frames).subspan(released_.empty() ? 1 : 0))) {
+    released_.clear();
     return true;
   }
   done = std::move(run->second);
@@ -25,10 +25,10 @@ bool RunDesk::send(const RunFrame& frame, RunDone& done) {
   return false;
 }
 
-bool RunDesk::let_go(ArrayId array) {
+bool RunDesk::release(ArrayId array) {
   const std::lock_guard lock(mutex_);
   if (!is_looked_for_ || is_closed_) return false;
-  let_go_.push_back(array);
+  released_.push_back(array);
   return true;
 }
 
@@ -49,9 +49,9 @@ std::map<RunId, RunDone> RunDesk::close() {
   return std::exchange(runs_, {});
 }
 
-std::vector<ArrayId> RunDesk::take_let_go() {
+std::vector<ArrayId> RunDesk::take_released() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(let_go_, {});
+  return std::exchange(released_, {});
 }
 
 bool RunDesk::begin_to_look() {
@@ -61,7 +61,7 @@ bool RunDesk::begin_to_look() {
 
 bool RunDesk::may_end_to_look() {
   const std::lock_guard lock(mutex_);
-  if (let_go_.empty()) is_looked_for_ = false;
+  if (released_.empty()) is_looked_for_ = false;
   return !is_looked_for_;
 }
 

@@ -5,7 +5,7 @@
 // on the reactor, so such a run is entered here before it is sent. Released arrays are reported
 // with the next run, or by the reactor, which looks for them while it is awake anyway.
 //
-// Threads: send() and let_go() anywhere; the others on the reactor's. Completions run there.
+// Threads: send() and release() anywhere; the others on the reactor's. Completions run there.
 // Ownership: a part of the session.
 // Errors: none; the reactor sends a run that can't be sent here.
 #pragma once
@@ -31,14 +31,14 @@ class RunDesk {
   // sent past the reactor now, and `done` is as it was.
   bool send(const RunFrame& frame, RunDone& done);
   // False: the reactor must be told of the array, since it does not look.
-  bool let_go(ArrayId array);
+  bool release(ArrayId array);
 
   void add(RunId run, RunDone done);
   // Null if the run is not awaited.
   RunDone take(RunId run);
   // Sends nothing from now on. Returns the runs that are still awaited.
   std::map<RunId, RunDone> close();
-  std::vector<ArrayId> take_let_go();
+  std::vector<ArrayId> take_released();
   // The reactor looks for released arrays until there are none. begin_to_look() returns whether it
   // did not look before.
   bool begin_to_look();
@@ -48,7 +48,7 @@ class RunDesk {
   const std::shared_ptr<DirectSender> direct_;
   std::mutex mutex_;
   std::map<RunId, RunDone> runs_;  // Guarded by mutex_, as what follows.
-  std::vector<ArrayId> let_go_;
+  std::vector<ArrayId> released_;
   bool is_looked_for_ = false;
   bool is_closed_ = false;
 };

@@ -131,7 +131,7 @@ void Session::open(Network& network, const std::string& address, const ConnectOp
   address_ = address;
   has_chosen_name_ = !options.name.empty();
   run_credits = granted.run_credits;
-  bulk.begin(granted.copy_credits);
+  bulk.begin(granted.transfer_credits);
   open_frames();
   if (joins == Joins::kAsNew) return;
   is_attached_ = true;
@@ -158,8 +158,8 @@ void Session::frames_ended() {
                   cat("client: the controller is gone", frames_end_->ok() ? "" : ": ",
                       frames_end_->ok() ? "" : frames_end_->error().message()),
                   {}, "connect again, and restore state from a checkpoint");
-  const Error told = fail_all(why);
-  if (connection_ != nullptr) connection_->give_up(told);
+  const Error reported = fail_all(why);
+  if (connection_ != nullptr) connection_->give_up(reported);
 }
 
 Error Session::closed_error() { return {ErrorKind::kCancelled, "client: closed"}; }
@@ -260,7 +260,7 @@ Error Session::fail_all(const Error& why) {
     gone_ = Error(ErrorKind::kCancelled,
                   cat("client: its program was ended: ", *stopped_by_, " asked it to stop"));
   for (auto& [run, done] : desk_->close()) done({.run = run, .error = gone_});
-  for (auto& [request, done] : std::exchange(copies_, {})) done({.error = gone_});
+  for (auto& [request, done] : std::exchange(transfers_, {})) done({.error = gone_});
   for (auto& [number, reading] : std::exchange(readings_, {})) reading.done({.error = gone_});
   return *gone_;
 }
@@ -371,8 +371,8 @@ void Session::send_run(RunFrame frame, RunDone done, bool is_only_one) {
   });
 }
 
-void Session::let_go(ArrayId array) {
-  if (may_pass_reactor() && desk_->let_go(array)) return;
+void Session::release(ArrayId array) {
+  if (may_pass_reactor() && desk_->release(array)) return;
   free(array);
 }
 
@@ -390,11 +390,11 @@ void Session::cancel(RunId run, const Error& why) {
   post([this, run, why] { send(CancelFrame{run, why}); });
 }
 
-void Session::copy(CopyFrame frame, CopyDone done) {
+void Session::transfer(HostTransferFrame frame, TransferDone done) {
   post([this, frame = std::move(frame), done = std::move(done)]() mutable {
     if (const auto why = why_ended()) return done({.error = why, .is_settled = true});
     frame.request = ++last_request_;
-    copies_.emplace(frame.request, std::move(done));
+    transfers_.emplace(frame.request, std::move(done));
     send(frame);
   });
 }
@@ -402,10 +402,10 @@ void Session::copy(CopyFrame frame, CopyDone done) {
 void Session::on_message(Message message) {
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
     TraceSpan span("run done", done->run.value);
-    if (frames_->lends()) look_for_let_go();
-    if (const RunDone told = desk_->take(done->run)) told(std::move(*done));
-  } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
-    auto node = copies_.extract(copied->request);
+    if (frames_->lends()) look_for_released();
+    if (const RunDone reported = desk_->take(done->run)) reported(std::move(*done));
+  } else if (auto* copied = std::get_if<HostTransferDoneFrame>(&message)) {
+    auto node = transfers_.extract(copied->request);
     if (!node.empty()) node.mapped()(*copied);
   } else if (const auto* warning = std::get_if<WarningFrame>(&message)) {
     warn_(warning->text);
@@ -422,8 +422,8 @@ void Session::send(const Message& message) {
 }
 
 void Session::send_freed() {
-  const std::vector<ArrayId> let_go = desk_->take_let_go();
-  freed_.insert(freed_.end(), let_go.begin(), let_go.end());
+  const std::vector<ArrayId> released = desk_->take_released();
+  freed_.insert(freed_.end(), released.begin(), released.end());
   if (freed_.empty()) return;
   const FreeFrame frame{std::exchange(freed_, {})};
   if (!gone_) frames_->send(encode(frame));
@@ -431,7 +431,7 @@ void Session::send_freed() {
 
 // Runs that follow one another take along the arrays released between them; those released after
 // the last run are reported a little later. Nobody wakes the reactor for it.
-void Session::look_for_let_go() {
+void Session::look_for_released() {
   if (!desk_->begin_to_look()) return;
   fibers_->spawn("look for what is let go", [this] {
     constexpr int64_t kLookNs = 1'000'000;

@@ -83,7 +83,7 @@ struct RepeatAsked {
   uint64_t first_name = 0, position = 0;
   RunId after;
 };
-struct RepeatTold {
+struct RepeatReport {
   uint64_t number = 0, position = 0;
   RepeatStatus status;
 };
@@ -167,7 +167,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Returns the number of the repetition.
   uint64_t repeat(const RepeatAsked& asked);
   // Returns the state of the plan's last repetition.
-  RepeatTold repetition(PlanId plan, bool cancels, bool waits);
+  RepeatReport repetition(PlanId plan, bool cancels, bool waits);
   ClusterStatus status();
   ProgramLog logs(const std::string& program, const LogRequest& request);
   ProgramGraph graph(const GraphAsked& asked);
@@ -189,14 +189,14 @@ class Session : public std::enable_shared_from_this<Session> {
   // that released arrays may be reported behind its next run.
   void release_slice(uint64_t slice);
   void release_plan(PlanId plan);
-  // send_run() sends a run and let_go() releases an array: on this thread where that can be, else
+  // send_run() sends a run and release() releases an array: on this thread where that can be, else
   // on the reactor. A run that is not the only one in flight goes by the reactor, which sends and
   // receives several at once.
   void send_run(RunFrame frame, RunDone done, bool is_only_one);
-  void let_go(ArrayId array);
-  void free(ArrayId array);  // The same as let_go(), always on the reactor.
+  void release(ArrayId array);
+  void free(ArrayId array);  // The same as release(), always on the reactor.
   void cancel(RunId run, const Error& why);
-  void copy(CopyFrame frame, CopyDone done);
+  void transfer(HostTransferFrame frame, TransferDone done);
   // Asks for a version of other states. `done` is given that version, or the reason why it never
   // comes, on the reactor, and must not suspend. `number`: new_reading(). `renew` gives the request
   // other memory where a host was lost that may still write to the first. drop_reading() says that
@@ -216,7 +216,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
   // Number of chains with a failed run of which the user is still to be told (failed_runs.h).
-  const std::shared_ptr<std::atomic<int64_t>> untold_chains =
+  const std::shared_ptr<std::atomic<int64_t>> unreported_chains =
       std::make_shared<std::atomic<int64_t>>(0);
 
  private:
@@ -261,7 +261,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void on_message(Message message);
   void send(const Message& message);
   void send_freed();
-  void look_for_let_go();
+  void look_for_released();
   uint64_t mark();
   void release_call(uint64_t call);
 
@@ -307,7 +307,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t last_call_ = 0, releases_ = 0, last_request_ = 0;
   std::map<uint64_t, uint64_t> slices_;  // The calls that made them.
   std::map<PlanId, uint64_t> plans_;
-  std::map<uint64_t, CopyDone> copies_;
+  std::map<uint64_t, TransferDone> transfers_;
   std::map<uint64_t, Reading> readings_;
   std::vector<ArrayId> freed_;  // Arrays of which the controller has not been told yet.
   std::shared_ptr<ControllerConnection> connection_;  // Null once closed.

@@ -122,11 +122,11 @@ uint64_t Session::wait_for_slice(const SliceShape& shape,
     changed.wait_until_ns("for a slice", notify.home->clock().now_ns() + kEveryNs);
     const std::string what = is_done ? "" : waits_for();
     if (is_done || what.empty()) continue;
-    const Result<void> told = result_of([&] { on_wait(what); });
-    if (told.ok()) continue;
+    const Result<void> reported = result_of([&] { on_wait(what); });
+    if (reported.ok()) continue;
     asks.cancel();
     if (slice != 0) release_slice(slice);
-    throw Error(told.error());
+    throw Error(reported.error());
   }
   if (failed) throw Error(*failed);
   return slice;
@@ -198,7 +198,7 @@ uint64_t Session::repeat(const RepeatAsked& asked) {
   });
 }
 
-RepeatTold Session::repetition(PlanId plan, bool cancels, bool waits) {
+RepeatReport Session::repetition(PlanId plan, bool cancels, bool waits) {
   return call("repetition", [&] {
     return read_repetition(connection()->ask<wire::Session::RepetitionResults>([&](auto& session) {
       auto request = session.repetitionRequest();

@@ -81,16 +81,16 @@ void write_inputs(capnp::List<wire::Session::ScheduledInput>::Builder to,
   }
 }
 
-RepeatTold read_repetition(wire::Session::RepetitionResults::Reader from) {
-  RepeatTold told{.number = from.getNumber(),
-                  .position = from.getPosition(),
-                  .status = {.steps = from.getSteps(),
-                             .done = from.getDone(),
-                             .ended = from.getEnded(),
-                             .error = {},
-                             .outputs = read(from.getOutputs())}};
-  if (from.hasError()) told.status.error = read_error(from.getError());
-  return told;
+RepeatReport read_repetition(wire::Session::RepetitionResults::Reader from) {
+  RepeatReport reported{.number = from.getNumber(),
+                        .position = from.getPosition(),
+                        .status = {.steps = from.getSteps(),
+                                   .done = from.getDone(),
+                                   .ended = from.getEnded(),
+                                   .error = {},
+                                   .outputs = read(from.getOutputs())}};
+  if (from.hasError()) reported.status.error = read_error(from.getError());
+  return reported;
 }
 
 void write_reading(wire::Session::ReadStatesParams::Builder to, const StatesRequest& asked) {

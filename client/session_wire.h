@@ -20,7 +20,7 @@ CompiledPlan read_compiled(wire::Session::Compiled::Reader from);
 HeldByProgram read_holdings(wire::Session::HoldingsResults::Reader from);
 void write_inputs(capnp::List<wire::Session::ScheduledInput>::Builder to,
                   const std::vector<ScheduledInput>& inputs);
-RepeatTold read_repetition(wire::Session::RepetitionResults::Reader from);
+RepeatReport read_repetition(wire::Session::RepetitionResults::Reader from);
 void write_reading(wire::Session::ReadStatesParams::Builder to, const StatesRequest& asked);
 kj::Promise<capnp::Response<wire::Session::LogResults>> send_lines(wire::Session::Client& session,
                                                                    const LogLines::Call& call);

@@ -95,12 +95,13 @@ void lend_memory(internal::SegmentHeap& heap, const std::vector<int64_t>& offset
 // Returns memory that nobody needs any more.
 internal::Bulk::PartPtr arrived(internal::Arrival& arrival, const std::string& program,
                                 const internal::StatesRequest& asked,
-                                const internal::StatesAnswer& told) {
+                                const internal::StatesAnswer& reported) {
   // There is no memory where none could be lent to a version that comes again.
-  if (told.is_settled && arrival.bytes != nullptr) arrival.bytes->returned();
-  arrival.version = told.version;
-  arrival.error = told.error;
-  if (told.is_past) arrival.error = past_error(program, asked.version.value_or(0), told.version);
+  if (reported.is_settled && arrival.bytes != nullptr) arrival.bytes->returned();
+  arrival.version = reported.version;
+  arrival.error = reported.error;
+  if (reported.is_past)
+    arrival.error = past_error(program, asked.version.value_or(0), reported.version);
   arrival.done = true;
   return arrival.error ? std::exchange(arrival.bytes, nullptr) : nullptr;
 }
@@ -136,9 +137,9 @@ Snapshot ask(const SharedStatesImpl& from, std::optional<uint64_t> version,
     lend_memory(session.bulk.heap(), offsets, end, *arrival, again);
   };
   const auto done = [&session, program = from.program, request,
-                     arrival](const internal::StatesAnswer& told) {
+                     arrival](const internal::StatesAnswer& reported) {
     internal::Bulk::PartPtr unused;
-    session.notify.change([&] { unused = arrived(*arrival, program, request, told); });
+    session.notify.change([&] { unused = arrived(*arrival, program, request, reported); });
     session.bulk.free_on_thread(std::move(unused));
   };
   session.read_states(snapshot->number, request, renew, done);
@@ -240,11 +241,11 @@ void Slice::load(const Snapshot& snapshot) const {
     const internal::Bulk::PartPtr& bytes = from.arrival->bytes;
     session.bulk.take_place();
     session.bulk.send(
-        {.kind = CopyKind::kPutState,
+        {.kind = HostTransferKind::kWriteState,
          .at = {bytes->segment(), bytes->offset() + from.at(name).offset, type.bytes()},
          .scope = {impl_->id},
          .name = name},
-        bytes, [outcome](const CopyDoneFrame& ended) {
+        bytes, [outcome](const HostTransferDoneFrame& ended) {
           --outcome->under_way;
           if (ended.error && !outcome->failed) outcome->failed = ended.error;
         });

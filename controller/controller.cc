@@ -61,31 +61,32 @@ void require_free_name(const HostTable& hosts, const HostInfo& info) {
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
-      tables_(reactor,
-              {.owner_bounds = options_.owner_bounds,
-               .policy = options_.policy,
-               .charge_log = options_.charge_log,
-               .landings = options_.landings},
-              {.run_ended =
-                   [this](SessionId session, RunDoneFrame&& done, bool is_stopped) {
-                     checkpoints_.run_ends(session);
-                     path_.run_ended(session, std::move(done), is_stopped);
-                   },
-               .copy_ended =
-                   [this](SessionId session, CopyKind kind, const CopyDoneFrame& done) {
-                     path_.copy_ended(session, kind, done);
-                   },
-               .warn = [this](SessionId session,
-                              const std::string& line) { programs_.warn(session, line); },
-               .states_placed = [this](SliceId slice) { checkpoints_.states_changed(slice); }}),
+      tables_(
+          reactor,
+          {.owner_bounds = options_.owner_bounds,
+           .policy = options_.policy,
+           .charge_log = options_.charge_log,
+           .landings = options_.landings},
+          {.run_ended =
+               [this](SessionId session, RunDoneFrame&& done, bool is_stopped) {
+                 checkpoints_.run_ends(session);
+                 path_.run_ended(session, std::move(done), is_stopped);
+               },
+           .transfer_ended =
+               [this](SessionId session, HostTransferKind kind, const HostTransferDoneFrame& done) {
+                 path_.transfer_ended(session, kind, done);
+               },
+           .warn = [this](SessionId session,
+                          const std::string& line) { programs_.warn(session, line); },
+           .states_placed = [this](SliceId slice) { checkpoints_.states_changed(slice); }}),
       programs_(reactor, tables_, checkpoints_, path_,
                 {.sessions_max = options_.sessions_max, .log = options_.log}),
       checkpoints_(reactor, tables_, programs_,
                    {.folder = options_.checkpoint_folder, .log = options_.log}),
       path_(reactor, tables_, programs_, checkpoints_,
-            {.runs = options_.run_credits, .copies = options_.copy_credits}),
+            {.runs = options_.run_credits, .transfers = options_.transfer_credits}),
       stuck_(tables_.runs, tables_.metrics, options_.log),
-      watch_(tables_.hosts, tables_.plans, tables_.copies, tables_.runs, stuck_, tables_.metrics,
+      watch_(tables_.hosts, tables_.plans, tables_.transfers, tables_.runs, stuck_, tables_.metrics,
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
               .lost_after_ms = options_.host_timeout_ms,
@@ -149,8 +150,8 @@ void Controller::on_message(HostId id, Message message) {
     host->runs_done.add();
     tables_.runs.host_done(id, std::move(*done));
     path_.look_again();
-  } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
-    tables_.copies.host_done(id, *copied);
+  } else if (auto* copied = std::get_if<HostTransferDoneFrame>(&message)) {
+    tables_.transfers.host_done(id, *copied);
     tables_.runs.pump();
     path_.look_again();
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
@@ -170,7 +171,7 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   if (!programs_.end(id, why)) return;
   path_.runs_again().session_closed(id);
   tables_.runs.session_closed(id);
-  tables_.copies.session_closed(id);
+  tables_.transfers.session_closed(id);
   tables_.shared_states.session_closed(id);
   path_.recovery().session_closed(id);
   tables_.objects.client_drops_all(id);
@@ -211,10 +212,10 @@ ReadProgram Controller::read_program(SessionId session, std::vector<std::byte> b
   };
   const std::shared_ptr<Read> read =
       tables_.background.run(tables_.names.owner(session), [bytes = std::move(bytes)] {
-        auto made = std::make_shared<Read>();
-        made->program = program_from_wire(bytes);
-        made->bytes = held_bytes(made->program);
-        return made;
+        auto created = std::make_shared<Read>();
+        created->program = program_from_wire(bytes);
+        created->bytes = held_bytes(created->program);
+        return created;
       });
   held = programs_.open(session).take_memory(read->bytes, "compile");
   return {std::move(read->program), std::move(held)};
@@ -294,8 +295,8 @@ ControllerCounts Controller::counts() const {
   counts.plans = tables_.plans.size();
   counts.arrays = tables_.objects.size();
   counts.runs = tables_.runs.size() + path_.runs_again().held();
-  counts.copies =
-      tables_.copies.under_way() + tables_.shared_states.under_way() + checkpoints_.under_way();
+  counts.transfers =
+      tables_.transfers.under_way() + tables_.shared_states.under_way() + checkpoints_.under_way();
   return counts;
 }
 
@@ -311,7 +312,7 @@ std::map<std::string, size_t> Controller::census() const {
           {"arrays", tables_.objects.size()},
           {"runs", tables_.runs.size()},
           {"runs that are held", path_.runs_again().held()},
-          {"copies", tables_.copies.under_way()},
+          {"copies", tables_.transfers.under_way()},
           {"reads of states", tables_.shared_states.under_way()},
           {"checkpoints", checkpoints_.under_way()},
           {"slices with checkpoints", checkpoints_.size()},

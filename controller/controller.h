@@ -50,7 +50,7 @@ struct ControllerOptions {
   // and a program's turn is a whole run. Programs that are dispatched sequentially are excepted.
   bool overlay_memory = false;
   // Bounds of each client's runs, and of its puts and gets, that have not ended.
-  uint32_t run_credits = 1024, copy_credits = 1024;
+  uint32_t run_credits = 1024, transfer_credits = 1024;
   uint32_t sessions_max = 1024;  // Open sessions of one owner.
   // Bounds for each client. Released slices and plans count while runs still use them.
   uint32_t slices_max = ProgramRecord::kSlicesMax, plans_max = ProgramRecord::kExecutablesMax;
@@ -60,10 +60,10 @@ struct ControllerOptions {
 };
 
 struct ControllerCounts {
-  uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, copies = 0;
+  uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, transfers = 0;
 
   // Sum without the hosts: 0 once all clients have gone and what they held is freed.
-  uint64_t total() const { return clients + slices + plans + arrays + runs + copies; }
+  uint64_t total() const { return clients + slices + plans + arrays + runs + transfers; }
 };
 
 // The state of a program and what it uses.

@@ -90,11 +90,13 @@ std::vector<Message> every_frame() {
           GrantFrame{{{.run = RunId(77), .slice = 3, .count = 1, .ticket = Ticket(7)}}},
           CancelFrame{RunId(77), error},
           FreeFrame{{ArrayId(77)}},
-          CopyFrame{.request = 77, .kind = CopyKind::kGet, .array = ArrayId(77)},
-          CopyFrame{.request = 78, .kind = CopyKind::kPut, .plan = PlanId(77)},
-          CopyFrame{.request = 79, .kind = CopyKind::kGetState, .scope = {77}, .name = "w"},
-          CopyFrame{.request = 80, .kind = CopyKind::kPutState, .scope = {77}, .name = "w"},
-          CopyDoneFrame{77, error},
+          HostTransferFrame{.request = 77, .kind = HostTransferKind::kGet, .array = ArrayId(77)},
+          HostTransferFrame{.request = 78, .kind = HostTransferKind::kPut, .plan = PlanId(77)},
+          HostTransferFrame{
+              .request = 79, .kind = HostTransferKind::kReadState, .scope = {77}, .name = "w"},
+          HostTransferFrame{
+              .request = 80, .kind = HostTransferKind::kWriteState, .scope = {77}, .name = "w"},
+          HostTransferDoneFrame{77, error},
           RunDoneFrame{.run = RunId(77), .error = error, .times = {{RunId(77), 9, 9, 9}}},
           ProgressFrame{{{RunId(77), 9, 9, 9}}},
           HeartbeatFrame{.runs_done = 77},
@@ -131,7 +133,7 @@ TEST_F(ControllerTest, UnexpectedFramesEndTheirSendersConnectionOrAreIgnored) {
     const ControllerCounts after = controller_.counts();
     EXPECT_EQ(after.runs, before.runs);
     EXPECT_EQ(after.arrays, before.arrays);
-    EXPECT_EQ(after.copies, before.copies);
+    EXPECT_EQ(after.transfers, before.transfers);
     EXPECT_EQ(after.hosts, 2u);
   }
 }
@@ -184,9 +186,9 @@ TEST_F(ControllerTest, AReasonOf40MiBReachesTheHostsOfARunCut) {
   const RunId run = submit(session_, compile(session_));
   Error why(ErrorKind::kCancelled, std::string(40 << 20, 'x'), {.node = std::string(1 << 20, 'y')});
   controller_.on_message(session_, CancelFrame{run, why});
-  const std::vector<CancelFrame> told = executor_[0].all<CancelFrame>();
-  ASSERT_EQ(told.size(), 1u);
-  const std::string text = told[0].error.what();
+  const std::vector<CancelFrame> cancels = executor_[0].all<CancelFrame>();
+  ASSERT_EQ(cancels.size(), 1u);
+  const std::string text = cancels[0].error.what();
   EXPECT_LT(text.size(), 16u << 10);
   EXPECT_THAT(text, HasSubstr("xxx... (cut: 41943040 bytes)"));
   EXPECT_THAT(text, HasSubstr("yyy... (cut: 1048576 bytes)"));
@@ -209,12 +211,13 @@ TEST_F(ControllerTest, ALongClientNameIsCutAndErrorsOfOthersNameItsOwnerInstead)
 
 TEST_F(ControllerTest, AStateWithANameOf1MiBIsRefusedBeforeItReachesAHost) {
   compile(session_);
-  CopyFrame get{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}};
+  HostTransferFrame get{
+      .request = 7, .kind = HostTransferKind::kReadState, .scope = {slice_.value}};
   get.name = std::string(1 << 20, 's');
   controller_.on_message(session_, get);
-  EXPECT_TRUE(executor_[0].all<CopyFrame>().empty());
+  EXPECT_TRUE(executor_[0].all<HostTransferFrame>().empty());
   ASSERT_EQ(client_.received.size(), 1u);
-  const auto* done = std::get_if<CopyDoneFrame>(&client_.received[0]);
+  const auto* done = std::get_if<HostTransferDoneFrame>(&client_.received[0]);
   ASSERT_TRUE(done != nullptr && done->error.has_value());
   EXPECT_THAT(done->error->what(), HasSubstr("sss... (cut: 1048576 bytes)"));
   EXPECT_LT(done->error->message().size(), 16u << 10);

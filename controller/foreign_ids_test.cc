@@ -48,16 +48,22 @@ class ForeignIdsTest : public ControllerTest {
         CancelFrame{running_, Error(ErrorKind::kCancelled, "stop")},
         FreeFrame{{array_, last_output_}},
         ReleaseFrame{{adas_slice_.value, plan_.value}},
-        CopyFrame{.request = 1,
-                  .kind = CopyKind::kGet,
-                  .at = {.segment = {.bytes = 4}, .bytes = 4},
-                  .array = array_},
-        CopyFrame{.request = 2, .kind = CopyKind::kPut, .array = ArrayId(own(7)), .plan = plan_},
-        CopyFrame{.request = 3, .kind = CopyKind::kPut, .array = array_, .plan = own_plan_},
-        CopyFrame{.request = 4, .kind = CopyKind::kGetState, .scope = scope, .name = "w"},
-        CopyFrame{.request = 5, .kind = CopyKind::kPutState, .scope = scope, .name = "w"}};
+        HostTransferFrame{.request = 1,
+                          .kind = HostTransferKind::kGet,
+                          .at = {.segment = {.bytes = 4}, .bytes = 4},
+                          .array = array_},
+        HostTransferFrame{
+            .request = 2, .kind = HostTransferKind::kPut, .array = ArrayId(own(7)), .plan = plan_},
+        HostTransferFrame{
+            .request = 3, .kind = HostTransferKind::kPut, .array = array_, .plan = own_plan_},
+        HostTransferFrame{
+            .request = 4, .kind = HostTransferKind::kReadState, .scope = scope, .name = "w"},
+        HostTransferFrame{
+            .request = 5, .kind = HostTransferKind::kWriteState, .scope = scope, .name = "w"}};
   }
-  size_t told_hosts() const { return executor_[0].received.size() + executor_[1].received.size(); }
+  size_t frames_at_hosts() const {
+    return executor_[0].received.size() + executor_[1].received.size();
+  }
 
   PlanId plan_, own_plan_;
   SliceId adas_slice_;
@@ -70,19 +76,19 @@ class ForeignIdsTest : public ControllerTest {
 TEST_F(ForeignIdsTest, FramesWithForeignIdsReachNoHostAndRevealNothing) {
   const std::vector<Message> all = frames();
   for (size_t i = 0; i < all.size(); ++i) {
-    const size_t hosts = told_hosts();
+    const size_t hosts = frames_at_hosts();
     evil_.received.clear();
     controller_.on_message(eve_, all[i]);
-    EXPECT_EQ(told_hosts(), hosts) << "frame " << i;
+    EXPECT_EQ(frames_at_hosts(), hosts) << "frame " << i;
     const bool is_silent = std::holds_alternative<CancelFrame>(all[i]) ||
                            std::holds_alternative<FreeFrame>(all[i]) ||
                            std::holds_alternative<ReleaseFrame>(all[i]);
     ASSERT_EQ(evil_.received.size(), is_silent ? 0u : 1u) << "frame " << i;
     if (is_silent) continue;
     const auto* run = std::get_if<RunDoneFrame>(&evil_.received[0]);
-    const auto* copy = std::get_if<CopyDoneFrame>(&evil_.received[0]);
-    ASSERT_TRUE(run != nullptr || copy != nullptr) << "frame " << i;
-    const std::optional<Error>& error = run != nullptr ? run->error : copy->error;
+    const auto* transfer = std::get_if<HostTransferDoneFrame>(&evil_.received[0]);
+    ASSERT_TRUE(run != nullptr || transfer != nullptr) << "frame " << i;
+    const std::optional<Error>& error = run != nullptr ? run->error : transfer->error;
     ASSERT_TRUE(error) << "frame " << i;
     EXPECT_EQ(error->kind(), ErrorKind::kInvalid) << "frame " << i;
     EXPECT_THAT(error->what(), AllOf(Not(HasSubstr("tester")), Not(HasSubstr("ada"))))
@@ -94,16 +100,18 @@ TEST_F(ForeignIdsTest, FramesThatNameAnotherOwnersObjectsDoNotDisturbThem) {
   for (const Message& frame : frames()) controller_.on_message(eve_, frame);
   controller_.session_closed(eve_);
   const ControllerCounts left = controller_.counts();
-  EXPECT_EQ(left.clients + left.slices + left.plans + left.arrays + left.runs + left.copies,
+  EXPECT_EQ(left.clients + left.slices + left.plans + left.arrays + left.runs + left.transfers,
             1u + 1u + 1u + 2u + 1u + 0u);
   finish_everywhere(2);
   ASSERT_EQ(client_.ended.size(), 2u);
   EXPECT_FALSE(client_.ended[1].error);
-  controller_.on_message(session_, CopyFrame{.request = 9,
-                                             .kind = CopyKind::kGet,
-                                             .at = {.segment = {.bytes = 4}, .bytes = 4},
-                                             .array = array_});
-  EXPECT_EQ(executor_[0].all<CopyFrame>().size() + executor_[1].all<CopyFrame>().size(), 1u);
+  controller_.on_message(session_, HostTransferFrame{.request = 9,
+                                                     .kind = HostTransferKind::kGet,
+                                                     .at = {.segment = {.bytes = 4}, .bytes = 4},
+                                                     .array = array_});
+  EXPECT_EQ(
+      executor_[0].all<HostTransferFrame>().size() + executor_[1].all<HostTransferFrame>().size(),
+      1u);
 }
 
 TEST_F(ForeignIdsTest, AProgramIsNotCompiledOnAnothersSlice) {

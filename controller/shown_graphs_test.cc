@@ -30,7 +30,7 @@ class ShownTimelinesTest : public ControllerTest {
     executor_[host].telling->set({.names = nullptr, .trace = {.process = process}});
     reactor_->run_ready();
   }
-  std::vector<std::string> told() const {
+  std::vector<std::string> reported() const {
     std::vector<std::string> names;
     for (const HostTimeline& host : shown_->hosts) names.push_back(host.trace.process);
     return names;
@@ -49,7 +49,7 @@ TEST_F(ShownTimelinesTest, EachHostIsAskedAtOnceAndCalledAsTheControllerCallsIt)
   tell(0, "host-1, as it says");
   fiber.join();
   ASSERT_TRUE(shown_);
-  EXPECT_THAT(told(), ElementsAre("host-0", "host-1"));
+  EXPECT_THAT(reported(), ElementsAre("host-0", "host-1"));
   EXPECT_THAT(shown_->silent, IsEmpty());
   EXPECT_EQ(shown_->graph.plan, controller_.tables().plans.at(plan, session_).plan);
   EXPECT_EQ(shown_->on_hosts, controller_.tables().plans.at(plan, session_).on_hosts);
@@ -64,7 +64,7 @@ TEST_F(ShownTimelinesTest, AHostThatIsLostMeanwhileOrKeepsNothingIsNamedWithTheR
   reactor_->run_ready();
   fiber.join();
   ASSERT_TRUE(shown_);
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(reported(), IsEmpty());
   ASSERT_EQ(shown_->silent.size(), 2u);
   EXPECT_THAT(shown_->silent.at("host-0").message(), HasSubstr("host-0"));
   EXPECT_THAT(shown_->silent.at("host-1").message(), HasSubstr("keeps none"));
@@ -79,7 +79,7 @@ TEST_F(ShownTimelinesTest, ThePlanMayGoWhileItsHostsAnswer) {
   tell(1, "host-1");
   fiber.join();
   ASSERT_TRUE(shown_);
-  EXPECT_THAT(told(), ElementsAre("host-0", "host-1"));
+  EXPECT_THAT(reported(), ElementsAre("host-0", "host-1"));
   reactor_->run([&] {
     EXPECT_THAT(
         error_text_of([&] { controller_.shown_graphs().timeline(session_, {.plan = plan}, 100); }),

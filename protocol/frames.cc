@@ -112,7 +112,7 @@ struct Encode {
     fill_ids(to.initFree(count(frame.arrays.size())), frame.arrays);
   }
 
-  void operator()(const CopyFrame& frame) {
+  void operator()(const HostTransferFrame& frame) {
     auto copy = to.initCopy();
     copy.setRequest(frame.request);
     copy.setTicket(frame.ticket.value);
@@ -123,21 +123,21 @@ struct Encode {
     fill(copy.initPartBegin(count(frame.part.begin.size())), frame.part.begin);
     fill(copy.initPartSize(count(frame.part.size.size())), frame.part.size);
     switch (frame.kind) {
-      case CopyKind::kPut: {
+      case HostTransferKind::kPut: {
         auto put = copy.initPut();
         put.setArray(frame.array.value);
         put.setPlan(frame.plan.value);
         put.setInput(frame.input);
         break;
       }
-      case CopyKind::kGet: copy.initGet().setArray(frame.array.value); break;
-      case CopyKind::kPutState: {
+      case HostTransferKind::kGet: copy.initGet().setArray(frame.array.value); break;
+      case HostTransferKind::kWriteState: {
         auto put = copy.initPutState();
         put.setScope(frame.scope.id);
         put.setName(frame.name);
         break;
       }
-      case CopyKind::kGetState: {
+      case HostTransferKind::kReadState: {
         auto get = copy.initGetState();
         get.setScope(frame.scope.id);
         get.setName(frame.name);
@@ -146,7 +146,7 @@ struct Encode {
     }
   }
 
-  void operator()(const CopyDoneFrame& frame) {
+  void operator()(const HostTransferDoneFrame& frame) {
     auto done = to.initCopyDone();
     done.setRequest(frame.request);
     if (frame.error) write_error(done.initError(), *frame.error);
@@ -157,7 +157,7 @@ struct Encode {
   void operator()(const RunDoneFrame& frame) {
     auto done = to.initRunDone();
     done.setRun(frame.run.value);
-    done.setCulprit(frame.culprit);
+    done.setCulprit(frame.is_origin);
     done.setRefused(frame.refused);
     if (frame.error) write_error(done.initError(), *frame.error);
     auto outputs = done.initOutputs(count(frame.outputs.size()));
@@ -259,15 +259,15 @@ Dims read_rows(capnp::List<int64_t>::Reader from) {
   return rows;
 }
 
-CopyFrame read_copy(wire::Copy::Reader from) {
+HostTransferFrame read_host_transfer(wire::Copy::Reader from) {
   GW_REQUIRE(from.getTicket() <= kTicketMax,
              "frame: a copy with a ticket beyond all that there are");
   auto at = from.getAt();
-  CopyFrame to{.request = from.getRequest(),
-               .at = {.segment = read_segment(at.getSegment()),
-                      .offset = at.getOffset(),
-                      .bytes = at.getBytes()},
-               .ticket = Ticket(from.getTicket())};
+  HostTransferFrame to{.request = from.getRequest(),
+                       .at = {.segment = read_segment(at.getSegment()),
+                              .offset = at.getOffset(),
+                              .bytes = at.getBytes()},
+                       .ticket = Ticket(from.getTicket())};
   const ClientBytes& bytes = to.at;
   const int64_t size = static_cast<int64_t>(bytes.segment.bytes);
   GW_REQUIRE(bytes.offset >= 0 && bytes.bytes >= 0 && size >= bytes.bytes &&
@@ -277,22 +277,22 @@ CopyFrame read_copy(wire::Copy::Reader from) {
   to.part = {read_rows(from.getPartBegin()), read_rows(from.getPartSize())};
   switch (from.which()) {
     case wire::Copy::PUT:
-      to.kind = CopyKind::kPut;
+      to.kind = HostTransferKind::kPut;
       to.array = ArrayId(from.getPut().getArray());
       to.plan = PlanId(from.getPut().getPlan());
       to.input = from.getPut().getInput();
       return to;
     case wire::Copy::GET:
-      to.kind = CopyKind::kGet;
+      to.kind = HostTransferKind::kGet;
       to.array = ArrayId(from.getGet().getArray());
       return to;
     case wire::Copy::PUT_STATE:
-      to.kind = CopyKind::kPutState;
+      to.kind = HostTransferKind::kWriteState;
       to.scope.id = from.getPutState().getScope();
       to.name = from.getPutState().getName().cStr();
       return to;
     case wire::Copy::GET_STATE:
-      to.kind = CopyKind::kGetState;
+      to.kind = HostTransferKind::kReadState;
       to.scope.id = from.getGetState().getScope();
       to.name = from.getGetState().getName().cStr();
       return to;
@@ -301,7 +301,7 @@ CopyFrame read_copy(wire::Copy::Reader from) {
 }
 
 RunDoneFrame read_run_done(wire::RunDone::Reader from) {
-  RunDoneFrame done{.run = RunId(from.getRun()), .culprit = from.getCulprit()};
+  RunDoneFrame done{.run = RunId(from.getRun()), .is_origin = from.getCulprit()};
   if (from.hasError()) done.error = read_error(from.getError());
   for (auto output : from.getOutputs()) {
     done.outputs.push_back(
@@ -341,13 +341,13 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::CANCEL:
       return CancelFrame{RunId(from.getCancel().getRun()), read_error(from.getCancel().getError())};
     case wire::Frame::FREE: return FreeFrame{array_ids(from.getFree())};
-    case wire::Frame::COPY: return read_copy(from.getCopy());
+    case wire::Frame::COPY: return read_host_transfer(from.getCopy());
     case wire::Frame::COPY_DONE: {
       auto done = from.getCopyDone();
-      CopyDoneFrame to{.request = done.getRequest(),
-                       .error = {},
-                       .is_settled = done.getSettled(),
-                       .comes_again = done.getComesAgain()};
+      HostTransferDoneFrame to{.request = done.getRequest(),
+                               .error = {},
+                               .is_settled = done.getSettled(),
+                               .comes_again = done.getComesAgain()};
       if (done.hasError()) to.error = read_error(done.getError());
       return to;
     }

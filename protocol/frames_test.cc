@@ -99,11 +99,11 @@ TEST(FramesTest, AnErrorKeepsItsKindItsPlaceItsHintAndItsContext) {
               "restore");
   error.add_context("run 4");
   const RunDoneFrame done =
-      round_trip(RunDoneFrame{.run = RunId(4), .error = error, .culprit = true, .refused = true});
+      round_trip(RunDoneFrame{.run = RunId(4), .error = error, .is_origin = true, .refused = true});
   ASSERT_TRUE(done.error.has_value());
   EXPECT_EQ(done.error->kind(), ErrorKind::kLost);
   EXPECT_STREQ(done.error->what(), error.what());
-  EXPECT_TRUE(done.culprit);
+  EXPECT_TRUE(done.is_origin);
   EXPECT_TRUE(done.refused);
 }
 
@@ -141,38 +141,38 @@ TEST(FramesTest, AWarningIsALineOfBoundedLength) {
 
 TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
   const SegmentDescriptor segment{.pid = 7, .fd = 3, .bytes = 4096, .token = 11};
-  const CopyFrame put = round_trip(CopyFrame{.request = 5,
-                                             .kind = CopyKind::kPut,
-                                             .at = {segment, 64, 128},
-                                             .array = ArrayId(1),
-                                             .plan = PlanId(2),
-                                             .input = 3});
-  EXPECT_EQ(put.kind, CopyKind::kPut);
+  const HostTransferFrame put = round_trip(HostTransferFrame{.request = 5,
+                                                             .kind = HostTransferKind::kPut,
+                                                             .at = {segment, 64, 128},
+                                                             .array = ArrayId(1),
+                                                             .plan = PlanId(2),
+                                                             .input = 3});
+  EXPECT_EQ(put.kind, HostTransferKind::kPut);
   EXPECT_EQ(put.at.segment.token, 11u);
   EXPECT_EQ(put.at.offset, 64);
   EXPECT_EQ(put.array, ArrayId(1));
   EXPECT_EQ(put.plan, PlanId(2));
   EXPECT_EQ(put.input, 3u);
-  const CopyFrame get = round_trip(CopyFrame{.kind = CopyKind::kGetState,
-                                             .at = {segment, 0, 4096},
-                                             .scope = {2},
-                                             .name = "layers.0.up",
-                                             .part = {{4, 0}, {2, 512}}});
-  EXPECT_EQ(get.kind, CopyKind::kGetState);
+  const HostTransferFrame get = round_trip(HostTransferFrame{.kind = HostTransferKind::kReadState,
+                                                             .at = {segment, 0, 4096},
+                                                             .scope = {2},
+                                                             .name = "layers.0.up",
+                                                             .part = {{4, 0}, {2, 512}}});
+  EXPECT_EQ(get.kind, HostTransferKind::kReadState);
   EXPECT_EQ(get.part, (Box{{4, 0}, {2, 512}}));
   EXPECT_EQ(get.scope.id, 2u);
   EXPECT_EQ(get.name, "layers.0.up");
-  const CopyDoneFrame lost = round_trip(
-      CopyDoneFrame{.request = 9, .error = Error(ErrorKind::kUnavailable, "a host is gone")});
+  const HostTransferDoneFrame lost = round_trip(HostTransferDoneFrame{
+      .request = 9, .error = Error(ErrorKind::kUnavailable, "a host is gone")});
   EXPECT_TRUE(lost.error && !lost.is_settled && !lost.comes_again);
-  EXPECT_TRUE(round_trip(CopyDoneFrame{.is_settled = true}).is_settled);
-  EXPECT_TRUE(round_trip(CopyDoneFrame{.comes_again = true}).comes_again);
+  EXPECT_TRUE(round_trip(HostTransferDoneFrame{.is_settled = true}).is_settled);
+  EXPECT_TRUE(round_trip(HostTransferDoneFrame{.comes_again = true}).comes_again);
 }
 
 TEST(FramesTest, APartOfMoreDimensionsThanATensorHasIsRefused) {
-  const CopyFrame get{.kind = CopyKind::kGetState,
-                      .at = {{.bytes = 4096}, 0, 64},
-                      .part = {Dims(kRankMax + 1, 0), Dims(kRankMax + 1, 1)}};
+  const HostTransferFrame get{.kind = HostTransferKind::kReadState,
+                              .at = {{.bytes = 4096}, 0, 64},
+                              .part = {Dims(kRankMax + 1, 0), Dims(kRankMax + 1, 1)}};
   try {
     static_cast<void>(decode(encode(get)));
     FAIL() << "accepted";
@@ -200,12 +200,14 @@ const FrameBound kFrameBounds[] = {
     {"dimensions of a part", static_cast<uint64_t>(kRankMax),
      [](uint64_t n) {
        const auto rank = static_cast<size_t>(n);
-       return CopyFrame{.at = {{.bytes = 8}, 0, 8}, .part = {Dims(rank, 0), Dims(rank, 1)}};
+       return HostTransferFrame{.at = {{.bytes = 8}, 0, 8}, .part = {Dims(rank, 0), Dims(rank, 1)}};
      }},
     {"bytes of a copy", 4096,
-     [](uint64_t n) { return CopyFrame{.at = {{.bytes = 5000}, 904, static_cast<int64_t>(n)}}; }},
+     [](uint64_t n) {
+       return HostTransferFrame{.at = {{.bytes = 5000}, 904, static_cast<int64_t>(n)}};
+     }},
     {"a copy's ticket", uint64_t{1} << 62,
-     [](uint64_t n) { return CopyFrame{.at = {{.bytes = 8}, 0, 8}, .ticket = Ticket(n)}; }},
+     [](uint64_t n) { return HostTransferFrame{.at = {{.bytes = 8}, 0, 8}, .ticket = Ticket(n)}; }},
     {"a grant's ticket", uint64_t{1} << 62,
      [](uint64_t n) { return GrantFrame{{{.run = RunId(1), .count = 1, .ticket = Ticket(n)}}}; }},
     {"positions of a grant", ~uint32_t{0} - 7,
@@ -231,7 +233,7 @@ TEST(FramesTest, FramesAtABoundReadBackAndFramesBeyondItAreRefused) {
 }
 
 TEST(FramesTest, ACopyOutsideItsSegmentIsRefused) {
-  CopyFrame get{.at = {{.bytes = 4096}, 4000, 128}};
+  HostTransferFrame get{.at = {{.bytes = 4096}, 4000, 128}};
   try {
     static_cast<void>(decode(encode(get)));
     FAIL() << "accepted";

@@ -121,21 +121,21 @@ struct FreeFrame {
 
 // Kinds of host transfer: bytes between a client's segment and an array or a state. (A
 // device-to-device transfer goes from slice to slice, inside a run.)
-enum class CopyKind : uint8_t { kPut, kGet, kPutState, kGetState };
-struct CopyFrame {
+enum class HostTransferKind : uint8_t { kPut, kGet, kWriteState, kReadState };
+struct HostTransferFrame {
   uint64_t request = 0;
-  CopyKind kind = CopyKind::kGet;
+  HostTransferKind kind = HostTransferKind::kGet;
   ClientBytes at;
   ArrayId array;       // kPut, kGet.
   PlanId plan;         // kPut.
   uint32_t input = 0;  // kPut.
-  StateScope scope;    // kPutState, kGetState.
-  std::string name;    // kPutState, kGetState.
-  Box part;            // kPutState, kGetState: part of the state; empty: all of it.
-  Ticket ticket;       // kPutState, kGetState, to executors: place among the runs.
+  StateScope scope;    // kWriteState, kReadState.
+  std::string name;    // kWriteState, kReadState.
+  Box part;            // kWriteState, kReadState: part of the state; empty: all of it.
+  Ticket ticket;       // kWriteState, kReadState, to executors: place among the runs.
 };
 
-struct CopyDoneFrame {
+struct HostTransferDoneFrame {
   uint64_t request = 0;
   std::optional<Error> error;
   // To clients: every host that was to read or write the client's bytes has reported that it is
@@ -155,7 +155,7 @@ struct SmallOutput {
 struct RunDoneFrame {
   RunId run;
   std::optional<Error> error;
-  bool culprit = false;
+  bool is_origin = false;
   std::vector<SmallOutput> outputs;
   std::vector<SectionTime> times;  // From executors: times of this run not reported before.
   bool refused = false;            // From executors: this host took no part in the run.
@@ -198,8 +198,9 @@ struct ReleaseFrame {
   bool operator==(const ReleaseFrame&) const = default;
 };
 
-using Message = std::variant<UninstallFrame, RunFrame, PrepareFrame, GrantFrame, CancelFrame,
-                             FreeFrame, CopyFrame, CopyDoneFrame, RunDoneFrame, ProgressFrame,
-                             HeartbeatFrame, FreeScopeFrame, WarningFrame, ReleaseFrame>;
+using Message =
+    std::variant<UninstallFrame, RunFrame, PrepareFrame, GrantFrame, CancelFrame, FreeFrame,
+                 HostTransferFrame, HostTransferDoneFrame, RunDoneFrame, ProgressFrame,
+                 HeartbeatFrame, FreeScopeFrame, WarningFrame, ReleaseFrame>;
 
 }  // namespace gangway

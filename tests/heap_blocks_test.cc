@@ -75,11 +75,11 @@ local func @f(%0 "key": i32[2]) mesh {data: 2} {
   std::vector<float> y(120), first;
   std::byte* const bases[] = {reinterpret_cast<std::byte*>(key.data()),
                               reinterpret_cast<std::byte*>(y.data())};
-  const Place places[] = {{0, 0}, {1, 0}};
+  const Address addresses[] = {{0, 0}, {1, 0}};
   Parallel par(1);
   for (const uint32_t device : {0u, 1u}) {
     const int64_t before = heap_blocks_of_thread();
-    lowered.kernel({par, bases, places, places + 1, {}, device});
+    lowered.kernel({par, bases, addresses, addresses + 1, {}, device});
     EXPECT_EQ(heap_blocks_of_thread(), before);
     if (device == 0) first = y;
   }

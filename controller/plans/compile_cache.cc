@@ -65,14 +65,14 @@ std::shared_ptr<const Compiled> CompileCache::find(const Key& key) {
 }
 
 std::shared_ptr<const Compiled> CompileCache::keep(const Key& key, Compiled compiled) {
-  auto made = std::make_shared<const Compiled>(std::move(compiled));
-  const size_t bytes = bytes_of(*made);
+  auto created = std::make_shared<const Compiled>(std::move(compiled));
+  const size_t bytes = bytes_of(*created);
   std::vector<std::shared_ptr<const Compiled>> dropped;  // Destroyed outside the lock.
   const std::lock_guard lock(mutex_);
   const auto [at, is_new] = entries_.try_emplace(key);
   if (!is_new) return at->second.compiled;  // Another thread was faster.
   uses_.push_front(key);
-  at->second = {made, bytes, uses_.begin()};
+  at->second = {created, bytes, uses_.begin()};
   counts_.bytes += bytes;
   while (counts_.bytes > bytes_max_ && uses_.size() > 1) {
     const auto oldest = entries_.find(uses_.back());
@@ -82,7 +82,7 @@ std::shared_ptr<const Compiled> CompileCache::keep(const Key& key, Compiled comp
     uses_.pop_back();
   }
   counts_.entries = entries_.size();
-  return made;
+  return created;
 }
 
 }  // namespace gangway

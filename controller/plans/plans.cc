@@ -132,25 +132,25 @@ class ProgressTeller {
     if (!tells_) return;
     constexpr size_t kLast = kCompileStagesMax - 2;
     const size_t stage = at.total == 0 ? kLast : std::min(kLast, kLast * at.done / at.total);
-    if (stage == told_) return;
-    told_ = stage;
+    if (stage == reported_) return;
+    reported_ = stage;
     tell({cat(at.function, ": ", at.pass), static_cast<double>(stage) / (kCompileStagesMax - 1)});
   }
 
  private:
   void tell(CompileStage stage) {
-    const auto told = [tell = tell_, stage = std::move(stage)] {
+    const auto report = [tell = tell_, stage = std::move(stage)] {
       if (const auto to = tell.lock()) (*to)(stage);
     };
-    if (reactor_.simulated()) return told();
-    reactor_.mailbox().post(told);
+    if (reactor_.simulated()) return report();
+    reactor_.mailbox().post(report);
   }
 
   Reactor& reactor_;
   std::shared_ptr<const std::atomic<bool>> unwanted_;
   bool tells_;
   std::weak_ptr<const Tell> tell_;
-  size_t told_ = ~size_t{0};
+  size_t reported_ = ~size_t{0};
 };
 
 // Suspends for as long as lowering the program takes in a simulation, where it takes no time
@@ -255,14 +255,14 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   std::shared_ptr<Lowered> lowered = background_.run(
       record.is_of.name,
       [program = std::move(program), options = std::move(options), cache = cache_] {
-        auto made = std::make_shared<Lowered>();
-        made->plan = std::make_shared<const Plan>(gangway::lower(*program, options, *cache));
-        made->positions = std::make_shared<const Positions>(*made->plan);
-        made->bytes = to_wire(*made->plan);
-        made->text = to_text(*made->plan);
-        made->held_bytes = held_bytes(*made->plan) + made->text.size();
-        made->may_overflow = may_overflow(*program);
-        return made;
+        auto created = std::make_shared<Lowered>();
+        created->plan = std::make_shared<const Plan>(gangway::lower(*program, options, *cache));
+        created->positions = std::make_shared<const Positions>(*created->plan);
+        created->bytes = to_wire(*created->plan);
+        created->text = to_text(*created->plan);
+        created->held_bytes = held_bytes(*created->plan) + created->text.size();
+        created->may_overflow = may_overflow(*program);
+        return created;
       });
   record.plan = std::move(lowered->plan);
   record.positions = std::move(lowered->positions);

@@ -153,16 +153,17 @@ TEST(LowerTime, LoweringTimeCountsTheNodesOfLoopBodiesToo) {
 }
 
 TEST_F(Plans, ProgressOfAPlanIsReportedInRisingParts) {
-  std::vector<CompileStage> told;
+  std::vector<CompileStage> reported;
   reactor_->run([&] {
-    compile(connect(), 500, {.on_progress = [&](const CompileStage& at) { told.push_back(at); }});
+    compile(connect(), 500,
+            {.on_progress = [&](const CompileStage& at) { reported.push_back(at); }});
   });
-  ASSERT_GE(told.size(), 3u);
-  EXPECT_LE(told.size(), kCompileStagesMax);
-  EXPECT_EQ(told.front().what, "chain: verify");
-  EXPECT_EQ(told.back().what, "installing on 1 hosts");
-  EXPECT_EQ(told.back().part, 1);
-  for (size_t i = 1; i < told.size(); ++i) EXPECT_GT(told[i].part, told[i - 1].part);
+  ASSERT_GE(reported.size(), 3u);
+  EXPECT_LE(reported.size(), kCompileStagesMax);
+  EXPECT_EQ(reported.front().what, "chain: verify");
+  EXPECT_EQ(reported.back().what, "installing on 1 hosts");
+  EXPECT_EQ(reported.back().part, 1);
+  for (size_t i = 1; i < reported.size(); ++i) EXPECT_GT(reported[i].part, reported[i - 1].part);
 }
 
 TEST_F(Plans, AreGivenUpWhenTheirClientGoes) {

@@ -74,17 +74,17 @@ class SourceTextsTest : public testing::Test {
     const PlanId plan = compile();
     controller_.keep_checkpoints(session_, slice_, {.every = 10});
     controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "its connection ended"));
-    for (int i = 0; i < 1000 && times_told("the program goes on on") == 0; ++i) pass_ms(1);
+    for (int i = 0; i < 1000 && times_reported("the program goes on on") == 0; ++i) pass_ms(1);
     ASSERT_GE(host, 0);
     EXPECT_TRUE(lies_on(plan, host));
-    EXPECT_EQ(times_told("the program goes on on"), 1);
-    EXPECT_EQ(times_told("can't be brought back"), 0);
+    EXPECT_EQ(times_reported("the program goes on on"), 1);
+    EXPECT_EQ(times_reported("can't be brought back"), 0);
   }
   void pass_ms(int64_t ms) {
     WaitQueue().wait_until_ns("for the program", reactor_->clock().now_ns() + ms * 1'000'000);
   }
   // Number of lines with this text that its user was told.
-  int64_t times_told(const std::string& text) const {
+  int64_t times_reported(const std::string& text) const {
     return std::ranges::count_if(client_.warnings(), [&](const std::string& line) {
       return line.find(text) != std::string::npos;
     });
@@ -164,7 +164,7 @@ TEST_F(SourceTextsTest, AProgramThatLosesAHostIsBroughtBackWhereItsTextHasRoom) 
     ASSERT_GE(first, 0);
     EXPECT_TRUE(lies_on(plan, 5 - first));
     EXPECT_EQ(executor_[first].installs, 1);
-    EXPECT_EQ(times_told("waits for room"), 0);
+    EXPECT_EQ(times_reported("waits for room"), 0);
   });
 }
 
@@ -180,15 +180,15 @@ TEST_F(SourceTextsTest, AProgramWhoseTextHasRoomNowhereWaitsForSome) {
     const int tried = executor_[3].installs;
     EXPECT_GE(tried, 5);
     EXPECT_LE(tried, 30) << "pauses grow";
-    EXPECT_EQ(times_told("the program that lost a host waits for room: text \"books\""), 1);
-    EXPECT_LE(times_told("is tried on other hosts"), 3);
+    EXPECT_EQ(times_reported("the program that lost a host waits for room: text \"books\""), 1);
+    EXPECT_LE(times_reported("is tried on other hosts"), 3);
     for (const ProgramCounts& program : controller_.program_counts())
       EXPECT_EQ(program.waits_for, "") << "it waits for memory";
     is_full = false;
     pass_ms(20'000);
     EXPECT_TRUE(controller_.tables().plans.at(plan, session_).ready);
     EXPECT_FALSE(controller_.tables().plans.at(plan, session_).broken);
-    EXPECT_EQ(times_told("the program goes on on"), 1);
+    EXPECT_EQ(times_reported("the program goes on on"), 1);
   });
 }
 
@@ -230,8 +230,8 @@ TEST_F(SourceTextsTest, AProgramThatLiesNowhereLosesNoStatesWithASecondHost) {
     controller_.host_lost(hosts_[1], why);
     is_full = false;
     pass_ms(20'000);
-    EXPECT_EQ(times_told("goes on without its states"), 0);
-    EXPECT_EQ(times_told("the program goes on on"), 1);
+    EXPECT_EQ(times_reported("goes on without its states"), 0);
+    EXPECT_EQ(times_reported("the program goes on on"), 1);
     EXPECT_TRUE(lies_on(plan, 2) && lies_on(plan, 3));
     const Result<PlanId> again =
         result_of([&] { return controller_.compile(session_, counting(), {slice_}, {}).id; });

@@ -186,7 +186,7 @@ void Recovery::wait_for_room(Program& program) {
 // Whether no run or copy of the program is on its way to devices, and nothing refers to the outputs
 // of its runs.
 bool Recovery::is_quiet(const Program& program) const {
-  if (tables_.copies.any_of_states(program.slice)) return false;
+  if (tables_.transfers.any_of_states(program.slice)) return false;
   const std::vector<PlanRecord*> plans = plans_of(program);
   if (std::ranges::any_of(plans, [](const PlanRecord* plan) { return plan->runs > 0; }))
     return false;
@@ -396,7 +396,7 @@ bool Recovery::place(Program& program, SliceId id, Programs& programs) {
 
 // Suspends until all reported runs that were submitted again have ended. False: the program has
 // gone, or the recovery begins anew.
-bool Recovery::wait_for_told(Program& program) {
+bool Recovery::wait_for_reports(Program& program) {
   const auto is_over = [&] { return program.is_gone || program.was_hit; };
   while (!is_over() && !program.again.empty())
     changed_.wait("for runs that are run again after a host was lost");
@@ -415,7 +415,7 @@ bool Recovery::wait_for_told(Program& program) {
 std::vector<ArrayId> Recovery::submit_again(Program& program, RunLog::Entry& entry) {
   RunFrame frame = entry.frame;
   entry.is_under_way = true;
-  if (entry.is_told) {
+  if (entry.is_reported) {
     frame.time_limit_ms = 0;
     program.again.insert(frame.run);
   }
@@ -431,7 +431,7 @@ bool Recovery::submit_all_again(Program& program, const std::vector<RunId>& runs
                                 std::map<ArrayId, size_t> last_taker, std::set<ArrayId>& unheld) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunLog::Entry* const entry = program.log.find(runs[i]);
-    if (entry != nullptr && !entry->is_told && !wait_for_told(program)) return false;
+    if (entry != nullptr && !entry->is_reported && !wait_for_reports(program)) return false;
     // The run may have been cancelled meanwhile, or dropped since one before it has failed.
     if (RunLog::Entry* const there = program.log.find(runs[i])) {
       for (const ArrayId array : submit_again(program, *there)) {
@@ -474,7 +474,7 @@ bool Recovery::run_again(Program& program) {
     path_.runs_again().free(program.session, {array});
   }
   if (!submitted.ok()) throw Error(submitted.error());
-  return submitted.value() && wait_for_told(program);
+  return submitted.value() && wait_for_reports(program);
 }
 
 std::string Recovery::hosts_of(const Program& program) const {
@@ -531,7 +531,7 @@ void Recovery::give_up(Program& program, const Error& error) {
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) slice->given_up = why;
   std::vector<RunId> failed;
   for (const RunLog::Entry& entry : program.log.entries()) {
-    if (!entry.is_told && !entry.is_under_way) failed.push_back(entry.frame.run);
+    if (!entry.is_reported && !entry.is_under_way) failed.push_back(entry.frame.run);
   }
   session_closed(program.session);  // Its runs are not logged any more.
   for (RunId run : failed) live_.run_ended(program.session, {.run = run, .error = why});

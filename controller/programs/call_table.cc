@@ -14,7 +14,7 @@ Error nobody_waits() { return {ErrorKind::kCancelled, "call: nobody waits for it
 
 }  // namespace
 
-CallTable::Made CallTable::once(const Call& call, const Make& make, const StopToken& asker) {
+CallTable::Created CallTable::once(const Call& call, const Make& make, const StopToken& asker) {
   while (releases_done_ < call.releases && !is_closed_)
     wait(released_, "for what a call comes behind", asker);
   require_open();
@@ -32,23 +32,23 @@ CallTable::Made CallTable::once(const Call& call, const Make& make, const StopTo
   const std::shared_ptr<Entry> entry = found->second;
   if (!is_new) {
     while (!entry->ended) wait(entry->changed, "for a call that was asked before", asker);
-    return made_by(*entry);
+    return created_by(*entry);
   }
   entry->released = released_early_.erase(call.number) > 0;
   if (entry->released) entry->stop.request_stop(nobody_waits());
   ++under_way_;
-  Result<Made> made = result_of([&] { return make(entry->stop.token()); });
+  Result<Created> created = result_of([&] { return make(entry->stop.token()); });
   --under_way_;
   entry->ended = true;
-  if (made.ok()) {
-    entry->made = made.value();
-    if (entry->released && !is_closed_) let_go_(entry->made);
+  if (created.ok()) {
+    entry->created = created.value();
+    if (entry->released && !is_closed_) release_(entry->created);
   } else {
-    entry->error = made.error();
+    entry->error = created.error();
   }
   if (entry->error || entry->released) calls_.erase(call.number);
   entry->changed.wake_all();
-  return made_by(*entry);
+  return created_by(*entry);
 }
 
 void CallTable::come_behind(uint64_t releases, const StopToken& asker) {
@@ -65,22 +65,22 @@ void CallTable::release_under_way() {
   }
 }
 
-std::vector<CallTable::Made> CallTable::all_made() const {
-  std::vector<Made> all;
+std::vector<CallTable::Created> CallTable::all_created() const {
+  std::vector<Created> all;
   for (const auto& [number, entry] : calls_) {
-    if (entry->ended && !entry->released && !entry->error) all.push_back(entry->made);
+    if (entry->ended && !entry->released && !entry->error) all.push_back(entry->created);
   }
   return all;
 }
 
-CallTable::Made CallTable::made_by(const Entry& entry) const {
+CallTable::Created CallTable::created_by(const Entry& entry) const {
   if (entry.error) throw Error(*entry.error);
   require_open();
   // A read of states is returned even so: it tells the client whether hosts still write to its
   // memory.
-  const bool is_copy = std::holds_alternative<StatesRead>(entry.made);
+  const bool is_copy = std::holds_alternative<StatesRead>(entry.created);
   if (entry.released && !is_copy) throw nobody_waits();
-  return entry.made;
+  return entry.created;
 }
 
 void CallTable::release_has_come() {
@@ -105,7 +105,7 @@ void CallTable::release_later(const std::vector<uint64_t>& numbers) {
       continue;
     }
     calls_.erase(found);
-    let_go_(entry->made);
+    release_(entry->created);
   }
 }
 

@@ -39,20 +39,21 @@ class CallTable {
   static constexpr size_t kCallsMax = 16384;    // Calls that are not released.
   static constexpr size_t kUnderWayMax = 1024;  // Calls whose make() has not returned.
 
-  using Made = std::variant<SliceId, PlanId, StatesRead>;
+  using Created = std::variant<SliceId, PlanId, StatesRead>;
   struct Call {
     uint64_t number = 0;
     uint64_t releases = 0;  // Number of release messages that the client sent before it.
   };
 
-  // `let_go` gets each result that the client has released, to free it.
-  explicit CallTable(std::function<void(const Made&)> let_go) : let_go_(std::move(let_go)) {}
+  // `release_created` gets each result that the client has released, to free it.
+  explicit CallTable(std::function<void(const Created&)> release_created)
+      : release_(std::move(release_created)) {}
 
   // The token is stopped when nobody waits for the result any more.
-  using Make = std::function<Made(const StopToken&)>;
+  using Make = std::function<Created(const StopToken&)>;
   // Calls make() once for each number, and returns its result to all calls of the number. Suspends.
   // `asker` ends this call's wait for releases and for another call's make(), but no make().
-  Made once(const Call& call, const Make& make, const StopToken& asker = {});
+  Created once(const Call& call, const Make& make, const StopToken& asker = {});
   // A number that is not known yet is released as soon as its call comes.
   void release(const std::vector<uint64_t>& numbers) {
     release_has_come();
@@ -66,7 +67,7 @@ class CallTable {
   // Releases all calls under way, since nobody waits for their results.
   void release_under_way();
   // Results that are not released, in the order of their numbers.
-  std::vector<Made> all_made() const;
+  std::vector<Created> all_created() const;
   // Counts a number that the client has used for something else.
   void note_number(uint64_t number) { last_number_ = std::max(last_number_, number); }
   uint64_t last_number() const { return last_number_; }  // 0 before the first one.
@@ -79,15 +80,15 @@ class CallTable {
   struct Entry {
     bool ended = false;
     bool released = false;
-    Made made;
+    Created created;
     std::optional<Error> error;
     StopSource stop;
     WaitQueue changed;
   };
-  Made made_by(const Entry& entry) const;
+  Created created_by(const Entry& entry) const;
   void require_open() const;
 
-  const std::function<void(const Made&)> let_go_;
+  const std::function<void(const Created&)> release_;
   std::map<uint64_t, std::shared_ptr<Entry>> calls_;
   std::set<uint64_t> released_early_;
   uint64_t releases_come_ = 0, releases_done_ = 0, last_number_ = 0;

@@ -17,34 +17,35 @@ using testing::IsEmpty;
 
 class CallTableTest : public testing::Test {
  protected:
-  CallTable::Made make() { return SliceId(++made_); }
+  CallTable::Created make() { return SliceId(++made_); }
   // A call whose make() goes on when `begin_` is woken.
-  Fiber slow(uint64_t number, std::vector<uint64_t>& told) {
-    return reactor_->spawn("call", [this, number, &told] {
+  Fiber slow(uint64_t number, std::vector<uint64_t>& reported) {
+    return reactor_->spawn("call", [this, number, &reported] {
       try {
-        const CallTable::Made made = calls_.once({number}, [this](const StopToken& stop) {
+        const CallTable::Created created = calls_.once({number}, [this](const StopToken& stop) {
           begin_.wait("for the test");
           stop.throw_if_stopped();
           return make();
         });
-        told.push_back(std::get<SliceId>(made).value);
+        reported.push_back(std::get<SliceId>(created).value);
       } catch (const Error&) {
-        told.push_back(0);
+        reported.push_back(0);
       }
     });
   }
   // Suspends until all fibers wait.
   void settle() { WaitQueue().wait_until_ns("for a moment", reactor_->clock().now_ns() + 1000); }
   uint64_t once(uint64_t number, uint64_t releases = 0) {
-    const auto made = calls_.once({number, releases}, [this](const StopToken&) { return make(); });
-    return std::get<SliceId>(made).value;
+    const auto created =
+        calls_.once({number, releases}, [this](const StopToken&) { return make(); });
+    return std::get<SliceId>(created).value;
   }
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   uint64_t made_ = 0;
-  std::vector<uint64_t> let_go_;
-  CallTable calls_{[this](const CallTable::Made& made) {
-    if (const auto* slice = std::get_if<SliceId>(&made)) let_go_.push_back(slice->value);
+  std::vector<uint64_t> released_;
+  CallTable calls_{[this](const CallTable::Created& created) {
+    if (const auto* slice = std::get_if<SliceId>(&created)) released_.push_back(slice->value);
   }};
   WaitQueue begin_;
 };
@@ -55,7 +56,7 @@ TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
     EXPECT_EQ(once(8), 2u);
     EXPECT_EQ(once(7), 1u);
     calls_.release({7, 99});
-    EXPECT_THAT(let_go_, ElementsAre(1));
+    EXPECT_THAT(released_, ElementsAre(1));
     EXPECT_EQ(calls_.size(), 1u);
     calls_.release({8});
     EXPECT_EQ(calls_.size(), 0u);
@@ -65,9 +66,9 @@ TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
 // The client learns from the result whether hosts still write to its memory.
 TEST_F(CallTableTest, ACallThatIsReleasedWhileItRunsStillReturnsItsResult) {
   reactor_->run([&] {
-    std::optional<CallTable::Made> made;
+    std::optional<CallTable::Created> created;
     Fiber reads = reactor_->spawn("read", [&] {
-      made = calls_.once({7}, [this](const StopToken& stop) {
+      created = calls_.once({7}, [this](const StopToken& stop) {
         begin_.wait("for the test");
         EXPECT_TRUE(stop.stop_requested());
         return StatesRead{.how = StatesRead::How::kFailed, .is_settled = true};
@@ -77,21 +78,21 @@ TEST_F(CallTableTest, ACallThatIsReleasedWhileItRunsStillReturnsItsResult) {
     calls_.release({7});
     begin_.wake_all();
     reads.join();
-    ASSERT_TRUE(made.has_value());
-    EXPECT_EQ(std::get<StatesRead>(*made).how, StatesRead::How::kFailed);
+    ASSERT_TRUE(created.has_value());
+    EXPECT_EQ(std::get<StatesRead>(*created).how, StatesRead::How::kFailed);
     EXPECT_EQ(calls_.size(), 0u);
   });
 }
 
 TEST_F(CallTableTest, AWaitForAnotherCallEndsWithItsConnection) {
   reactor_->run([&] {
-    std::vector<uint64_t> told;
+    std::vector<uint64_t> reported;
     std::vector<ErrorKind> ended;
     StopSource gone;
     const auto waits = [&](const std::function<void()>& body) {
       return reactor_->spawn("wait", [&, body] { ended.push_back(error_of(body).kind()); });
     };
-    Fiber first = slow(7, told);
+    Fiber first = slow(7, reported);
     const auto not_again = [this](const StopToken&) { return make(); };
     Fiber again = waits([&] { calls_.once({7}, not_again, gone.token()); });
     Fiber behind = waits([&] { calls_.once({8, 99}, not_again, gone.token()); });
@@ -103,33 +104,33 @@ TEST_F(CallTableTest, AWaitForAnotherCallEndsWithItsConnection) {
                 ElementsAre(ErrorKind::kCancelled, ErrorKind::kCancelled, ErrorKind::kCancelled));
     begin_.wake_all();
     first.join();
-    EXPECT_THAT(told, ElementsAre(1)) << "what is made is for the client, over any connection";
+    EXPECT_THAT(reported, ElementsAre(1)) << "what is made is for the client, over any connection";
   });
 }
 
 TEST_F(CallTableTest, CallsBeyondTheBoundAreRefusedWhileOthersAreUnderWay) {
   reactor_->run([&] {
-    std::vector<uint64_t> told;
+    std::vector<uint64_t> reported;
     std::vector<Fiber> fibers;
-    for (uint64_t i = 1; i <= CallTable::kUnderWayMax; ++i) fibers.push_back(slow(i, told));
+    for (uint64_t i = 1; i <= CallTable::kUnderWayMax; ++i) fibers.push_back(slow(i, reported));
     settle();
     EXPECT_EQ(error_of([&] { once(5000); }).kind(), ErrorKind::kOverloaded);
     begin_.wake_all();
     for (Fiber& fiber : fibers) fiber.join();
-    EXPECT_EQ(told.size(), CallTable::kUnderWayMax);
+    EXPECT_EQ(reported.size(), CallTable::kUnderWayMax);
     EXPECT_NE(once(5000), 0u);
   });
 }
 
 TEST_F(CallTableTest, ARepeatedCallGetsTheAnswerOfTheCallUnderWay) {
   reactor_->run([&] {
-    std::vector<uint64_t> told;
-    Fiber first = slow(7, told), second = slow(7, told);
+    std::vector<uint64_t> reported;
+    Fiber first = slow(7, reported), second = slow(7, reported);
     settle();
     begin_.wake_all();
     first.join();
     second.join();
-    EXPECT_THAT(told, ElementsAre(1, 1));
+    EXPECT_THAT(reported, ElementsAre(1, 1));
     EXPECT_EQ(made_, 1u);
   });
 }
@@ -137,7 +138,7 @@ TEST_F(CallTableTest, ARepeatedCallGetsTheAnswerOfTheCallUnderWay) {
 TEST_F(CallTableTest, ACallThatFailedIsDoneAnewWhenItIsAskedAgain) {
   reactor_->run([&] {
     const Error error = error_of([&] {
-      calls_.once({7}, [](const StopToken&) -> CallTable::Made {
+      calls_.once({7}, [](const StopToken&) -> CallTable::Created {
         throw Error(ErrorKind::kOverloaded, "not now");
       });
     });
@@ -149,17 +150,17 @@ TEST_F(CallTableTest, ACallThatFailedIsDoneAnewWhenItIsAskedAgain) {
 
 TEST_F(CallTableTest, AReleaseStopsACallThatIsUnderWayOrThatComesLater) {
   reactor_->run([&] {
-    std::vector<uint64_t> told;
-    Fiber call = slow(7, told);
+    std::vector<uint64_t> reported;
+    Fiber call = slow(7, reported);
     settle();
     calls_.release({7});
     begin_.wake_all();
     call.join();
-    EXPECT_THAT(told, ElementsAre(0)) << "it was stopped";
+    EXPECT_THAT(reported, ElementsAre(0)) << "it was stopped";
     EXPECT_EQ(made_, 0u);
     calls_.release({9});
     EXPECT_EQ(error_of([&] { once(9); }).kind(), ErrorKind::kCancelled);
-    EXPECT_THAT(let_go_, ElementsAre(1));
+    EXPECT_THAT(released_, ElementsAre(1));
     EXPECT_EQ(calls_.size(), 0u);
   });
 }
@@ -186,7 +187,7 @@ TEST_F(CallTableTest, CallsThatWaitFailWhenTheSessionIsClosed) {
     call.join();
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
     EXPECT_EQ(error_of([&] { once(9); }).kind(), ErrorKind::kUnavailable);
-    EXPECT_THAT(let_go_, IsEmpty());
+    EXPECT_THAT(released_, IsEmpty());
   });
 }
 

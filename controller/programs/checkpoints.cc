@@ -542,7 +542,7 @@ void Checkpoints::put_states(const SliceRecord& slice, const std::vector<Part>& 
   const auto puts = std::make_shared<Puts>();
   const SliceId id = slice.id;
   const SessionId session = slice.owner;
-  const auto one_ended = [puts](const CopyDoneFrame& done) {
+  const auto one_ended = [puts](const HostTransferDoneFrame& done) {
     --puts->under_way;
     if (done.error && !puts->failed) puts->failed = done.error;
     puts->changed.wake_all();
@@ -554,13 +554,13 @@ void Checkpoints::put_states(const SliceRecord& slice, const std::vector<Part>& 
       if (there == nullptr)
         return one_ended(
             {.error = Error(ErrorKind::kUnavailable, "checkpoint: its slice has gone")});
-      tables_.copies.copy_for(session, *there,
-                              {.kind = CopyKind::kPutState,
-                               .at = {from, part.offset, part.bytes},
-                               .scope = {id.value},
-                               .name = part.name,
-                               .ticket = ticket},
-                              0, one_ended);
+      tables_.transfers.transfer_for(session, *there,
+                                     {.kind = HostTransferKind::kWriteState,
+                                      .at = {from, part.offset, part.bytes},
+                                      .scope = {id.value},
+                                      .name = part.name,
+                                      .ticket = ticket},
+                                     0, one_ended);
     });
   }
   const StopToken gone = kept_.at(id)->stop.token();

@@ -92,9 +92,9 @@ class Checkpoints {
   void restore(SliceId slice, StateVersion version);
   // The program's versions whose files lie in the folder now, ascending, whoever wrote them.
   std::vector<StateVersion> on_disk(SessionId session) const;
-  // `told` is called for each version that is on the disk, and must not suspend.
-  void on_written(std::function<void(SliceId, StateVersion)> told) {
-    on_written_ = std::move(told);
+  // `report` is called for each version that is on the disk, and must not suspend.
+  void on_written(std::function<void(SliceId, StateVersion)> report) {
+    on_written_ = std::move(report);
   }
   void slice_gone(SliceId slice);
   // The slice has other states than before.

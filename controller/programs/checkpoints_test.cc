@@ -35,7 +35,7 @@ class CheckpointsTest : public KeptProgramTest {
   void run_to(uint64_t version) {
     while (this->version() < version) {
       run_to_its_end();
-      end_copies();
+      end_transfers();
     }
   }
   std::vector<uint64_t> written() {
@@ -72,12 +72,12 @@ TEST_F(CheckpointsTest, AfterALateAllocationTheNextVersionIsKeptAndNotTheNextMul
   compile(counting({"w", "z"}));
   reactor_->run_ready();
   run_to(8);
-  EXPECT_THAT(told(), Contains(HasSubstr("a checkpoint of version 6 can't be made yet: shared "
-                                         "memory: no memory file; the program goes on")));
+  EXPECT_THAT(reported(), Contains(HasSubstr("a checkpoint of version 6 can't be made yet: shared "
+                                             "memory: no memory file; the program goes on")));
   EXPECT_THAT(written(), ElementsAre(3));
   store().refuses.reset();
   for (int i = 0; i < 3; ++i) pass_ms(1000);
-  end_copies();
+  end_transfers();
   EXPECT_THAT(written(), ElementsAre(3, 8));
   run_to(9);
   EXPECT_THAT(written(), ElementsAre(3, 8, 9));
@@ -196,22 +196,23 @@ TEST_F(CheckpointsTest, AStateThatIsPlacedWhileTheMemoryIsAllocatedIsInTheCheckp
 TEST_F(CheckpointsTest, AFailedCopyIsReportedAndTheCheckpointIsWrittenLater) {
   keep(3);
   while (version() < 3) run_to_its_end();
-  EXPECT_EQ(end_copies(Error(ErrorKind::kInvalid, "no state \"w\" is here")), 1u);
-  EXPECT_THAT(told(), Contains(HasSubstr("a checkpoint of version 3 can't be made yet: no state "
-                                         "\"w\" is here")));
+  EXPECT_EQ(end_transfers(Error(ErrorKind::kInvalid, "no state \"w\" is here")), 1u);
+  EXPECT_THAT(reported(),
+              Contains(HasSubstr("a checkpoint of version 3 can't be made yet: no state "
+                                 "\"w\" is here")));
   EXPECT_THAT(written(), IsEmpty());
   pass_ms(1100);
-  end_copies();
+  end_transfers();
   EXPECT_THAT(written(), ElementsAre(3));
 }
 
 TEST_F(CheckpointsTest, CheckpointsContinueAfterACancelledCopy) {
   keep(3);
   while (version() < 3) run_to_its_end();
-  EXPECT_EQ(end_copies(Error(ErrorKind::kCancelled, "the copy was cancelled")), 1u);
+  EXPECT_EQ(end_transfers(Error(ErrorKind::kCancelled, "the copy was cancelled")), 1u);
   EXPECT_THAT(written(), IsEmpty());
   pass_ms(1100);
-  end_copies();
+  end_transfers();
   run_to(6);
   EXPECT_THAT(written(), ElementsAre(3, 6));
 }
@@ -241,8 +242,8 @@ TEST_F(CheckpointsTest, AFailedCheckpointIsFollowedByTheNextMultiple) {
   run_to(3);
   store().writing->fail(Error(ErrorKind::kUnavailable, "the disk is full"));
   reactor_->run_ready();
-  EXPECT_THAT(told(), Contains(HasSubstr("checkpoint of version 3 was not written: the disk is "
-                                         "full")));
+  EXPECT_THAT(reported(), Contains(HasSubstr("checkpoint of version 3 was not written: the disk is "
+                                             "full")));
   store().writing.reset();
   pass_ms(1100);
   run_to(6);

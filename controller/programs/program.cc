@@ -33,7 +33,7 @@ LiveProgram::LiveProgram(Identity identity, const Share& asked, ClientPeer& peer
       share(asked),
       client(peer),
       log(std::make_shared<LogBuffer>(uses.clock, id)),
-      calls(std::make_shared<CallTable>(std::move(callbacks.let_go))),
+      calls(std::make_shared<CallTable>(std::move(callbacks.release_created))),
       run_memory(uses.tables.owner_use, owner),
       executables(id, uses.tables.plans),
       repeats(uses.repetition_fibers, std::move(callbacks.submit_step),
@@ -79,8 +79,8 @@ LiveProgram::Holdings LiveProgram::holdings() const {
                .releases = calls->releases(),
                .last_name = client.last_name(),
                .last_request = client.last_request()};
-  for (const CallTable::Made& made : calls->all_made()) {
-    if (const auto* slice = std::get_if<SliceId>(&made)) all.slices.push_back(*slice);
+  for (const CallTable::Created& created : calls->all_created()) {
+    if (const auto* slice = std::get_if<SliceId>(&created)) all.slices.push_back(*slice);
   }
   return all;
 }

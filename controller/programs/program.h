@@ -60,7 +60,8 @@ class LiveProgram {
     Suspension::Shared& suspensions;
   };
   struct Callbacks {
-    std::function<void(const CallTable::Made&)> let_go;  // Frees what a call has created.
+    // Frees what a call has created.
+    std::function<void(const CallTable::Created&)> release_created;
     Repeats::Submit submit_step;
     std::function<void()> record_changed;  // Its record may have changed. Must not suspend.
   };

@@ -4,15 +4,15 @@ namespace gangway {
 
 void ProgramClient::detach() {
   peer_ = nullptr;
-  runs_ = copies_ = 0;
+  runs_ = transfers_ = 0;
   before_name_ = last_name_;
   before_request_ = last_request_;
 }
 
-void ProgramClient::begin_copy(const CopyFrame& copy) {
-  ++copies_;
-  note_name(copy.array.value);
-  last_request_ = std::max(last_request_, copy.request);
+void ProgramClient::begin_transfer(const HostTransferFrame& transfer) {
+  ++transfers_;
+  note_name(transfer.array.value);
+  last_request_ = std::max(last_request_, transfer.request);
 }
 
 bool ProgramClient::end_run(RunId run) {
@@ -21,9 +21,9 @@ bool ProgramClient::end_run(RunId run) {
   return true;
 }
 
-bool ProgramClient::end_copy(uint64_t request) {
+bool ProgramClient::end_transfer(uint64_t request) {
   if (request <= before_request_) return false;
-  --copies_;
+  --transfers_;
   return true;
 }
 

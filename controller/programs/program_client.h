@@ -37,13 +37,13 @@ class ProgramClient {
 
   // The client has sent a run, or a host transfer.
   void begin_run() { ++runs_; }
-  void begin_copy(const CopyFrame& copy);
+  void begin_transfer(const HostTransferFrame& transfer);
   // False: it was begun for an earlier client.
   bool end_run(RunId run);
-  bool end_copy(uint64_t request);
+  bool end_transfer(uint64_t request);
   // Runs and host transfers of the client that have not ended.
   uint64_t runs() const { return runs_; }
-  uint64_t copies() const { return copies_; }
+  uint64_t transfers() const { return transfers_; }
 
   // Counts a name that the client has used, or those of a run with its outputs.
   void note_name(uint64_t name) { last_name_ = std::max(last_name_, name); }
@@ -54,7 +54,7 @@ class ProgramClient {
 
  private:
   ClientPeer* peer_;  // Null: there is no client.
-  uint64_t runs_ = 0, copies_ = 0;
+  uint64_t runs_ = 0, transfers_ = 0;
   uint64_t last_name_ = 0, last_request_ = 0;
   // The highest numbers that earlier clients have used.
   uint64_t before_name_ = 0, before_request_ = 0;

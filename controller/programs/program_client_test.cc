@@ -14,11 +14,11 @@ RunFrame run_named(uint64_t name) {
   return run;
 }
 
-CopyFrame copy_named(uint64_t request, uint64_t array) {
-  CopyFrame copy;
-  copy.request = request;
-  copy.array = ArrayId(array);
-  return copy;
+HostTransferFrame copy_named(uint64_t request, uint64_t array) {
+  HostTransferFrame transfer;
+  transfer.request = request;
+  transfer.array = ArrayId(array);
+  return transfer;
 }
 
 TEST(ProgramClientTest, RunsAndTransfersCountUntilTheyEnd) {
@@ -26,16 +26,16 @@ TEST(ProgramClientTest, RunsAndTransfersCountUntilTheyEnd) {
   ProgramClient client(peer);
   client.note_names(run_named(10));
   client.begin_run();
-  client.begin_copy(copy_named(1, 20));
-  client.begin_copy(copy_named(2, 5));
+  client.begin_transfer(copy_named(1, 20));
+  client.begin_transfer(copy_named(2, 5));
   EXPECT_EQ(client.runs(), 1u);
-  EXPECT_EQ(client.copies(), 2u);
+  EXPECT_EQ(client.transfers(), 2u);
   EXPECT_EQ(client.last_name(), 20u);
   EXPECT_EQ(client.last_request(), 2u);
   EXPECT_TRUE(client.end_run(RunId(10)));
-  EXPECT_TRUE(client.end_copy(2));
+  EXPECT_TRUE(client.end_transfer(2));
   EXPECT_EQ(client.runs(), 0u);
-  EXPECT_EQ(client.copies(), 1u);
+  EXPECT_EQ(client.transfers(), 1u);
 }
 
 TEST(ProgramClientTest, NamesOfOutputsAreCounted) {
@@ -52,23 +52,23 @@ TEST(ProgramClientTest, WorkOfAnEarlierClientTakesNoCreditsOfTheNextOne) {
   ProgramClient client(first);
   client.note_names(run_named(10));
   client.begin_run();
-  client.begin_copy(copy_named(1, 12));
+  client.begin_transfer(copy_named(1, 12));
   client.detach();
   EXPECT_FALSE(client.is_there());
   client.send(WarningFrame{"nobody reads this"});
   client.attach(second);
   EXPECT_TRUE(client.is_there());
-  EXPECT_EQ(client.runs() + client.copies(), 0u);
+  EXPECT_EQ(client.runs() + client.transfers(), 0u);
   client.note_names(run_named(13));
   client.begin_run();
-  client.begin_copy(copy_named(2, 16));
+  client.begin_transfer(copy_named(2, 16));
   EXPECT_FALSE(client.end_run(RunId(10)));
-  EXPECT_FALSE(client.end_copy(1));
+  EXPECT_FALSE(client.end_transfer(1));
   EXPECT_EQ(client.runs(), 1u);
-  EXPECT_EQ(client.copies(), 1u);
+  EXPECT_EQ(client.transfers(), 1u);
   EXPECT_TRUE(client.end_run(RunId(13)));
-  EXPECT_TRUE(client.end_copy(2));
-  EXPECT_EQ(client.runs() + client.copies(), 0u);
+  EXPECT_TRUE(client.end_transfer(2));
+  EXPECT_EQ(client.runs() + client.transfers(), 0u);
   client.send(WarningFrame{"the second client reads this"});
   EXPECT_TRUE(first.received.empty());
   EXPECT_EQ(second.received.size(), 1u);

@@ -50,15 +50,17 @@ SessionId ProgramTable::add(std::string name, std::string owner, ClientPeer& pee
                                  .since_ns = reactor_.clock().now_ns()};
   const LiveProgram& program =
       programs_
-          .try_emplace(
-              id, std::move(identity), share, peer,
-              LiveProgram::Uses{tables_, checkpoints_, reactor_.clock(), repetition_fibers_,
-                                options_.log, suspensions_},
-              LiveProgram::Callbacks{
-                  .let_go = [this, id](const CallTable::Made& made) { path_.let_go(id, made); },
-                  .submit_step = [this,
-                                  id](RunFrame run) { path_.submit_step(id, std::move(run)); },
-                  .record_changed = [this, id] { record_changed(id); }})
+          .try_emplace(id, std::move(identity), share, peer,
+                       LiveProgram::Uses{tables_, checkpoints_, reactor_.clock(),
+                                         repetition_fibers_, options_.log, suspensions_},
+                       LiveProgram::Callbacks{
+                           .release_created =
+                               [this, id](const CallTable::Created& created) {
+                                 path_.release_created(id, created);
+                               },
+                           .submit_step =
+                               [this, id](RunFrame run) { path_.submit_step(id, std::move(run)); },
+                           .record_changed = [this, id] { record_changed(id); }})
           .first->second;
   tables_.runs.set_share(id, share);
   program.log->say("its client has connected");
@@ -127,8 +129,8 @@ const LiveProgram& ProgramTable::open(SessionId session) const {
               "connect again");
 }
 
-CallTable::Made ProgramTable::once(SessionId session, const CallTable::Call& call,
-                                   const CallTable::Make& make, const StopToken& asker) {
+CallTable::Created ProgramTable::once(SessionId session, const CallTable::Call& call,
+                                      const CallTable::Make& make, const StopToken& asker) {
   const std::shared_ptr<CallTable> calls = open(session).calls;
   return calls->once(call, make, asker);
 }

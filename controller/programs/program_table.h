@@ -76,8 +76,8 @@ class ProgramTable {
 
   // Does a call of a client that may be repeated: see call_table.h. Suspends. `asker` stops with
   // the connection that the call came over, and ends a call that only waits.
-  CallTable::Made once(SessionId session, const CallTable::Call& call, const CallTable::Make& make,
-                       const StopToken& asker = {});
+  CallTable::Created once(SessionId session, const CallTable::Call& call,
+                          const CallTable::Make& make, const StopToken& asker = {});
   // Suspends until so many ReleaseFrames of the client have come.
   void come_behind(SessionId session, uint64_t releases, const StopToken& asker = {});
   // Ends the program's repetitions, each after its step. Suspends until then, or the deadline. Does
@@ -112,13 +112,15 @@ class ProgramTable {
   // The record that brings the program back after a restart (record_keeper.h). None if it can't
   // be brought back, or the session is closed.
   std::optional<ProgramRecord> record_of(SessionId session) const;
-  // `told` is called whenever a record may have changed, and must not suspend. Null: no calls.
-  void on_record(std::function<void(SessionId)> told) { on_record_ = std::move(told); }
+  // `reported` is called whenever a record may have changed, and must not suspend. Null: no calls.
+  void on_record(std::function<void(SessionId)> reported) { on_record_ = std::move(reported); }
   void record_changed(SessionId session) const {
     if (on_record_) on_record_(session);
   }
-  // `told` is called for each event, and must not suspend. Null: no calls.
-  void on_program(std::function<void(const ProgramEvent&)> told) { on_program_ = std::move(told); }
+  // `reported` is called for each event, and must not suspend. Null: no calls.
+  void on_program(std::function<void(const ProgramEvent&)> reported) {
+    on_program_ = std::move(reported);
+  }
 
  private:
   std::string free_name(const std::string& owner, std::string name, TakenName taken) const;

@@ -76,9 +76,9 @@ bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {
   // The slice's version counts this run only after this call.
   if (!done.error && plan != nullptr && plan->has_commit)
     entry->version = tables_.slices.find(program->slice)->version->next();
-  const bool is_told = std::exchange(entry->is_told, entry->is_told || !done.error);
+  const bool is_reported = std::exchange(entry->is_reported, entry->is_reported || !done.error);
   if (program->phase == Phase::kMoves || program->was_hit) {
-    if (!done.error || is_told) return !is_told;
+    if (!done.error || is_reported) return !is_reported;
     if (!entry->is_cancelled) return false;
     const RunId run = done.run;
     const Error why = *done.error;
@@ -86,7 +86,7 @@ bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {
     drop_chain(*program, run, why);
     return true;
   }
-  if (is_told) {
+  if (is_reported) {
     program->again.erase(done.run);
     if (done.error && !program->broke) program->broke = done.error;
     if (program->again.empty()) changed_.wake_all();
@@ -101,14 +101,14 @@ bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {
   return true;
 }
 
-void Recovery::copy_begins(SessionId session, const CopyFrame& frame) {
-  if (frame.kind == CopyKind::kPutState) {
+void Recovery::transfer_begins(SessionId session, const HostTransferFrame& frame) {
+  if (frame.kind == HostTransferKind::kWriteState) {
     if (SliceRecord* const slice = tables_.slices.find(SliceId(frame.scope.id)))
       slice->was_written = slice->owner == session || slice->was_written;
   }
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return;
-  if (frame.kind == CopyKind::kPutState && frame.scope.id == program->slice.value) {
+  if (frame.kind == HostTransferKind::kWriteState && frame.scope.id == program->slice.value) {
     program->log.spoil(reached(*program).next(),
                        "its client has written states, and no checkpoint holds them");
   }
@@ -160,7 +160,7 @@ bool Recovery::cancel(SessionId session, RunId run, const Error& why) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr || program->phase == Phase::kRuns) return false;
   if (RunLog::Entry* const entry = program->log.find(run)) {
-    if (entry->is_told) return true;
+    if (entry->is_reported) return true;
     entry->is_cancelled = true;
     if (entry->is_under_way) return false;
   }
@@ -182,7 +182,7 @@ void Recovery::drop_chain(Program& program, RunId first, const Error& why) {
   std::set<RunId> failed{first};
   std::vector<std::pair<RunId, PlanId>> dropped;
   for (const RunLog::Entry& entry : program.log.entries()) {
-    if (entry.is_told || entry.is_under_way || !failed.contains(entry.frame.after)) continue;
+    if (entry.is_reported || entry.is_under_way || !failed.contains(entry.frame.after)) continue;
     failed.insert(entry.frame.run);
     dropped.emplace_back(entry.frame.run, entry.frame.plan);
   }
@@ -209,13 +209,15 @@ std::set<ArrayId> Recovery::detached(SessionId session) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return {};
   std::erase_if(program->inbox, [](const Message& message) {
-    const auto* copy = std::get_if<CopyFrame>(&message);
-    return copy != nullptr && (copy->kind == CopyKind::kGet || copy->kind == CopyKind::kGetState);
+    const auto* transfer = std::get_if<HostTransferFrame>(&message);
+    return transfer != nullptr && (transfer->kind == HostTransferKind::kGet ||
+                                   transfer->kind == HostTransferKind::kReadState);
   });
   std::set<ArrayId> taken, freed;
   for (const Message& message : program->inbox) {
-    const auto* copy = std::get_if<CopyFrame>(&message);
-    if (copy != nullptr && copy->kind == CopyKind::kPut) freed.insert(copy->array);
+    const auto* transfer = std::get_if<HostTransferFrame>(&message);
+    if (transfer != nullptr && transfer->kind == HostTransferKind::kPut)
+      freed.insert(transfer->array);
     const auto* run = std::get_if<RunFrame>(&message);
     if (run == nullptr) continue;
     freed.insert(run->outputs.begin(), run->outputs.end());

@@ -80,7 +80,7 @@ class Recovery {
   void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {});
   // Whether the end of the run is to be reported.
   bool run_ended(SessionId session, const RunDoneFrame& done);
-  void copy_begins(SessionId session, const CopyFrame& frame);
+  void transfer_begins(SessionId session, const HostTransferFrame& frame);
   // Whether messages of the session's client have to wait now (defer()).
   bool is_moving(SessionId session) const { return moving_ > 0 && moves(session); }
   // Keeps a message until the program is back. kInvalid if the client sends more than kDeferredMax.
@@ -167,7 +167,7 @@ class Recovery {
   std::set<DeviceRef> avoided(const Program& program) const;
   bool place(Program& program, SliceId slice, Programs& programs);
   bool run_again(Program& program);
-  bool wait_for_told(Program& program);
+  bool wait_for_reports(Program& program);
   std::vector<ArrayId> submit_again(Program& program, RunLog::Entry& entry);
   bool submit_all_again(Program& program, const std::vector<RunId>& runs,
                         std::map<ArrayId, size_t> last_taker, std::set<ArrayId>& unheld);

@@ -39,7 +39,7 @@ TEST_F(RecoveryTest, ReportedRunsHaveNoTimeLimitWhenTheyAreRunAgain) {
   }
   EXPECT_THAT(executors_[host()].all<CancelFrame>(), IsEmpty());
   EXPECT_EQ(version(), uint64_t{kRuns});
-  EXPECT_THAT(told(), Contains(HasSubstr("the program goes on on")));
+  EXPECT_THAT(reported(), Contains(HasSubstr("the program goes on on")));
   EXPECT_THAT(client_.ended, SizeIs(kRuns)) << "none is told again";
 }
 
@@ -69,12 +69,12 @@ TEST_F(RecoveryTest, APutBehindARecoveryNamesThePlanAsItsHostsDo) {
   const PlanId there = executors_[host()].all<PrepareFrame>().back().run.plan;
   EXPECT_NE(there, plan_);
   controller_.on_message(session_,
-                         CopyFrame{.request = 1,
-                                   .kind = CopyKind::kPut,
-                                   .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
-                                   .array = ArrayId((session_.value << 40) + 1000),
-                                   .plan = plan_});
-  EXPECT_EQ(executors_[host()].all<CopyFrame>().back().plan, there);
+                         HostTransferFrame{.request = 1,
+                                           .kind = HostTransferKind::kPut,
+                                           .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
+                                           .array = ArrayId((session_.value << 40) + 1000),
+                                           .plan = plan_});
+  EXPECT_EQ(executors_[host()].all<HostTransferFrame>().back().plan, there);
 }
 
 TEST_F(RecoveryTest, AReportedRunCantBeCancelledAnyMore) {
@@ -96,9 +96,10 @@ TEST_F(RecoveryTest, AProgramEndsRatherThanGoOnWithoutAReportedRun) {
   lose_host();
   finish();
   finish(Error(ErrorKind::kInvalid, "the loss is not finite"));
-  EXPECT_THAT(told(), Contains(HasSubstr("can't be brought back: a run that had ended well did not "
-                                         "when it was run again: the loss is not finite")));
-  EXPECT_THAT(told(), Not(Contains(HasSubstr("the program goes on on"))));
+  EXPECT_THAT(reported(),
+              Contains(HasSubstr("can't be brought back: a run that had ended well did not "
+                                 "when it was run again: the loss is not finite")));
+  EXPECT_THAT(reported(), Not(Contains(HasSubstr("the program goes on on"))));
   ASSERT_THAT(client_.ended, SizeIs(3));
   ASSERT_TRUE(client_.ended[2].error);
   EXPECT_EQ(client_.ended[2].error->kind(), ErrorKind::kUnavailable);
@@ -114,7 +115,7 @@ TEST_F(RecoveryTest, ARunThatFailsAgainForALostHostIsRunOnceMore) {
   EXPECT_THAT(prepared(), SizeIs(1));
   finish();
   EXPECT_EQ(version(), 1u);
-  EXPECT_THAT(told(), Contains(HasSubstr("the program goes on on")));
+  EXPECT_THAT(reported(), Contains(HasSubstr("the program goes on on")));
   EXPECT_THAT(client_.ended, SizeIs(1));
 }
 
@@ -183,15 +184,17 @@ TEST_F(RecoveryTest, GetsThatWaitGoWhenTheirClientDetachesAndWhatPutsMakeIsFreed
   const ClientBytes at{.segment = {.bytes = 4}, .bytes = 4};
   controller_.on_message(
       session_,
-      CopyFrame{.request = 1, .kind = CopyKind::kPut, .at = at, .array = array, .plan = plan_});
-  controller_.on_message(session_,
-                         CopyFrame{.request = 2, .kind = CopyKind::kGet, .at = at, .array = array});
+      HostTransferFrame{
+          .request = 1, .kind = HostTransferKind::kPut, .at = at, .array = array, .plan = plan_});
+  controller_.on_message(
+      session_,
+      HostTransferFrame{.request = 2, .kind = HostTransferKind::kGet, .at = at, .array = array});
   controller_.detach(session_);
   finish();
-  const auto copies = executors_[host()].all<CopyFrame>();
-  ASSERT_THAT(copies, SizeIs(1));
-  EXPECT_EQ(copies[0].kind, CopyKind::kPut);
-  end_copies();
+  const auto transfers = executors_[host()].all<HostTransferFrame>();
+  ASSERT_THAT(transfers, SizeIs(1));
+  EXPECT_EQ(transfers[0].kind, HostTransferKind::kPut);
+  end_transfers();
   EXPECT_EQ(controller_.counts().arrays, 0u);
 }
 
@@ -214,13 +217,13 @@ TEST_F(RecoveryTest, ASuspendedProgramThatLostAHostMayBeSuspendedOnceMore) {
 // A part of the states lay on the host that is lost.
 TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   run_to_its_end();
-  const auto copy = [&](uint64_t request, CopyKind kind) {
+  const auto transfer = [&](uint64_t request, HostTransferKind kind) {
     controller_.on_message(
         session_,
-        CopyFrame{.request = request, .kind = kind, .scope = {slice_.value}, .name = "w"});
+        HostTransferFrame{.request = request, .kind = kind, .scope = {slice_.value}, .name = "w"});
   };
-  copy(7, CopyKind::kPutState);
-  end_copies();
+  transfer(7, HostTransferKind::kWriteState);
+  end_transfers();
   const SharedStateTable::Request later{.slice = slice_,
                                         .version = StateVersion(5),
                                         .segment = {.bytes = 64},
@@ -242,9 +245,10 @@ TEST_F(RecoveryTest, NobodyIsShownTheStatesOfAProgramThatItsRunsCantBringBack) {
   expect_refused(error_of([&] { compile(counting()); }));
   expect_refused(error_of([&] { keep(5); }));
   uint64_t request = 7;
-  for (const CopyKind kind : {CopyKind::kGetState, CopyKind::kPutState}) {
-    copy(++request, kind);
-    const auto* const done = std::get_if<CopyDoneFrame>(&client_.received.back());
+  for (const HostTransferKind kind :
+       {HostTransferKind::kReadState, HostTransferKind::kWriteState}) {
+    transfer(++request, kind);
+    const auto* const done = std::get_if<HostTransferDoneFrame>(&client_.received.back());
     ASSERT_NE(done, nullptr);
     expect_refused(done->error);
   }
@@ -282,15 +286,16 @@ TEST_F(PastRunsTest, ARunThatALostHostFailedBeforeANewCheckpointIsReported) {
   const RunId past = submit(evaluating);
   for (int i = 0; i < 2; ++i) submit(plan_);
   for (const uint64_t run : {2, 3}) finish_everywhere(run);
-  end_copies();
+  end_transfers();
   const auto writer = std::ranges::find_if(
       executors_, [](const FakeExecutor& executor) { return !executor.store.written.empty(); });
   ASSERT_NE(writer, executors_.end()) << "version 2 is being written";
   ASSERT_THAT(client_.ended, SizeIs(2));
   // The program is not brought back until this copy has ended.
-  controller_.on_message(
-      session_,
-      CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
+  controller_.on_message(session_, HostTransferFrame{.request = 7,
+                                                     .kind = HostTransferKind::kReadState,
+                                                     .scope = {slice_.value},
+                                                     .name = "w"});
   const std::vector<DeviceRef> devices = controller_.tables().slices.at(slice_, session_).devices;
   const HostId keeps = hosts_[static_cast<size_t>(writer - executors_.begin())];
   const auto lost =
@@ -300,7 +305,7 @@ TEST_F(PastRunsTest, ARunThatALostHostFailedBeforeANewCheckpointIsReported) {
   EXPECT_THAT(client_.ended, SizeIs(2)) << "it may come again";
   writer->store.writing->set();
   reactor_->run_ready();
-  end_copies();
+  end_transfers();
   ASSERT_THAT(client_.ended, SizeIs(3));
   EXPECT_EQ(client_.ended[2].run, past);
   ASSERT_TRUE(client_.ended[2].error);
@@ -327,8 +332,8 @@ TEST_F(PastRunsTest, AProgramThatLosesAllItsHostsWhileItCatchesUpLosesNoStates) 
   ASSERT_THAT(slice.devices, SizeIs(4));
   finish_everywhere(3);  // The run was cut off the second time.
   EXPECT_EQ(slice.version->value, 1u);
-  EXPECT_THAT(told(), Contains(HasSubstr("the program goes on on")));
-  EXPECT_THAT(told(), Not(Contains(HasSubstr("goes on without its states"))));
+  EXPECT_THAT(reported(), Contains(HasSubstr("the program goes on on")));
+  EXPECT_THAT(reported(), Not(Contains(HasSubstr("goes on without its states"))));
   compile(on_two_hosts(true));  // Throws where its state is lost.
 }
 

@@ -23,13 +23,13 @@ class RunsAgain::Installing {
 
 // Keeps none of the arrays that these runs are to make once more.
 void RunsAgain::drop_outputs(Program& program, PlanId plan) {
-  std::set<ArrayId> made;
+  std::set<ArrayId> created;
   for (const HeldPtr& held : program.executables.at(plan).runs)
-    made.insert(held->frame.outputs.begin(), held->frame.outputs.end());
+    created.insert(held->frame.outputs.begin(), held->frame.outputs.end());
   for_each_run(program, [&](const RunFrame&, std::vector<ArrayId>& kept) {
     std::erase_if(kept, [&](ArrayId array) {
-      if (made.contains(array)) tables_.objects.drop(array);
-      return made.contains(array);
+      if (created.contains(array)) tables_.objects.drop(array);
+      return created.contains(array);
     });
   });
 }
@@ -102,8 +102,8 @@ bool RunsAgain::work_once(Program& program) {
 void RunsAgain::act_on_first(Program& program) {
   Waiting first = std::move(program.waiting.front());
   program.waiting.pop_front();
-  const std::vector<ArrayId> made = made_by(first.message);
-  for (const ArrayId array : made) program.to_be_made.erase(array);
+  const std::vector<ArrayId> created = created_by(first.message);
+  for (const ArrayId array : created) program.to_be_created.erase(array);
   if (auto* run = std::get_if<RunFrame>(&first.message)) {
     if (lacks_plan(program, run->plan)) {  // The run table refuses the run.
       PlanRecord& record = *plan_of(program, run->plan);
@@ -111,10 +111,10 @@ void RunsAgain::act_on_first(Program& program) {
     }
     if (!first.refused) track(program, *run, first.since_ns);
     path_.submit_to_table(program.session, std::move(*run), first.refused, first.since_ns);
-    keep_made(program, made);
-  } else if (auto* copy = std::get_if<CopyFrame>(&first.message)) {
-    path_.start_copy(program.session, std::move(*copy));
-    keep_made(program, made);
+    keep_made(program, created);
+  } else if (auto* transfer = std::get_if<HostTransferFrame>(&first.message)) {
+    path_.start_transfer(program.session, std::move(*transfer));
+    keep_made(program, created);
   } else {
     for (const ArrayId array : std::get<FreeFrame>(first.message).arrays)
       tables_.objects.client_drops(array, program.session);
@@ -124,11 +124,11 @@ void RunsAgain::act_on_first(Program& program) {
 }
 
 // Keeps these arrays, which are there now, for the runs that take them.
-void RunsAgain::keep_made(Program& program, const std::vector<ArrayId>& made) {
-  if (made.empty()) return;
+void RunsAgain::keep_made(Program& program, const std::vector<ArrayId>& created) {
+  if (created.empty()) return;
   for_each_run(program, [&](const RunFrame& run, std::vector<ArrayId>& kept) {
     const bool takes = std::ranges::any_of(run.arguments, [&](const ArgumentFrame& argument) {
-      return argument.bytes.empty() && std::ranges::find(made, argument.array) != made.end();
+      return argument.bytes.empty() && std::ranges::find(created, argument.array) != created.end();
     });
     if (takes) keep_arguments(program, run, kept);
   });
@@ -232,11 +232,11 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
   executable.dropped.clear();
   drop_outputs(program, plan);
   const std::deque<HeldPtr> runs = executable.runs;
-  std::vector<ArrayId> made, unheld;
+  std::vector<ArrayId> created, unheld;
   for (const HeldPtr& held : runs) {
     held->ended.reset();
     for (const ArrayId array : held->frame.outputs) {
-      made.push_back(array);
+      created.push_back(array);
       if (!tables_.objects.give_up(array, program.session)) unheld.push_back(array);
     }
   }
@@ -245,7 +245,7 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
     path_.submit_to_table(program.session, RunFrame(held->frame), {}, held->since_ns);
     held->open.reset();
   }
-  keep_made(program, made);
+  keep_made(program, created);
   for (const ArrayId array : unheld) tables_.objects.client_drops(array, program.session);
   path_.freed();
 }

@@ -81,7 +81,7 @@ std::vector<RunId> RunLog::written(StateVersion version) {
     by_run_.erase(at->frame.run);
     const size_t bytes = bytes_of(at->frame);
     bytes_ -= bytes;
-    if (at->is_told) {
+    if (at->is_reported) {
       before_bytes_ += bytes;
       ++at;
     } else {
@@ -107,14 +107,14 @@ bool RunLog::step_back() {
 
 std::optional<std::string> RunLog::why_not() const {
   if (spoiled_until_) return spoiled_why_;
-  std::set<ArrayId> made;
+  std::set<ArrayId> created;
   for (const Entry& entry : entries_) {
     for (const ArgumentFrame& argument : entry.frame.arguments) {
-      if (argument.bytes.empty() && !made.contains(argument.array))
+      if (argument.bytes.empty() && !created.contains(argument.array))
         return "a run since the newest checkpoint took an array that no such run has made, and "
                "that is lost";
     }
-    made.insert(entry.frame.outputs.begin(), entry.frame.outputs.end());
+    created.insert(entry.frame.outputs.begin(), entry.frame.outputs.end());
   }
   return std::nullopt;
 }

@@ -35,7 +35,7 @@ class RunLog {
 
   struct Entry {
     RunFrame frame;
-    bool is_told = false;       // It ended well, and that was reported to its client.
+    bool is_reported = false;   // It ended well, and that was reported to its client.
     bool is_under_way = false;  // It was submitted, and has not ended.
     bool is_cancelled = false;  // Its client has asked for its end.
     StateVersion version;       // The version that it has made; 0: none yet, or it makes none.

@@ -17,7 +17,7 @@ RunFrame run(uint64_t name) {
 // Ends a run well, reported to its client. `version` 0: it commits nothing.
 void end(RunLog& log, uint64_t name, uint64_t version) {
   log.find(RunId(name))->version = StateVersion(version);
-  log.find(RunId(name))->is_told = true;
+  log.find(RunId(name))->is_reported = true;
 }
 
 std::vector<uint64_t> names_of(const RunLog& log) {

@@ -29,10 +29,10 @@ void RunPath::on_message(SessionId id, Message message) {
           .error = Error(ErrorKind::kInvalid, cat("run ", run->run, ": the name is taken"))});
     }
     program.take_run(*run);
-  } else if (const auto* copy = std::get_if<CopyFrame>(&message)) {
-    GW_REQUIRE(program.client.copies() < credits_.copies, program.holder,
-               ": sent more puts and gets than its ", credits_.copies, " credits");
-    program.client.begin_copy(*copy);
+  } else if (const auto* transfer = std::get_if<HostTransferFrame>(&message)) {
+    GW_REQUIRE(program.client.transfers() < credits_.transfers, program.holder,
+               ": sent more puts and gets than its ", credits_.transfers, " credits");
+    program.client.begin_transfer(*transfer);
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
     // A client may only cancel: to the hosts, errors of other kinds say more than that.
     const Error why(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where());
@@ -62,8 +62,8 @@ void RunPath::act(LiveProgram& program, Message&& message) {
     if (program.repeats.is_step(run->run)) return recovery_.submit(id, std::move(*run));
     const std::optional<Error> refused = program.begin_run(*run);
     recovery_.submit(id, std::move(*run), refused);
-  } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
-    if (!runs_again_.waits(id, *copy)) start_copy(id, std::move(*copy));
+  } else if (auto* transfer = std::get_if<HostTransferFrame>(&message)) {
+    if (!runs_again_.waits(id, *transfer)) start_transfer(id, std::move(*transfer));
   } else if (const auto* arrays = std::get_if<FreeFrame>(&message)) {
     runs_again_.free(id, arrays->arrays);
     tables_.runs.pump();
@@ -109,15 +109,16 @@ void RunPath::submit_to_table(SessionId session, RunFrame&& run,
 }
 
 // Reads and writes of states take their turn among the runs; puts and gets of arrays do not.
-void RunPath::start_copy(SessionId id, CopyFrame frame) {
-  recovery_.copy_begins(id, frame);
-  if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
-    return tables_.copies.start(id, std::move(frame));
+void RunPath::start_transfer(SessionId id, HostTransferFrame frame) {
+  recovery_.transfer_begins(id, frame);
+  if (frame.kind == HostTransferKind::kGet || frame.kind == HostTransferKind::kPut)
+    return tables_.transfers.start(id, std::move(frame));
   const StateScope scope = frame.scope;
-  if (frame.kind == CopyKind::kPutState) programs_.open(id).record_keeper.writes_states(scope.id);
+  if (frame.kind == HostTransferKind::kWriteState)
+    programs_.open(id).record_keeper.writes_states(scope.id);
   tables_.runs.in_order(id, scope, [this, id, state = std::move(frame)](Ticket ticket) mutable {
     state.ticket = ticket;
-    tables_.copies.start(id, std::move(state));
+    tables_.transfers.start(id, std::move(state));
   });
 }
 
@@ -129,14 +130,15 @@ void RunPath::run_ended_for_good(SessionId id, RunDoneFrame&& done) {
   if (recovery_.run_ended(id, done)) programs_.run_ended(id, std::move(done));
 }
 
-void RunPath::copy_ended(SessionId id, CopyKind kind, CopyDoneFrame done) {
+void RunPath::transfer_ended(SessionId id, HostTransferKind kind, HostTransferDoneFrame done) {
   LiveProgram* const program = programs_.find(id);
   if (program == nullptr) return;
   // It can't keep its place among the runs: a host that was lost may still write to the memory that
   // it names. The client asks again; since it waits for the get, that may come after later runs.
-  done.comes_again = (kind == CopyKind::kGet || kind == CopyKind::kGetState) && done.error &&
-                     done.error->kind() == ErrorKind::kUnavailable && recovery_.is_moving(id);
-  if (program->client.end_copy(done.request)) program->client.send(done);
+  done.comes_again = (kind == HostTransferKind::kGet || kind == HostTransferKind::kReadState) &&
+                     done.error && done.error->kind() == ErrorKind::kUnavailable &&
+                     recovery_.is_moving(id);
+  if (program->client.end_transfer(done.request)) program->client.send(done);
 }
 
 void RunPath::release_plan(PlanId plan) {
@@ -144,10 +146,10 @@ void RunPath::release_plan(PlanId plan) {
   if (owner && !runs_again_.releases_later(*owner, plan)) tables_.plans.release(plan);
 }
 
-void RunPath::let_go(SessionId session, const CallTable::Made& made) {
-  if (const auto* slice = std::get_if<SliceId>(&made)) return tables_.slices.release(*slice);
-  if (std::holds_alternative<StatesRead>(made)) return;  // The client has it.
-  const PlanId plan = std::get<PlanId>(made);
+void RunPath::release_created(SessionId session, const CallTable::Created& created) {
+  if (const auto* slice = std::get_if<SliceId>(&created)) return tables_.slices.release(*slice);
+  if (std::holds_alternative<StatesRead>(created)) return;  // The client has it.
+  const PlanId plan = std::get<PlanId>(created);
   if (LiveProgram* const program = programs_.find(session)) {
     program->repeats.plan_gone(plan);
     program->executables.drop(plan);

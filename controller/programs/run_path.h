@@ -1,6 +1,6 @@
 // RunPath: the way of a client's runs and host transfers to the tables, and of their ends back.
 //
-//   client ── frame ─► on_message() ─► Recovery ─► RunsAgain ─► RunTable, CopyTable
+//   client ── frame ─► on_message() ─► Recovery ─► RunsAgain ─► RunTable, HostTransfers
 //   client ◄─ end ──── LiveProgram ◄── Recovery ◄─ RunsAgain ◄────────┘
 //
 // Recovery (recovery.h) logs runs, keeps messages while their program is brought back from a lost
@@ -30,7 +30,7 @@ class RunPath {
  public:
   // Bounds of each client's runs, and of its puts and gets, that have not ended.
   struct Credits {
-    uint32_t runs = 1024, copies = 1024;
+    uint32_t runs = 1024, transfers = 1024;
   };
   RunPath(Reactor& reactor, SharedTables& tables, ProgramTable& programs, Checkpoints& checkpoints,
           const Credits& credits);
@@ -43,12 +43,12 @@ class RunPath {
   // Releases a plan, at once or when its runs have ended.
   void release_plan(PlanId plan);
   // Frees what a call of a client has created.
-  void let_go(SessionId session, const CallTable::Made& made);
+  void release_created(SessionId session, const CallTable::Created& created);
 
   // The tables call these: a run has left the run table (see RunTable::Callbacks), a host transfer
   // has ended.
   void run_ended(SessionId session, RunDoneFrame&& done, bool is_stopped);
-  void copy_ended(SessionId session, CopyKind kind, CopyDoneFrame done);
+  void transfer_ended(SessionId session, HostTransferKind kind, HostTransferDoneFrame done);
   // Something has ended that suspensions, Recovery or RunsAgain may wait for.
   void look_again();
   // Ends runs that are past their time limit; see RunTable::expire() for `late_ns`.
@@ -62,7 +62,7 @@ class RunPath {
   void submit_to_runs_again(SessionId session, RunFrame&& run, const std::optional<Error>& refused);
   void submit_to_table(SessionId session, RunFrame&& run, const std::optional<Error>& refused,
                        int64_t since_ns);
-  void start_copy(SessionId session, CopyFrame frame);
+  void start_transfer(SessionId session, HostTransferFrame frame);
   void act_on_deferred(SessionId session, Message&& message);       // It has waited in Recovery.
   void run_ended_for_good(SessionId session, RunDoneFrame&& done);  // It does not run again.
   void freed();  // Arrays were freed, and runs may have room now.

@@ -31,17 +31,17 @@ TEST_F(RunPathTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConnect
   submit(session_, plan);
   uint64_t request = 0;
   const auto get = [&] {
-    controller_.on_message(session_, CopyFrame{.request = ++request,
-                                               .at = {.segment = {.bytes = 4}, .bytes = 4},
-                                               .array = last_output_});
+    controller_.on_message(session_, HostTransferFrame{.request = ++request,
+                                                       .at = {.segment = {.bytes = 4}, .bytes = 4},
+                                                       .array = last_output_});
   };
   const auto read = [&] {
-    controller_.on_message(session_, CopyFrame{.request = ++request,
-                                               .kind = CopyKind::kGetState,
-                                               .scope = {slice_.value},
-                                               .name = "w"});
+    controller_.on_message(session_, HostTransferFrame{.request = ++request,
+                                                       .kind = HostTransferKind::kReadState,
+                                                       .scope = {slice_.value},
+                                                       .name = "w"});
   };
-  while (request < controller_.options().copy_credits) request % 2 == 0 ? get() : read();
+  while (request < controller_.options().transfer_credits) request % 2 == 0 ? get() : read();
   try {
     get();
     FAIL() << "took it";
@@ -49,7 +49,8 @@ TEST_F(RunPathTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConnect
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr("more puts and gets than its 1024 credits"));
   }
-  for (const size_t host : {0, 1}) controller_.on_message(hosts_[host], CopyDoneFrame{1, {}});
+  for (const size_t host : {0, 1})
+    controller_.on_message(hosts_[host], HostTransferDoneFrame{1, {}});
   read();
   EXPECT_THROW(get(), Error);
   controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs no credit.

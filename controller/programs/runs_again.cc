@@ -11,22 +11,24 @@
 namespace gangway {
 namespace {
 
-bool is_of_states(const CopyFrame& copy) {
-  return copy.kind == CopyKind::kGetState || copy.kind == CopyKind::kPutState;
+bool is_of_states(const HostTransferFrame& transfer) {
+  return transfer.kind == HostTransferKind::kReadState ||
+         transfer.kind == HostTransferKind::kWriteState;
 }
 
 }  // namespace
 
 PlanId RunsAgain::plan_needed_by(const Message& message) {
   if (const auto* run = std::get_if<RunFrame>(&message)) return run->plan;
-  const auto* copy = std::get_if<CopyFrame>(&message);
-  return copy != nullptr && copy->kind == CopyKind::kPut ? copy->plan : PlanId();
+  const auto* transfer = std::get_if<HostTransferFrame>(&message);
+  return transfer != nullptr && transfer->kind == HostTransferKind::kPut ? transfer->plan
+                                                                         : PlanId();
 }
 
-std::vector<ArrayId> RunsAgain::made_by(const Message& message) {
+std::vector<ArrayId> RunsAgain::created_by(const Message& message) {
   if (const auto* run = std::get_if<RunFrame>(&message)) return run->outputs;
-  const auto* copy = std::get_if<CopyFrame>(&message);
-  if (copy != nullptr && copy->kind == CopyKind::kPut) return {copy->array};
+  const auto* transfer = std::get_if<HostTransferFrame>(&message);
+  if (transfer != nullptr && transfer->kind == HostTransferKind::kPut) return {transfer->array};
   return {};
 }
 
@@ -64,13 +66,14 @@ bool RunsAgain::take(SessionId session, RunFrame& run, const std::optional<Error
   return waits;
 }
 
-bool RunsAgain::take_copy(SessionId session, CopyFrame& copy) {
+bool RunsAgain::take_transfer(SessionId session, HostTransferFrame& transfer) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return false;
   const bool waits =
-      (is_of_states(copy) && !program->waiting.empty()) || program->installing != PlanId() ||
-      (copy.kind == CopyKind::kPut && lacks_plan(*program, copy.plan)) || depends(*program, copy);
-  if (waits) enqueue(program, std::move(copy), {});
+      (is_of_states(transfer) && !program->waiting.empty()) || program->installing != PlanId() ||
+      (transfer.kind == HostTransferKind::kPut && lacks_plan(*program, transfer.plan)) ||
+      depends(*program, transfer);
+  if (waits) enqueue(program, std::move(transfer), {});
   return waits;
 }
 
@@ -88,14 +91,15 @@ bool RunsAgain::any_overflowed(const Program& program) {
 bool RunsAgain::depends_on_a_run(const Program& program, const Message& message) const {
   if (std::holds_alternative<FreeFrame>(message)) return false;
   const auto* run = std::get_if<RunFrame>(&message);
-  return run != nullptr ? depends(program, *run) : depends(program, std::get<CopyFrame>(message));
+  return run != nullptr ? depends(program, *run)
+                        : depends(program, std::get<HostTransferFrame>(message));
 }
 
-bool RunsAgain::depends(const Program& program, const CopyFrame& copy) const {
+bool RunsAgain::depends(const Program& program, const HostTransferFrame& transfer) const {
   if (any_overflowed(program)) return true;
-  if (!is_of_states(copy)) return false;
+  if (!is_of_states(transfer)) return false;
   return std::ranges::any_of(program.executables, [&](const auto& item) {
-    return !item.second.runs.empty() && plan_of(program, item.first)->scope == copy.scope.id;
+    return !item.second.runs.empty() && plan_of(program, item.first)->scope == transfer.scope.id;
   });
 }
 
@@ -128,8 +132,8 @@ void RunsAgain::enqueue(const ProgramPtr& program, Message&& message,
                               .open = {},
                               .since_ns = clock_.now_ns()});
   Waiting& waiting = program->waiting.back();
-  const std::vector<ArrayId> made = made_by(waiting.message);
-  program->to_be_made.insert(made.begin(), made.end());
+  const std::vector<ArrayId> created = created_by(waiting.message);
+  program->to_be_created.insert(created.begin(), created.end());
   if (const auto* run = std::get_if<RunFrame>(&waiting.message)) {
     keep_arguments(*program, *run, waiting.kept);
     waiting.open = counted_open(*program, run->plan);
@@ -188,7 +192,7 @@ void RunsAgain::free(SessionId session, const std::vector<ArrayId>& arrays) {
   const ProgramPtr program = programs_.empty() ? nullptr : program_of(session);
   FreeFrame later;
   for (const ArrayId array : arrays) {
-    if (program != nullptr && program->to_be_made.erase(array) > 0) {
+    if (program != nullptr && program->to_be_created.erase(array) > 0) {
       later.arrays.push_back(array);
     } else {
       tables_.objects.client_drops(array, session);
@@ -323,7 +327,7 @@ bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error
   Waiting cancelled = std::move(*at);
   program->waiting.erase(at);
   const auto& frame = std::get<RunFrame>(cancelled.message);
-  for (const ArrayId array : frame.outputs) program->to_be_made.erase(array);
+  for (const ArrayId array : frame.outputs) program->to_be_created.erase(array);
   drop_kept(cancelled.kept);
   PlanRecord* const record = plan_of(*program, frame.plan);
   if (record != nullptr && record->plan != nullptr)
@@ -422,7 +426,7 @@ void RunsAgain::slice_moves(SliceId slice) {
     executable.overflowed = executable.overflowed && !executable.runs.empty();
   }
   std::deque<Waiting> waiting = std::exchange(program->waiting, {});
-  const std::set<ArrayId> held = std::exchange(program->to_be_made, {});
+  const std::set<ArrayId> held = std::exchange(program->to_be_created, {});
   FreeFrame behind;  // Frees, behind the runs that are deferred, what only they hold.
   for (Waiting& one : waiting) {
     const auto* run = std::get_if<RunFrame>(&one.message);
@@ -450,17 +454,18 @@ void RunsAgain::detached(SessionId session, const std::set<ArrayId>& taken) {
   const ProgramPtr program = programs_.empty() ? nullptr : program_of(session);
   if (program == nullptr) return;
   std::erase_if(program->waiting, [](const Waiting& waiting) {
-    const auto* copy = std::get_if<CopyFrame>(&waiting.message);
-    return copy != nullptr && (copy->kind == CopyKind::kGet || copy->kind == CopyKind::kGetState);
+    const auto* transfer = std::get_if<HostTransferFrame>(&waiting.message);
+    return transfer != nullptr && (transfer->kind == HostTransferKind::kGet ||
+                                   transfer->kind == HostTransferKind::kReadState);
   });
   FreeFrame freed;
   for (const Waiting& waiting : program->waiting) {
-    for (const ArrayId array : made_by(waiting.message)) {
-      if (program->to_be_made.contains(array) && !taken.contains(array))
+    for (const ArrayId array : created_by(waiting.message)) {
+      if (program->to_be_created.contains(array) && !taken.contains(array))
         freed.arrays.push_back(array);
     }
   }
-  std::erase_if(program->to_be_made, [&](ArrayId array) { return !taken.contains(array); });
+  std::erase_if(program->to_be_created, [&](ArrayId array) { return !taken.contains(array); });
   if (!freed.arrays.empty()) enqueue(program, std::move(freed), {});
 }
 

@@ -69,8 +69,8 @@ class RunsAgain {
     return !programs_.empty() && take_end(session, done, is_stopped);
   }
   // Whether the host transfer waits here; then it was moved from.
-  bool waits(SessionId session, CopyFrame& copy) {
-    return !programs_.empty() && take_copy(session, copy);
+  bool waits(SessionId session, HostTransferFrame& transfer) {
+    return !programs_.empty() && take_transfer(session, transfer);
   }
   // The client, or whoever submitted the runs that make them, does not hold these arrays any more.
   void free(SessionId session, const std::vector<ArrayId>& arrays);
@@ -132,9 +132,9 @@ class RunsAgain {
     std::map<PlanId, Executable> executables;  // Executables that have had runs, until they go.
     std::map<RunId, Place> by_run;
     std::deque<Waiting> waiting;
-    std::set<ArrayId> to_be_made;  // Outputs of runs in `waiting`.
-    bool is_at_work = false;       // Its fiber runs.
-    PlanId installing;             // The plan that its fiber is at; 0: none.
+    std::set<ArrayId> to_be_created;  // Outputs of runs in `waiting`.
+    bool is_at_work = false;          // Its fiber runs.
+    PlanId installing;                // The plan that its fiber is at; 0: none.
     bool is_gone = false;
     WaitQueue changed;
   };
@@ -149,16 +149,16 @@ class RunsAgain {
   // The plan that a message needs to be installed; 0: none.
   static PlanId plan_needed_by(const Message& message);
   // Arrays that are not there before the message is acted on.
-  static std::vector<ArrayId> made_by(const Message& message);
+  static std::vector<ArrayId> created_by(const Message& message);
   static const Error& lost();
 
   bool has_run(SessionId session, RunId run) const;
   void wake_all();
   bool take(SessionId session, RunFrame& run, const std::optional<Error>& refused);
   bool take_end(SessionId session, RunDoneFrame& done, bool is_stopped);
-  bool take_copy(SessionId session, CopyFrame& copy);
+  bool take_transfer(SessionId session, HostTransferFrame& transfer);
   bool depends(const Program& program, const RunFrame& run) const;
-  bool depends(const Program& program, const CopyFrame& copy) const;
+  bool depends(const Program& program, const HostTransferFrame& transfer) const;
   bool depends_on_a_run(const Program& program, const Message& message) const;
   void enqueue(const ProgramPtr& program, Message&& message, const std::optional<Error>& refused);
   void track(Program& program, const RunFrame& run, int64_t since_ns);
@@ -169,7 +169,7 @@ class RunsAgain {
   static void for_each_run(Program& program, const RunBody& body);
   static std::deque<Waiting>::iterator waiting_run(Program& program, RunId run);
   void keep_arguments(const Program& program, const RunFrame& run, std::vector<ArrayId>& kept);
-  void keep_made(Program& program, const std::vector<ArrayId>& made);
+  void keep_made(Program& program, const std::vector<ArrayId>& created);
   void drop_kept(std::vector<ArrayId>& kept);
   void drop_outputs(Program& program, PlanId plan);
   std::shared_ptr<void> counted_open(const Program& program, PlanId plan) const;

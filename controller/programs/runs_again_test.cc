@@ -94,7 +94,7 @@ TEST_F(RunsAgainTest, ARunThatOverflowedRunsAgainWithThoseBehindItAndIsToldOnce)
   not_committed();
   EXPECT_THAT(client_.ended, IsEmpty());
   EXPECT_EQ(installs(), before + 1);
-  EXPECT_THAT(told(), Contains(HasSubstr("bound 1 became 2 at runs_again_test.cc")));
+  EXPECT_THAT(reported(), Contains(HasSubstr("bound 1 became 2 at runs_again_test.cc")));
   EXPECT_THAT(prepared(), SizeIs(2));
   finish();
   finish();
@@ -180,16 +180,17 @@ TEST_F(RunsAgainTest, RunsOfAnotherExecutableOnTheSliceWaitForARunThatMayOverflo
 
 TEST_F(RunsAgainTest, StatesAreReadBehindARunThatMayOverflow) {
   submit();
-  controller_.on_message(
-      session_,
-      CopyFrame{.request = 1, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
+  controller_.on_message(session_, HostTransferFrame{.request = 1,
+                                                     .kind = HostTransferKind::kReadState,
+                                                     .scope = {slice_.value},
+                                                     .name = "w"});
   reactor_->run_ready();
-  EXPECT_EQ(end_copies(), 0u);
+  EXPECT_EQ(end_transfers(), 0u);
   overflow();
-  EXPECT_EQ(end_copies(), 0u);
+  EXPECT_EQ(end_transfers(), 0u);
   finish();
   reactor_->run_ready();
-  EXPECT_GT(end_copies(), 0u);
+  EXPECT_GT(end_transfers(), 0u);
 }
 
 TEST_F(RunsAgainTest, ASessionThatClosesMeanwhileLeavesNothing) {
@@ -238,15 +239,15 @@ TEST_F(RunsAgainTest, ResultsOfARunThatWaitedAreThereAfterAHostWasLost) {
   while (!prepared().empty()) finish();
   EXPECT_THAT(ended(), ElementsAre(first, second));
   const ArrayId result(second.value + 1);
-  end_copies();
+  end_transfers();
   controller_.on_message(session_,
-                         CopyFrame{.request = 1,
-                                   .kind = CopyKind::kGet,
-                                   .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
-                                   .array = result});
+                         HostTransferFrame{.request = 1,
+                                           .kind = HostTransferKind::kGet,
+                                           .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
+                                           .array = result});
   reactor_->run_ready();
-  const auto refused = all_of<CopyDoneFrame>(client_.received);
-  EXPECT_EQ(end_copies(), 1u) << (refused.empty() ? "" : refused.back().error->what());
+  const auto refused = all_of<HostTransferDoneFrame>(client_.received);
+  EXPECT_EQ(end_transfers(), 1u) << (refused.empty() ? "" : refused.back().error->what());
 }
 
 // The run that makes the array has been submitted, and the one that takes it still waits.
@@ -272,9 +273,9 @@ TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLos
   const PlanId on_far = reactor_->run(
       [&] { return controller_.compile(session_, counting({"far"}), {far}, {8}).id; });
   keep(1'000'000);
-  const RunId made = submit(on_far);
+  const RunId created = submit(on_far);
   finish_everywhere();
-  const ArrayId array(made.value + 1);
+  const ArrayId array(created.value + 1);
   const RunId first = submit();
   hold_install();
   overflow();
@@ -285,7 +286,7 @@ TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLos
   lose_host();
   while (finish_everywhere() > 0) {
   }
-  EXPECT_THAT(ended(), testing::UnorderedElementsAre(made, first, takes));
+  EXPECT_THAT(ended(), testing::UnorderedElementsAre(created, first, takes));
   for (const RunDoneFrame& done : client_.ended)
     EXPECT_FALSE(done.error.has_value()) << done.error->what();
   EXPECT_EQ(controller_.counts().arrays, 2u) << "nobody holds the argument any more";
@@ -356,15 +357,16 @@ TEST_F(RunsAgainTest, RunsAndPutsWaitWhileTheLastPlanIsInstalledAlsoIfNoOtherRun
   reactor_->run_ready();
   cancel(cancelled);
   const RunId behind = submit(plan_);
-  controller_.on_message(session_, CopyFrame{.request = 1,
-                                             .kind = CopyKind::kPut,
-                                             .at = {.segment = {.bytes = 4}, .bytes = 4},
-                                             .array = ArrayId((session_.value << 40) + 1000),
-                                             .plan = plan_});
+  controller_.on_message(session_,
+                         HostTransferFrame{.request = 1,
+                                           .kind = HostTransferKind::kPut,
+                                           .at = {.segment = {.bytes = 4}, .bytes = 4},
+                                           .array = ArrayId((session_.value << 40) + 1000),
+                                           .plan = plan_});
   EXPECT_THAT(prepared(), IsEmpty());
-  EXPECT_THAT(executors_[host()].all<CopyFrame>(), IsEmpty());
+  EXPECT_THAT(executors_[host()].all<HostTransferFrame>(), IsEmpty());
   answer_install();
-  EXPECT_THAT(executors_[host()].all<CopyFrame>(), SizeIs(1));
+  EXPECT_THAT(executors_[host()].all<HostTransferFrame>(), SizeIs(1));
   finish();
   ASSERT_THAT(ended(), SizeIs(3));
   EXPECT_EQ(ended()[2], behind);

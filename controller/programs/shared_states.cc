@@ -186,10 +186,10 @@ std::vector<SharedStateTable::ReadPtr> SharedStateTable::reads_of(SliceId slice)
   return reads;
 }
 
-void SharedStateTable::at_place(const OrderPlace& place) {
-  const SliceRecord* const slice = slices_.find(SliceId(place.scope));
+void SharedStateTable::at_sequence_point(const SequencePoint& point) {
+  const SliceRecord* const slice = slices_.find(SliceId(point.scope));
   const auto waits = [&](const ReadPtr& read) {
-    return read->request.slice.value == place.scope && read->waits();
+    return read->request.slice.value == point.scope && read->waits();
   };
   if (slice == nullptr || slice->is_moving || std::none_of(reads_.begin(), reads_.end(), waits))
     return;
@@ -206,35 +206,35 @@ void SharedStateTable::at_place(const OrderPlace& place) {
     } else {
       if (here < slice->comes_again) continue;  // Somebody may have seen a later version before.
       RunId& served = served_before_[slice->id];
-      if (place.behind != RunId() && served == place.behind) continue;
-      served = place.behind;
+      if (point.behind != RunId() && served == point.behind) continue;
+      served = point.behind;
     }
     read->version = *slice->version;
     read->ahead = ahead;
-    take(read, *slice, place);
+    take(read, *slice, point);
   }
 }
 
 void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
-                            const OrderPlace& place) {
+                            const SequencePoint& point) {
   read->is_taken = true;
-  if (read->tenant == 0) read->tenant = copies_.new_tenant();
-  ++read->copies;  // Keeps the read from being settled before all copies have been started.
-  const auto one_ended = [this, read](const CopyDoneFrame& done) {
-    --read->copies;
-    if (done.error && !read->of_copies) read->of_copies = done.error;
+  if (read->tenant == 0) read->tenant = transfers_.new_tenant();
+  ++read->transfers;  // Keeps the read from being settled before all copies have been started.
+  const auto one_ended = [this, read](const HostTransferDoneFrame& done) {
+    --read->transfers;
+    if (done.error && !read->of_transfers) read->of_transfers = done.error;
     read->is_settled = read->is_settled && done.is_settled;
     settle(*read);
   };
   for (const Part& part : read->request.parts) {
-    ++read->copies;
-    copies_.copy_for(read->reader, slice,
-                     {.kind = CopyKind::kGetState,
-                      .at = {read->request.segment, part.offset, part.bytes},
-                      .scope = {slice.id.value},
-                      .name = part.name,
-                      .ticket = place.take()},
-                     read->tenant, one_ended);
+    ++read->transfers;
+    transfers_.transfer_for(read->reader, slice,
+                            {.kind = HostTransferKind::kReadState,
+                             .at = {read->request.segment, part.offset, part.bytes},
+                             .scope = {slice.id.value},
+                             .name = part.name,
+                             .ticket = point.take()},
+                            read->tenant, one_ended);
   }
   one_ended({.is_settled = true});
 }
@@ -276,7 +276,7 @@ void SharedStateTable::withdraw(SliceId slice) {
 
 void SharedStateTable::slice_moves(SliceId slice) {
   for (const ReadPtr& read : reads_of(slice)) {
-    if (!read->is_taken && read->copies == 0) continue;
+    if (!read->is_taken && read->transfers == 0) continue;
     read->again = true;
     settle(*read);
   }
@@ -310,14 +310,14 @@ void SharedStateTable::fail(Read& read, const Error& why) {
 // reader's memory until then. Lost hosts may write even later: then nothing is copied into that
 // memory again, and the reader has to ask with other memory.
 void SharedStateTable::settle(Read& read) {
-  if (read.has_ended || read.copies > 0) return;
+  if (read.has_ended || read.transfers > 0) return;
   if (read.again && read.is_settled) {
     read.again = read.is_taken = false;
     read.ahead.clear();
-    read.of_copies.reset();
+    read.of_transfers.reset();
   }
   if (read.is_withdrawn && !read.is_taken) read.again = true;
-  if (!read.error && !read.again) read.error = read.of_copies;
+  if (!read.error && !read.again) read.error = read.of_transfers;
   if (!read.error && !read.again && !read.past && !(read.is_taken && read.ahead.empty())) return;
   read.has_ended = true;
   read.changed.wake_all();

@@ -39,7 +39,7 @@
 #include <vector>
 
 #include "controller/programs/program_record.h"
-#include "controller/scheduler/copies.h"
+#include "controller/scheduler/host_transfers.h"
 #include "controller/scheduler/runs.h"
 #include "controller/scheduler/states_read.h"
 #include "runtime/fibers/stop.h"
@@ -53,8 +53,9 @@ class SharedStateTable {
   static constexpr size_t kReadsMax = 64;
   static constexpr size_t kReadersMax = ProgramRecord::kReadersMax;  // Owners that a program names.
 
-  SharedStateTable(SliceTable& slices, RunTable& runs, CopyTable& copies, const ProgramNames& names)
-      : slices_(slices), runs_(runs), copies_(copies), names_(names) {}
+  SharedStateTable(SliceTable& slices, RunTable& runs, HostTransfers& transfers,
+                   const ProgramNames& names)
+      : slices_(slices), runs_(runs), transfers_(transfers), names_(names) {}
 
   // Lets `owner` read the states that are named in this slice, as long as the slice lives; "*":
   // everyone. A client can let others read only one of its slices.
@@ -91,7 +92,7 @@ class SharedStateTable {
   StatesRead read(SessionId reader, Request request, const StopToken& stop = {});
 
   // The run table calls these: a sequence point comes, a run has ended.
-  void at_place(const OrderPlace& place);
+  void at_sequence_point(const SequencePoint& point);
   void run_ended(const RunRecord& run, bool committed);
   void slice_gone(SliceId slice);
   // Ends the controller's own reads of the slice that have no sequence point yet, to be asked for
@@ -112,17 +113,17 @@ class SharedStateTable {
     bool is_taken = false;   // Its copies have their tickets.
     StateVersion version;    // Committed when it was taken, plus runs of `ahead` that have since.
     std::set<RunId> ahead;   // Runs before its sequence point that may still commit.
-    uint64_t tenant = 0;     // CopyTable's id for its memory.
-    size_t copies = 0;       // Copies under way.
+    uint64_t tenant = 0;     // HostTransfers' id for its memory.
+    size_t transfers = 0;    // Copies under way.
     bool again = false;      // The copies are void, and are to be made again.
     bool is_settled = true;  // No lost host may still write to its memory.
     bool is_withdrawn = false;         // It gets no sequence point any more.
     std::optional<StateVersion> past;  // It came too late: runs that have begun lead to this one.
-    std::optional<Error> error, of_copies;
+    std::optional<Error> error, of_transfers;
     bool has_ended = false;
     WaitQueue changed;
 
-    bool waits() const { return !is_taken && !past && !is_withdrawn && !error && !of_copies; }
+    bool waits() const { return !is_taken && !past && !is_withdrawn && !error && !of_transfers; }
     uint64_t expected() const { return version.value + ahead.size(); }
   };
   using ReadPtr = std::shared_ptr<Read>;
@@ -132,7 +133,7 @@ class SharedStateTable {
   const SliceRecord& readable(SessionId reader, SliceId slice) const;
   const SliceRecord& require_may_ask(SessionId reader, const Request& request) const;
   static void require_fits(const SliceRecord& slice, const Request& request);
-  void take(const ReadPtr& read, const SliceRecord& slice, const OrderPlace& place);
+  void take(const ReadPtr& read, const SliceRecord& slice, const SequencePoint& point);
   void fail(Read& read, const Error& why);
   static StatesRead outcome(const Read& read);
   void settle(Read& read);
@@ -140,7 +141,7 @@ class SharedStateTable {
 
   SliceTable& slices_;
   RunTable& runs_;
-  CopyTable& copies_;
+  HostTransfers& transfers_;
   const ProgramNames& names_;
   std::map<SessionId, std::set<std::string>> resuming_;  // Owners that may read each program.
   std::list<ReadPtr> reads_;  // In the order in which they were asked for.

@@ -46,7 +46,7 @@ class SharedStatesTest : public ControllerTest {
   }
   ~SharedStatesTest() override {
     for (SessionId id : {session_, bob_}) controller_.session_closed(id);
-    end_copies();
+    end_transfers();
     reactor_->run_ready();
   }
 
@@ -93,13 +93,14 @@ class SharedStatesTest : public ControllerTest {
     return ended;
   }
 
-  std::vector<CopyFrame> copies() const { return executor_[0].all<CopyFrame>(); }
+  std::vector<HostTransferFrame> transfers() const { return executor_[0].all<HostTransferFrame>(); }
   // The hosts report the end of all copies that they have not answered.
-  void end_copies(const std::optional<Error>& error = {}) {
+  void end_transfers(const std::optional<Error>& error = {}) {
     for (size_t host : {0, 1}) {
-      const std::vector<CopyFrame> all = executor_[host].all<CopyFrame>();
+      const std::vector<HostTransferFrame> all = executor_[host].all<HostTransferFrame>();
       for (; answered_[host] < all.size(); ++answered_[host])
-        controller_.on_message(hosts_[host], CopyDoneFrame{all[answered_[host]].request, error});
+        controller_.on_message(hosts_[host],
+                               HostTransferDoneFrame{all[answered_[host]].request, error});
     }
     reactor_->run_ready();
   }
@@ -108,9 +109,9 @@ class SharedStatesTest : public ControllerTest {
     std::string order;
     uint64_t last = 0;
     for (const Message& message : executor_[host].received) {
-      if (const auto* copy = std::get_if<CopyFrame>(&message)) {
-        EXPECT_GT(copy->ticket.value, last);
-        last = copy->ticket.value;
+      if (const auto* transfer = std::get_if<HostTransferFrame>(&message)) {
+        EXPECT_GT(transfer->ticket.value, last);
+        last = transfer->ticket.value;
         order += 'c';
       }
       const auto* grant = std::get_if<GrantFrame>(&message);
@@ -136,12 +137,12 @@ TEST_F(SharedStatesTest, AVersionIsReadBehindItsRunOnAllHostsAndBeforeTheNext) {
   run();
   const auto ended = read(3);
   run();
-  EXPECT_THAT(copies(), IsEmpty());
+  EXPECT_THAT(transfers(), IsEmpty());
   for (int i = 0; i < 3; ++i) run();
   EXPECT_EQ(order(0), "rrrccrr");
   EXPECT_EQ(order(1), "rrrccrr");
-  EXPECT_EQ(copies()[0].name + copies()[1].name, "vw");
-  end_copies();
+  EXPECT_EQ(transfers()[0].name + transfers()[1].name, "vw");
+  end_transfers();
   for (uint64_t i = 1; i <= 2; ++i) finish_everywhere(i);
   reactor_->run_ready();
   EXPECT_FALSE(ended->version) << "whether the third commits is not known";
@@ -153,11 +154,11 @@ TEST_F(SharedStatesTest, AVersionIsReadBehindItsRunOnAllHostsAndBeforeTheNext) {
 
 TEST_F(SharedStatesTest, TheCurrentVersionIsReadAtOnce) {
   const auto none_yet = read(0);
-  end_copies();
+  end_transfers();
   EXPECT_EQ(none_yet->version, 0u);
   finish_everywhere(run());
   const auto named = read(1), latest = read(std::nullopt);
-  end_copies();
+  end_transfers();
   EXPECT_EQ(named->version, 1u);
   EXPECT_EQ(latest->version, 1u);
 }
@@ -168,7 +169,7 @@ TEST_F(SharedStatesTest, TheLatestIsTheVersionBehindTheRunsThatHaveBegun) {
   const auto ended = read(std::nullopt);
   run();
   EXPECT_EQ(order(), "rrccr");
-  end_copies();
+  end_transfers();
   finish_everywhere(1);
   finish_everywhere(2);
   reactor_->run_ready();
@@ -187,7 +188,7 @@ TEST_F(SharedStatesTest, ARunThatUpdatesNothingIsNoVersionThoughItGuardsAnOutput
       RunFrame{.plan = guarded, .run = RunId(first + 1), .outputs = {ArrayId(first + 2)}});
   finish_everywhere(1);
   const auto ended = read(std::nullopt);
-  end_copies();
+  end_transfers();
   EXPECT_EQ(ended->version, 0u);
 }
 
@@ -196,7 +197,7 @@ TEST_F(SharedStatesTest, AVersionThatIsPastIsRefusedWithTheVersionOfTheProgram) 
   const auto ended = read(2);
   EXPECT_EQ(ended->past, 4u);
   EXPECT_FALSE(ended->version || ended->error);
-  EXPECT_THAT(copies(), IsEmpty());
+  EXPECT_THAT(transfers(), IsEmpty());
 }
 
 // Runs behind a run that fails do not commit either.
@@ -209,7 +210,7 @@ TEST_F(SharedStatesTest, AVersionIsWaitedForAgainWhereARunBeforeItsPlaceFails) {
   finish_everywhere(1);
   fail(2);
   fail(3);
-  end_copies();
+  end_transfers();
   EXPECT_FALSE(ended->version || ended->error);
   run(RunId());  // A new chain.
   EXPECT_EQ(order(), "rrrccr");
@@ -220,7 +221,7 @@ TEST_F(SharedStatesTest, AVersionIsWaitedForAgainWhereARunBeforeItsPlaceFails) {
   finish_everywhere(5);
   reactor_->run_ready();
   EXPECT_FALSE(ended->version) << "its copies have not ended";
-  end_copies();
+  end_transfers();
   EXPECT_EQ(ended->version, 3u);
 }
 
@@ -236,7 +237,7 @@ TEST_F(SharedStatesTest, AVersionMissedForAnotherProgramOfTheSliceIsReportedAsPa
   run();
   run();
   fail(1);
-  end_copies();
+  end_transfers();
   EXPECT_EQ(ended->past, 3u);
   EXPECT_FALSE(ended->version || ended->error);
   plan_ = first;
@@ -250,7 +251,7 @@ TEST_F(SharedStatesTest, ARunWaitsForOneCopyOfTheLatestAtMost) {
   EXPECT_EQ(order(), "rcc");
   finish_everywhere(1);
   EXPECT_EQ(order(), "rccrcc");
-  end_copies();
+  end_transfers();
   EXPECT_EQ(first->version, 1u);
   finish_everywhere(2);
   reactor_->run_ready();
@@ -263,9 +264,9 @@ TEST_F(SharedStatesTest, AReaderWithoutPermissionGetsTheErrorOfAnUnknownProgram)
   const auto text = [&](const std::string& program) {
     const Error error = error_of([&] { states().open(eve, program); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    std::string told = error.what();
-    told.replace(told.find(program), program.size(), "PROGRAM");
-    return told;
+    std::string reported = error.what();
+    reported.replace(reported.find(program), program.size(), "PROGRAM");
+    return reported;
   };
   EXPECT_EQ(text("ada/tester"), text("ada/nothing"));
   EXPECT_EQ(text("ada/tester"), text("nobody/tester"));
@@ -278,7 +279,7 @@ TEST_F(SharedStatesTest, AReaderWithoutPermissionGetsTheErrorOfAnUnknownProgram)
   ASSERT_TRUE(denied->error && nothing->error);
   EXPECT_EQ(denied->error->kind(), ErrorKind::kUnavailable);
   EXPECT_STREQ(denied->error->what(), nothing->error->what());
-  EXPECT_THAT(copies(), IsEmpty());
+  EXPECT_THAT(transfers(), IsEmpty());
 
   EXPECT_EQ(error_of([&] { states().allow_read(eve, slice_, "eve"); }).kind(), ErrorKind::kInvalid);
   states().allow_read(session_, slice_, "*");
@@ -363,9 +364,9 @@ TEST_F(SharedStatesTest, AReaderThatGoesLeavesNothingAndTheProgramGoesOn) {
   reactor_->run_ready();
   EXPECT_EQ(waits->error->kind(), ErrorKind::kUnavailable);
   EXPECT_FALSE(copied->error) << "hosts may still write into its memory";
-  end_copies();
+  end_transfers();
   EXPECT_EQ(copied->error->kind(), ErrorKind::kUnavailable);
-  EXPECT_EQ(controller_.counts().copies, 0u);
+  EXPECT_EQ(controller_.counts().transfers, 0u);
   finish_everywhere(1);
   run();
   EXPECT_EQ(order(), "rccr");
@@ -382,7 +383,7 @@ TEST_F(SharedStatesTest, AReadThatWaitsForAVersionFailsWhenTheProgramEnds) {
   reactor_->run_ready();
   EXPECT_EQ(waits->error->kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(waits->error->what(), HasSubstr("their program has ended"));
-  end_copies();
+  end_transfers();
   EXPECT_EQ(copied->version, 1u) << "its copies came before the states were freed";
   EXPECT_EQ(read(8)->error->kind(), ErrorKind::kUnavailable);
 }
@@ -393,11 +394,11 @@ TEST_F(SharedStatesTest, AnErrorSaysThatNoHostWritesAnyMoreWhereThatIsKnown) {
   const auto refused = read(wrong);
   EXPECT_TRUE(refused->error && refused->is_settled) << "no host was asked";
   const auto failed = read(0);
-  end_copies(Error(ErrorKind::kUnavailable, "no room to map it"));
+  end_transfers(Error(ErrorKind::kUnavailable, "no room to map it"));
   EXPECT_TRUE(failed->error && failed->is_settled) << "each host has said that it is done";
   const auto lost = read(0);
   lose(1);
-  end_copies();
+  end_transfers();
   EXPECT_TRUE(lost->error);
   EXPECT_FALSE(lost->is_settled) << "the lost host may go on";
 }
@@ -408,7 +409,7 @@ TEST_F(SharedStatesTest, AReadFailsWhenAHostIsLostAndNoHostWritesAnyMore) {
   lose(1);
   reactor_->run_ready();
   EXPECT_FALSE(ended->error) << "the other host still writes";
-  end_copies();
+  end_transfers();
   EXPECT_EQ(ended->error->kind(), ErrorKind::kUnavailable);
   EXPECT_EQ(read(std::nullopt)->error->kind(), ErrorKind::kUnavailable);
 }

@@ -24,13 +24,14 @@ SharedTables::SharedTables(Reactor& reactor, Options options, Callbacks callback
       runs(reactor.clock(), hosts, plans, objects, names,
            {.ended = std::move(callbacks.run_ended),
             .warn = std::move(callbacks.warn),
-            .at_place = [this](const OrderPlace& place) { shared_states.at_place(place); },
+            .at_sequence_point =
+                [this](const SequencePoint& place) { shared_states.at_sequence_point(place); },
             .watched_ended = [this](const RunRecord& run,
                                     bool committed) { shared_states.run_ended(run, committed); }},
            make_policy(options.policy), std::move(options.charge_log)),
-      copies(hosts, plans, slices, objects, names, std::move(callbacks.copy_ended),
-             std::move(options.landings)),
-      shared_states(slices, runs, copies, names) {
+      transfers(hosts, plans, slices, objects, names, std::move(callbacks.transfer_ended),
+                std::move(options.landings)),
+      shared_states(slices, runs, transfers, names) {
   hosts.names().on_forget([this](const std::string& name) { metrics.forget("host", name); });
 }
 

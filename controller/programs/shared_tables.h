@@ -2,7 +2,7 @@
 //
 //   hosts ◄── slices ◄── slice_queue, quotas      which devices and memory each program has
 //     ▲         ▲
-//   objects   plans ◄── runs, copies               what programs do with them
+//   objects   plans ◄── runs, transfers            what programs do with them
 //                         ▲
 //                     shared_states                states that are read from outside the program
 //
@@ -25,7 +25,7 @@
 #include "controller/owners/program_names.h"
 #include "controller/plans/plans.h"
 #include "controller/programs/shared_states.h"
-#include "controller/scheduler/copies.h"
+#include "controller/scheduler/host_transfers.h"
 #include "controller/scheduler/runs.h"
 #include "controller/slices/owner_quotas.h"
 #include "controller/slices/slice_queue.h"
@@ -46,7 +46,8 @@ struct SharedTables {
   struct Callbacks {
     // A run has left the run table; see RunTable::Callbacks.
     std::function<void(SessionId, RunDoneFrame, bool is_stopped)> run_ended;
-    CopyTable::Ended copy_ended;                              // A client's host transfer has ended.
+    // A client's host transfer has ended.
+    HostTransfers::Ended transfer_ended;
     std::function<void(SessionId, const std::string&)> warn;  // Gets a line for a program's user.
     std::function<void(SliceId)> states_placed;               // The slice has new states.
   };
@@ -65,7 +66,7 @@ struct SharedTables {
   Background background;  // Threads for what takes long: programs are read and compiled there.
   PlanTable plans;
   RunTable runs;
-  CopyTable copies;
+  HostTransfers transfers;
   SharedStateTable shared_states;
 };
 

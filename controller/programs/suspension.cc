@@ -177,7 +177,7 @@ bool Suspension::is_quiet() const {
     return false;
   const std::vector<SliceRecord*> slices = tables_.slices.all_of(program_);
   return std::ranges::none_of(
-      slices, [&](const SliceRecord* slice) { return tables_.copies.any_of_states(slice->id); });
+      slices, [&](const SliceRecord* slice) { return tables_.transfers.any_of_states(slice->id); });
 }
 
 // Plans of the client that are installed and may run.

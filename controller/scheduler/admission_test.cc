@@ -110,7 +110,7 @@ TEST_F(AdmissionTest, AdmittedRunsFitWhereADeviceAllocatesMemoryInUnits) {
 
 TEST_F(AdmissionTest, AnArrayThatIsPutCountsInUnitsToo) {
   const PlanId plan = compile(session_);
-  CopyFrame put{.request = 1, .kind = CopyKind::kPut};
+  HostTransferFrame put{.request = 1, .kind = HostTransferKind::kPut};
   put.at = {.segment = {.bytes = 4}, .bytes = 4};
   put.array = ArrayId((session_.value << 40) + 1);
   put.plan = plan;

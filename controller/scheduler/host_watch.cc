@@ -14,11 +14,11 @@ constexpr int64_t kStandstillNs = 1000 * kNsOfMs;  // Shortest standstill that i
 
 }  // namespace
 
-HostWatch::HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
+HostWatch::HostWatch(HostTable& hosts, PlanTable& plans, HostTransfers& transfers, RunTable& runs,
                      StuckBoard& stuck, Metrics& metrics, Options options)
     : hosts_(hosts),
       plans_(plans),
-      copies_(copies),
+      transfers_(transfers),
       runs_(runs),
       stuck_(stuck),
       options_(std::move(options)),
@@ -53,7 +53,7 @@ void HostWatch::lose(HostId id, const Error& reason, HostEnd end) {
   host->gone.request_stop(why);
   hosts_.keep(id);  // The calls below need the record.
   plans_.host_lost(id, why);
-  copies_.host_lost(id, why);
+  transfers_.host_lost(id, why);
   runs_.host_lost(id, why);
   stuck_.update(*host, {});  // After runs_, since the errors of its runs say where they were stuck.
   hosts_.names().gone(host->info.name, host->last_heard_ns, reason.message());

@@ -24,7 +24,7 @@
 #include <functional>
 #include <optional>
 
-#include "controller/scheduler/copies.h"
+#include "controller/scheduler/host_transfers.h"
 #include "controller/scheduler/stuck_board.h"
 
 namespace gangway {
@@ -41,7 +41,7 @@ class HostWatch {
     // Called for each lost host, before anything that uses it ends. Must not suspend.
     std::function<void(const HostRecord&, const Error&)> on_lost = {};
   };
-  HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
+  HostWatch(HostTable& hosts, PlanTable& plans, HostTransfers& transfers, RunTable& runs,
             StuckBoard& stuck, Metrics& metrics, Options options);
 
   // Notes a sign of life. Null if the host is not there, or lost: its messages are ignored then.
@@ -60,7 +60,7 @@ class HostWatch {
 
   HostTable& hosts_;
   PlanTable& plans_;
-  CopyTable& copies_;
+  HostTransfers& transfers_;
   RunTable& runs_;
   StuckBoard& stuck_;
   const Options options_;

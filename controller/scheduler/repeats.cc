@@ -80,8 +80,8 @@ struct Repeats::Repetition {
   std::optional<StateVersion> first_version;
   int64_t submitted = 0, in_flight = 0, done = 0;
   bool stopping = false;
-  bool gone = false;     // Its plan or its program has gone.
-  bool is_told = false;  // Its end has been told.
+  bool gone = false;         // Its plan or its program has gone.
+  bool is_reported = false;  // Its end has been told.
   std::optional<Error> error;
   int64_t error_step = 0;
   int64_t last_step = -1;  // The last step that has committed, and its outputs:
@@ -144,11 +144,11 @@ void Repeats::drive(const RepetitionPtr& one) {
     in_flight_.emplace(one->run_of(step), one);
     submit_(step_of(*one, step));
   }
-  if (!one->gone && !one->is_told) tell_end(*one);
+  if (!one->gone && !one->is_reported) tell_end(*one);
 }
 
 void Repeats::tell_end(Repetition& one) const {
-  if (std::exchange(one.is_told, true)) return;
+  if (std::exchange(one.is_reported, true)) return;
   const std::string how = one.error      ? cat(": ", one.error->message())
                           : one.stopping ? ": it was cancelled"
                                          : "";

@@ -294,12 +294,12 @@ TEST_F(RepeatsTest, StepsGoOnWhenAHostIsLostHoweverMuchTheClientSendsMeanwhile) 
   const SessionId session = controller.programs().add("trainer", "ada", client_);
   const PlanId plan = reactor_->run([&] {
     const SliceId slice = controller.allocate(session, {4}).id;
-    const PlanId made = controller.compile(session, with_state(), {slice}, {2}).id;
+    const PlanId created = controller.compile(session, with_state(), {slice}, {2}).id;
     controller.keep_checkpoints(session, slice, {.every = 1'000'000});
-    RepeatRequest asked{.number = 9, .plan = made, .steps = 4};
+    RepeatRequest asked{.number = 9, .plan = created, .steps = 4};
     asked.first = RunId((session.value << 40) + 100'000);
     controller.repeat(session, asked);
-    return made;
+    return created;
   });
   std::set<std::pair<size_t, RunId>> answered;
   const auto finish = [&](size_t host, RunId run) {

@@ -28,8 +28,9 @@ struct RunRecord {
   bool behind = false;         // It failed because the run before it did.
   // The error of the run that should have made an argument, where this run failed because that did.
   std::shared_ptr<const Error> lacks;
-  std::optional<Error> error;  // The first; a culprit's replaces one that was passed on.
-  bool culprit = false;
+  // The first; that of the failure's origin replaces one that was passed on.
+  std::optional<Error> error;
+  bool is_origin = false;
   bool stopping = false;
   bool given_up = false;  // With its plan, since a host takes no part in runs of it.
   std::vector<SmallOutput> outputs;
@@ -38,12 +39,13 @@ struct RunRecord {
   bool stuck_waits = false;  // That device waits for other devices.
   int64_t deadline_ns = 0;   // 0: none. First its time limit, then its hosts' time to answer.
   bool past_limit = false;   // Its hosts were told to cancel it, since its time limit has passed.
-  bool told = false;         // Its client has been told its end, though hosts have not answered.
+  // Its client has been told its end, though hosts have not answered.
+  bool reported = false;
 
-  void fail(const Error& why, bool is_culprit) {
-    if (error && (culprit || !is_culprit)) return;
+  void fail(const Error& why, bool is_the_origin) {
+    if (error && (is_origin || !is_the_origin)) return;
     error = why;
-    culprit = is_culprit;
+    is_origin = is_the_origin;
   }
 };
 

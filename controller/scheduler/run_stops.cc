@@ -182,7 +182,7 @@ void RunTable::tell_unanswered(RunRecord& run) {
   if (run.error && run.error->kind() != ErrorKind::kCancelled)
     error.add_context(cat("before that: ", run.error->message()));
   run.error = std::move(error);
-  run.culprit = true;
+  run.is_origin = true;
   tell(run);
 }
 

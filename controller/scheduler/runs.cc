@@ -42,7 +42,7 @@ RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, Objec
       fast_path_(callbacks_.warn),
       gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); },
              {.charge_log = std::move(charge_log)}) {
-  gangs_.watch_places(callbacks_.at_place);
+  gangs_.watch_sequence_points(callbacks_.at_sequence_point);
 }
 
 // Never the name of an earlier run: late reports of a host about that run are ignored.
@@ -331,7 +331,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   if (done.error) {
     Error error = *done.error;
     error.add_where({.program = run.plan->plan->name, .host = hosts_.at(host).info.name});
-    run.fail(error, done.culprit);
+    run.fail(error, done.is_origin);
   }
   for (SmallOutput& output : done.outputs) {
     const bool known = std::any_of(run.outputs.begin(), run.outputs.end(), [&](const auto& other) {
@@ -358,7 +358,7 @@ void RunTable::end(RunRecord& run) {
   if (run.plan != nullptr) may_go_on_.insert(scope_of(run));
   if (run.error && !run.prepared) fail_outputs(run);
   for (ArrayId array : run.kept) objects_.drop(array);
-  if (!run.told) {
+  if (!run.reported) {
     say_why(run);
     tell(run);
   }
@@ -406,7 +406,7 @@ void RunTable::break_chain(const RunRecord& run) {
 }
 
 void RunTable::tell(RunRecord& run) {
-  run.told = true;
+  run.reported = true;
   if (run.plan != nullptr) break_chain(run);
   drop_deadline(run);
   if (run.error && !run.stuck.empty()) run.error->add_context(run.stuck);
@@ -414,7 +414,7 @@ void RunTable::tell(RunRecord& run) {
   callbacks_.ended(run.session,
                    {.run = run.request.run,
                     .error = run.error,
-                    .culprit = run.culprit,
+                    .is_origin = run.is_origin,
                     .outputs = std::move(run.outputs)},
                    run.stopping && run.error);
 }

@@ -46,10 +46,10 @@ class RunTable {
     std::function<void(SessionId, RunDoneFrame, bool is_stopped)> ended;
     // Gets a line for the user: a program has lost the fast path (fast_path.h).
     std::function<void(SessionId, const std::string&)> warn;
-    // For scopes that are watched (watch_states()). at_place gets a place between two runs, under
-    // the rules of GangScheduler's AtPlace. watched_ended is called when a run has ended, committed
-    // or not.
-    std::function<void(const OrderPlace&)> at_place;
+    // For scopes that are watched (watch_states()). at_sequence_point gets a place between two
+    // runs, under the rules of GangScheduler's AtSequencePoint. watched_ended is called when a run
+    // has ended, committed or not.
+    std::function<void(const SequencePoint&)> at_sequence_point;
     std::function<void(const RunRecord&, bool committed)> watched_ended;
   };
   RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,

@@ -22,7 +22,7 @@ class RunsTest : public ControllerTest {
   void refuse(size_t host, RunId run) {
     const Error why(ErrorKind::kUnavailable, "its program is suspended");
     controller_.on_message(
-        hosts_[host], RunDoneFrame{.run = run, .error = why, .culprit = true, .refused = true});
+        hosts_[host], RunDoneFrame{.run = run, .error = why, .is_origin = true, .refused = true});
   }
   // A run whose plan's first section is being measured, on devices that another client shares.
   RunId submit_behind_others(int64_t time_limit_ms) {
@@ -147,10 +147,10 @@ TEST_F(RunsTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedByItsHos
 TEST_F(RunsTest, AnyReasonOfAClientToCancelReachesHostsAsACancellation) {
   const RunId run = submit(session_, compile(session_));
   controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kUnavailable, "enough")});
-  const std::vector<CancelFrame> told = executor_[0].all<CancelFrame>();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].error.kind(), ErrorKind::kCancelled);
-  EXPECT_THAT(told[0].error.what(), HasSubstr("enough"));
+  const std::vector<CancelFrame> cancels = executor_[0].all<CancelFrame>();
+  ASSERT_EQ(cancels.size(), 1u);
+  EXPECT_EQ(cancels[0].error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(cancels[0].error.what(), HasSubstr("enough"));
 }
 
 TEST_F(RunsTest, ARunThatItsHostsEndedBeforeTheyHeardOfItsCancellationHasNotFailed) {
@@ -276,8 +276,9 @@ TEST_F(RunsTest, ARunWhoseArgumentWasNeverMadeSaysWhyAndReachesNoHost) {
                                   "it did not run: enough"));
   }
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u);
-  controller_.on_message(session_, CopyFrame{.request = 5, .at = {.bytes = 4}, .array = lost});
-  const auto* got = std::get_if<CopyDoneFrame>(&client_.received.back());
+  controller_.on_message(session_,
+                         HostTransferFrame{.request = 5, .at = {.bytes = 4}, .array = lost});
+  const auto* got = std::get_if<HostTransferDoneFrame>(&client_.received.back());
   ASSERT_TRUE(got != nullptr && got->error);
   EXPECT_THAT(got->error->what(), HasSubstr("enough"));
   finish_everywhere(1);
@@ -391,15 +392,16 @@ TEST_F(RunsTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
   const PlanId plan = compile(session_, 1);
   submit(session_, plan);
   submit(session_, plan);
-  controller_.on_message(
-      session_,
-      CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
+  controller_.on_message(session_, HostTransferFrame{.request = 7,
+                                                     .kind = HostTransferKind::kReadState,
+                                                     .scope = {slice_.value},
+                                                     .name = "w"});
   submit(session_, plan);
   const auto order = [this] {
     std::string text;
     for (const Message& message : executor_[0].received) {
       if (std::holds_alternative<PrepareFrame>(message)) text += "run ";
-      if (std::holds_alternative<CopyFrame>(message)) text += "read ";
+      if (std::holds_alternative<HostTransferFrame>(message)) text += "read ";
     }
     return text;
   };

@@ -31,12 +31,12 @@ bool is_refusal(const Error& why) {
 // again.
 template <class Body>
 auto or_begin_again(const Body& body) {
-  auto made = result_of(body);
-  if (!made.ok() && made.error().kind() == ErrorKind::kOverloaded) {
-    const Error& why = made.error();
+  auto created = result_of(body);
+  if (!created.ok() && created.error().kind() == ErrorKind::kOverloaded) {
+    const Error& why = created.error();
     throw Error(ErrorKind::kUnavailable, why.message(), why.where(), why.hint());
   }
-  return made.take();
+  return created.take();
 }
 
 // Versions on disk from which the program can go on, the best first: the newest, but the version
@@ -297,7 +297,7 @@ SliceId ResumedPrograms::allocate(const ProgramRecord& program, uint32_t slice, 
 
 PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Graph& graph,
                                 SessionId id, const std::vector<SliceId>& slices, uint64_t call) {
-  const CallTable::Made compiled = or_begin_again([&] {
+  const CallTable::Created compiled = or_begin_again([&] {
     return controller_.programs().once(id, {.number = call}, [&](const StopToken&) {
       return controller_
           .compile(id, *graph.program, slices,

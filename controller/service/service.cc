@@ -293,7 +293,7 @@ class ControllerServer final : public wire::Controller::Server {
       results.setId(session->id.value);
       results.setName(impl_.core.programs().open(session->id).name);
       results.setRunCredits(impl_.core.options().run_credits);
-      results.setCopyCredits(impl_.core.options().copy_credits);
+      results.setCopyCredits(impl_.core.options().transfer_credits);
       results.setFrameKey(session->key);
       results.setLeaseMs(impl_.core.options().lease_ms);
       results.setProcess(impl_.reactor.simulated() ? 0 : getpid());

@@ -333,8 +333,8 @@ class SessionServer final : public wire::Session::Server {
   template <class Id, class Make>
   Id once(const CallTable::Call& call, const Make& make) {
     sessions_.require_current(id_, attachment_);
-    const CallTable::Made made = core_.programs().once(id_, call, make, connection_->gone());
-    const Id* const id = std::get_if<Id>(&made);
+    const CallTable::Created created = core_.programs().once(id_, call, make, connection_->gone());
+    const Id* const id = std::get_if<Id>(&created);
     GW_REQUIRE(id != nullptr, "call ", call.number, ": the client has asked for something else",
                " under this number");
     return *id;

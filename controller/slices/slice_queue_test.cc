@@ -65,10 +65,10 @@ class SliceQueueTest : public ::testing::Test {
       try {
         const SliceRecord& slice = queue_.allocate(SessionId(session), shape, stop);
         got_[session] = slice.id;
-        told_.push_back(cat(session, ": ", slice.devices.size()));
+        reported_.push_back(cat(session, ": ", slice.devices.size()));
       } catch (const Error& error) {
         why_ = error;
-        told_.push_back(cat(session, ": ", to_string(error.kind())));
+        reported_.push_back(cat(session, ": ", to_string(error.kind())));
       }
     }));
     reactor_->run_ready();
@@ -94,7 +94,7 @@ class SliceQueueTest : public ::testing::Test {
   std::shared_ptr<int> placements_ = std::make_shared<int>(0);
   SliceTable slices_{hosts_, {}, std::make_unique<CountingPlacement>(placements_)};
   SliceQueue queue_{reactor_->clock(), hosts_, slices_};
-  std::vector<std::string> told_;
+  std::vector<std::string> reported_;
   std::map<uint64_t, SliceId> got_;
   std::optional<Error> why_;
   std::vector<Fiber> fibers_;
@@ -126,7 +126,7 @@ TEST_F(SliceQueueTest, AWaitingClientGetsDevicesThatAreReleased) {
   wait(2, alone(2, 60'000));
   EXPECT_EQ(queue_.waits_for(SessionId(2)), "2 devices, for 0 ns: client 1 holds 2 devices");
   give_back(first);
-  EXPECT_THAT(told_, ElementsAre("2: 2"));
+  EXPECT_THAT(reported_, ElementsAre("2: 2"));
   EXPECT_EQ(queue_.waits_for(SessionId(2)), "");
   EXPECT_EQ(queue_.size(), 0u);
 }
@@ -136,9 +136,9 @@ TEST_F(SliceQueueTest, AWaitThatTimesOutReportsItsLengthAndWhoHoldsDevices) {
   take(1, alone(2, 0));
   wait(2, alone(1, 5000));
   pass(4999);
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   pass(2);
-  EXPECT_THAT(told_, ElementsAre("2: overloaded"));
+  EXPECT_THAT(reported_, ElementsAre("2: overloaded"));
   EXPECT_THAT(why_->message(), HasSubstr("client 1 holds 2 devices; it waited for 5.00 s"));
   EXPECT_EQ(queue_.size(), 0u);
 }
@@ -153,11 +153,11 @@ TEST_F(SliceQueueTest, ALargeSliceIsNotOvertakenForEverBySmallOnes) {
   EXPECT_THAT(refused(3, alone(1, 0)).message(), HasSubstr("4 are kept for client 2"));
   wait(4, alone(1, 60'000));
   give_back(small);
-  EXPECT_THAT(told_, IsEmpty()) << "what was given back is not the later one's";
+  EXPECT_THAT(reported_, IsEmpty()) << "what was given back is not the later one's";
   give_back(other);
-  EXPECT_THAT(told_, ElementsAre("2: 4"));
+  EXPECT_THAT(reported_, ElementsAre("2: 4"));
   give_back(got_[2]);
-  EXPECT_THAT(told_, ElementsAre("2: 4", "4: 1"));
+  EXPECT_THAT(reported_, ElementsAre("2: 4", "4: 1"));
 }
 
 TEST_F(SliceQueueTest, DevicesNotKeptForTheFirstWaitingClientGoToOthers) {
@@ -168,21 +168,21 @@ TEST_F(SliceQueueTest, DevicesNotKeptForTheFirstWaitingClientGoToOthers) {
   SliceShape pair = alone(2, 60'000);
   pair.per_host_max = 1;
   wait(2, pair);  // A free device of the second host and one of the first are kept.
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   give_back(one);
   wait(3, alone(1, 60'000));
-  EXPECT_THAT(told_, ElementsAre("3: 1"));
+  EXPECT_THAT(reported_, ElementsAre("3: 1"));
   give_back(held);
-  EXPECT_THAT(told_, ElementsAre("3: 1", "2: 2"));
+  EXPECT_THAT(reported_, ElementsAre("3: 1", "2: 2"));
 }
 
 TEST_F(SliceQueueTest, ARequestLargerThanTheClusterWaitsAndNoDevicesAreKeptForIt) {
   host(2);
   wait(1, alone(3, 60'000));
   wait(2, alone(1, 60'000));
-  EXPECT_THAT(told_, ElementsAre("2: 1"));
+  EXPECT_THAT(reported_, ElementsAre("2: 1"));
   host(2);
-  EXPECT_THAT(told_, ElementsAre("2: 1", "1: 3"));
+  EXPECT_THAT(reported_, ElementsAre("2: 1", "1: 3"));
 }
 
 TEST_F(SliceQueueTest, ASliceThatLeavesAHostDoesNotTakeDevicesKeptForTheFirstClient) {
@@ -191,10 +191,10 @@ TEST_F(SliceQueueTest, ASliceThatLeavesAHostDoesNotTakeDevicesKeptForTheFirstCli
   const SliceId slice = take(1, SliceShape(1));
   const HostId there = slices_.find(slice)->devices.at(0).host;
   wait(2, alone(2, 60'000));
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   EXPECT_EQ(queue_.leave_hosts(slice, {there}), SliceTable::Elsewhere::kIsHeld);
   reactor_->run_ready();
-  EXPECT_THAT(told_, ElementsAre("2: 2"));
+  EXPECT_THAT(reported_, ElementsAre("2: 2"));
 }
 
 TEST_F(SliceQueueTest, ARequestWaitsForMemoryThatIsReleased) {
@@ -206,10 +206,10 @@ TEST_F(SliceQueueTest, ARequestWaitsForMemoryThatIsReleased) {
   EXPECT_THAT(refused(2, shape).message(), HasSubstr("on host-0/device 0 client 1 holds 900 B"));
   shape.wait_ms = 60'000;
   wait(2, shape);
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   hosts_.release("client 1", most);
   reactor_->run_ready();
-  EXPECT_THAT(told_, ElementsAre("2: 1"));
+  EXPECT_THAT(reported_, ElementsAre("2: 1"));
   shape.memory_bytes = 1001;
   shape.wait_ms = 0;
   EXPECT_THAT(refused(2, shape).message(),
@@ -233,7 +233,7 @@ TEST_F(SliceQueueTest, RunsThatReleaseTooLittleMemoryCauseNoPlacementAttempts) {
   EXPECT_EQ(*placements_, before);
   hosts_.release("client 1", state);
   reactor_->run_ready();
-  EXPECT_EQ(told_.size(), 10u);
+  EXPECT_EQ(reported_.size(), 10u);
 }
 
 // Each run leaves room on one device, and the waiting clients want two.
@@ -256,7 +256,7 @@ TEST_F(SliceQueueTest, MemoryThatComesAndGoesCausesABoundedNumberOfPlacementAtte
   EXPECT_LE(*placements_ - before, (looks + 1) * 11) << "ten that wait, and what is kept for one";
   hosts_.release("client 1", state);
   pass(20);
-  EXPECT_EQ(told_.size(), 10u);
+  EXPECT_EQ(reported_.size(), 10u);
 }
 
 TEST_F(SliceQueueTest, FreedMemoryGoesToWaitingClientsBeforeNewRequests) {
@@ -270,7 +270,7 @@ TEST_F(SliceQueueTest, FreedMemoryGoesToWaitingClientsBeforeNewRequests) {
   shape.wait_ms = 0;
   EXPECT_EQ(refused(3, shape).kind(), ErrorKind::kOverloaded);
   reactor_->run_ready();
-  EXPECT_THAT(told_, ElementsAre("2: 1"));
+  EXPECT_THAT(reported_, ElementsAre("2: 1"));
 }
 
 TEST_F(SliceQueueTest, AClientThatGoesAwayIsForgotten) {
@@ -283,10 +283,10 @@ TEST_F(SliceQueueTest, AClientThatGoesAwayIsForgotten) {
   stop.request_stop(Error(ErrorKind::kCancelled, "its client waits no longer"));
   queue_.session_closed(SessionId(3));
   reactor_->run_ready();
-  EXPECT_THAT(told_, ElementsAre("2: cancelled", "3: unavailable"));
+  EXPECT_THAT(reported_, ElementsAre("2: cancelled", "3: unavailable"));
   EXPECT_EQ(queue_.size(), 1u);
   give_back(held);
-  EXPECT_THAT(told_.back(), "4: 1");
+  EXPECT_THAT(reported_.back(), "4: 1");
   wait(5, alone(2, 60'000));
   fibers_.back().cancel();
   reactor_->run_ready();
@@ -300,7 +300,7 @@ TEST_F(SliceQueueTest, AClientWaitsForABoundedNumberOfSlices) {
   take(1, alone(1, 0));
   for (size_t i = 0; i < SliceQueue::kWaitsMax; ++i) wait(2, alone(1, 60'000));
   wait(2, alone(1, 60'000));
-  EXPECT_THAT(told_, ElementsAre("2: overloaded"));
+  EXPECT_THAT(reported_, ElementsAre("2: overloaded"));
   EXPECT_THAT(why_->message(), HasSubstr("waits for 16 slices: expected at most 16"));
 }
 
@@ -325,12 +325,12 @@ TEST_F(SliceQueueTest, AWaitingClientGetsNoDevicesOfADrainingHostUntilItIsUndrai
   wait(2, alone(2, 60'000));
   hosts_.set_draining("host-0", true);
   give_back(held);
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   EXPECT_THAT(queue_.waits_for(SessionId(2)),
               HasSubstr("the cluster has 0, each to itself; draining hosts: host-0"));
   hosts_.set_draining("host-0", false);
   reactor_->run_ready();
-  EXPECT_THAT(told_, ElementsAre("2: 2"));
+  EXPECT_THAT(reported_, ElementsAre("2: 2"));
 }
 
 TEST_F(SliceQueueTest, DevicesKeptForTheFirstClientAreKeptElsewhereWhenTheirHostDrains) {
@@ -342,9 +342,9 @@ TEST_F(SliceQueueTest, DevicesKeptForTheFirstClientAreKeptElsewhereWhenTheirHost
   hosts_.set_draining("host-0", true);
   reactor_->run_ready();
   give_back(first);
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   give_back(second);
-  EXPECT_THAT(told_, ElementsAre("2: 2"));
+  EXPECT_THAT(reported_, ElementsAre("2: 2"));
 }
 
 TEST_F(SliceQueueTest, TheReasonOfAWaitNamesMissingDevicesTheirHoldersOrThoseKeptForOthers) {
@@ -352,7 +352,7 @@ TEST_F(SliceQueueTest, TheReasonOfAWaitNamesMissingDevicesTheirHoldersOrThoseKep
   wait(1, alone(4, 60'000));
   EXPECT_THAT(queue_.waits_for(SessionId(1)), HasSubstr("4 devices, for 0 ns: the cluster has 2"));
   host(2);
-  EXPECT_THAT(told_, ElementsAre("1: 4"));
+  EXPECT_THAT(reported_, ElementsAre("1: 4"));
   wait(2, alone(4, 60'000));
   wait(3, alone(1, 60'000));
   EXPECT_THAT(queue_.waits_for(SessionId(3)), HasSubstr("client 1 holds 4 devices"));
@@ -360,7 +360,7 @@ TEST_F(SliceQueueTest, TheReasonOfAWaitNamesMissingDevicesTheirHoldersOrThoseKep
   EXPECT_THAT(queue_.waits_for(SessionId(3)), HasSubstr("4 are kept for client 2"));
   fibers_[1].cancel();
   reactor_->run_ready();
-  EXPECT_THAT(told_, ElementsAre("1: 4", "2: cancelled", "3: 1"));
+  EXPECT_THAT(reported_, ElementsAre("1: 4", "2: cancelled", "3: 1"));
 }
 
 }  // namespace

@@ -7,13 +7,13 @@
 //    result has the same bits on every member and on every repetition, of a reduce-scatter too.
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
 //    leaves its peers waiting, and each of them knows when it is done that the result is not valid.
-//  - An alarm is noticed outside of collectives: a member that waits for its own device, and not
-//    for the others, learns that one of them will never take part.
+//  - An abort flag is noticed outside of collectives: a member that waits for its own device, and
+//    not for the others, learns that one of them will never take part.
 //  - A collective is a state machine: begin, then advance() until it is done. The device's bell is
 //    rung when it can go on.
 //
 // Steps and bytes of each implementation: docs/collectives.md.
-// Threads: the device's; alarms on any thread.
+// Threads: the device's; abort flags on any thread.
 // Ownership: tensors stay the caller's and must live until done.
 // Errors: failure(); a member that dies leaves the others waiting until the controller gives up the
 // plan.
@@ -89,11 +89,11 @@ class Collective {
   // Once done: why this member's own part failed; null if it did not.
   virtual std::shared_ptr<const Error> failure() const { return nullptr; }
 
-  // Sends `what`, a number that all members know, to all of them and rings them. A later alarm of a
-  // member replaces its earlier one, except one about everything.
-  virtual void raise_alarm(uint64_t what) { static_cast<void>(what); }
-  // Whether a member raised this alarm, or one about everything.
-  virtual bool alarmed(uint64_t what) const { return static_cast<void>(what), false; }
+  // Sends `what`, a number that all members know, to all of them and rings them. A later abort flag
+  // of a member replaces its earlier one, except one about everything.
+  virtual void raise_abort(uint64_t what) { static_cast<void>(what); }
+  // Whether a member raised this abort flag, or one about everything.
+  virtual bool abort_raised(uint64_t what) const { return static_cast<void>(what), false; }
 };
 
 }  // namespace gangway

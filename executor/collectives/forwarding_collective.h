@@ -1,12 +1,12 @@
 // ForwardingCollective: the common part of collectives whose members meet in host memory, by a
-// *meeting*, while the bytes go another way.
+// *rendezvous*, while the bytes go another way.
 //
-// The members agree by the meeting, so questions about that are forwarded there. Alarms are
-// not: a collective forwards them if its members may wait outside of the meeting. A device whose
-// bytes go through host memory as well uses the meeting itself.
+// The members agree by the rendezvous, so questions about that are forwarded there. Abort flags are
+// not: a collective forwards them if its members may wait outside of the rendezvous. A device whose
+// bytes go through host memory as well uses the rendezvous itself.
 //
 // Threads, errors: see collective.h.
-// Ownership: the meeting; a call's tensors are the caller's.
+// Ownership: the rendezvous; a call's tensors are the caller's.
 #pragma once
 
 #include <memory>
@@ -22,22 +22,22 @@ namespace gangway {
 
 class ForwardingCollective : public Collective {
  public:
-  uint32_t rank() const final { return meeting_->rank(); }
-  uint32_t size() const final { return meeting_->size(); }
+  uint32_t rank() const final { return rendezvous_->rank(); }
+  uint32_t size() const final { return rendezvous_->size(); }
   void name(std::string_view label) override { label_ = label; }
-  bool poisoned() const override { return meeting_->poisoned(); }
-  uint64_t least() const final { return meeting_->least(); }
-  uint64_t most() const final { return meeting_->most(); }
-  std::span<const uint64_t> words() const final { return meeting_->words(); }
+  bool poisoned() const override { return rendezvous_->poisoned(); }
+  uint64_t least() const final { return rendezvous_->least(); }
+  uint64_t most() const final { return rendezvous_->most(); }
+  std::span<const uint64_t> words() const final { return rendezvous_->words(); }
   std::shared_ptr<const Error> failure() const final { return failure_; }
 
  protected:
-  explicit ForwardingCollective(std::unique_ptr<Collective> meeting)
-      : meeting_(std::move(meeting)) {}
+  explicit ForwardingCollective(std::unique_ptr<Collective> rendezvous)
+      : rendezvous_(std::move(rendezvous)) {}
 
   void forward_exchange(uint64_t word, bool poisoned) {
     failure_ = nullptr;
-    meeting_->begin_exchange(word, poisoned);
+    rendezvous_->begin_exchange(word, poisoned);
   }
   void keep(const CollectiveCall& call) {
     tensors_.assign(call.tensors.begin(), call.tensors.end());
@@ -46,7 +46,7 @@ class ForwardingCollective : public Collective {
     failure_ = nullptr;
   }
 
-  const std::unique_ptr<Collective> meeting_;
+  const std::unique_ptr<Collective> rendezvous_;
   std::string_view label_ = "all_reduce";
   std::vector<CollectiveTensor> tensors_;
   CollectiveCall call_;  // Its tensors are the ones above.

@@ -62,8 +62,8 @@ struct CallFrame {
   std::vector<CollectiveTensor> bucket;
   // Collectives that have begun and overlap with later steps, indexed by collective_needs(), and
   // the number of all of them.
-  std::vector<CollectiveQueue> beside;
-  uint32_t beside_count = 0;
+  std::vector<CollectiveQueue> overlapped;
+  uint32_t overlapped_count = 0;
   // On a modelled device: the time at which it has moved the bytes of all collectives that every
   // member has begun.
   int64_t links_free_ns = 0;
@@ -76,15 +76,16 @@ struct CallFrame {
   // A peer was poisoned: seen in a collective.
   bool peer_poisoned = false;
   // The step waits in a way that keeps the device from other work: it takes a given time, or it is
-  // a collective that all ranks on the device have begun, on a device whose collectives hold it.
-  Hold holds = Hold::kNothing;
-  // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
+  // a collective that all ranks on the device have begun, on a device whose collectives block it.
+  Blocks blocks = Blocks::kNothing;
+  // Record in `origin_step` the first step whose float inputs were finite and whose outputs are
+  // not.
   bool check = false;
-  uint32_t culprit = kNone;
+  uint32_t origin_step = kNone;
   // A checked call on a discrete device: flags that the device writes for each value, and the mark
   // behind them.
-  HostMemory told;
-  uint64_t told_by = 0;
+  HostMemory flags;
+  uint64_t flags_by = 0;
   // A launch failed: the rest is skipped, as if poisoned. The caller takes the error from here.
   std::shared_ptr<const Error> error;
 };
@@ -133,8 +134,8 @@ class CompiledFunction {
   // Runs steps until frame.end or until one must wait. Device thread. Collectives of these steps
   // may overlap with the next ones, but not beyond commit_step() and step_count().
   virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
-  // Waits for the collectives that beside_count counts, before the device goes over to other work:
-  // that work could hold up what the members of a collective wait for. Device thread.
+  // Waits for the collectives that overlapped_count counts, before the device goes over to other
+  // work: that work could hold up what the members of a collective wait for. Device thread.
   virtual Progress join(CallFrame& frame, Turn& turn) const {
     return static_cast<void>(frame), static_cast<void>(turn), Progress::kDone;
   }

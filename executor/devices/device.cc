@@ -4,8 +4,8 @@
 
 namespace gangway {
 
-std::unique_ptr<Collective> Device::collective(Meetings meetings, const DeviceGroup&) {
-  return std::move(meetings.all);
+std::unique_ptr<Collective> Device::collective(RendezvousOfGroup rendezvous, const DeviceGroup&) {
+  return std::move(rendezvous.all);
 }
 
 std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr; }

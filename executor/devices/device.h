@@ -46,7 +46,7 @@ struct DeviceGroup {
 };
 
 // The collectives in which a member meets the others in host memory.
-struct Meetings {
+struct RendezvousOfGroup {
   std::unique_ptr<Collective> all;
   // The group of the lowest ranks of each device, if a device has several ranks and there are
   // several devices; null for other ranks.
@@ -73,7 +73,8 @@ class Device {
   DeviceStream& stream() const { return stream_; }
 
   // A collective of a rank for tensors in this device's memory, whose members meet in host memory.
-  virtual std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group);
+  virtual std::unique_ptr<Collective> collective(RendezvousOfGroup rendezvous,
+                                                 const DeviceGroup& group);
   // The staging_bytes() that such a collective will have.
   virtual int64_t collective_bytes(const DeviceGroup& group) const;
   // Why the device can't serve this group; empty if it can.

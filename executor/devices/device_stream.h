@@ -1,14 +1,14 @@
 // DeviceStream: the work of one device: the queue of works, and the operations that a work starts.
 //
 //   CUDA                      here
-//   streams                   enqueue(Work, Lane)      non-blocking state machines, by ticket
+//   streams                   enqueue(Work, stream)    non-blocking state machines, by ticket
 //   cudaEvent_t               Event, Mark              with an error in it
 //   cudaMemcpyAsync           a Work that calls copy()
 //   ncclComm_t                Collective               executor/collectives/collective.h
 //
 // Invariants
-//  - One work runs at a time, piece by piece; the queue chooses which (lanes.h). Works of one lane
-//    follow one another, so each may read what the one before wrote.
+//  - One work runs at a time, piece by piece; the queue chooses which (device_schedule.h). Works of
+//    one rank's stream follow one another, so each may read what the one before wrote.
 //  - Operations that a Work starts on a *discrete* device (a GPU) run after the call has returned,
 //    in the order in which they were started, in memory that the host can't touch. Code that must
 //    know that they are done takes a mark() and waits until it is reached(). On all other devices
@@ -37,7 +37,7 @@
 #include <string>
 #include <utility>
 
-#include "executor/devices/lanes.h"
+#include "executor/devices/device_schedule.h"
 #include "executor/store/row_copies.h"
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
@@ -77,9 +77,9 @@ class DeviceStream {
   const std::string& name() const { return name_; }  // The device's.
   bool discrete() const { return discrete_; }
 
-  // The queue. Enqueues a work in a lane, or a task, which waits for no other.
-  void enqueue(Work& work, Lane& lane) {
-    push(work, &lane);
+  // The queue. Enqueues a work in a rank's stream, or a task, which waits for no other.
+  void enqueue(Work& work, RankStream& rank_stream) {
+    push(work, &rank_stream);
     ring();
   }
   void enqueue(Work& work) {
@@ -87,7 +87,7 @@ class DeviceStream {
     ring();
   }
   // The same, but the caller rings later.
-  void enqueue_unrung(Work& work, Lane& lane) { push(work, &lane); }
+  void enqueue_unrung(Work& work, RankStream& rank_stream) { push(work, &rank_stream); }
   // Says that something that a pending work waits for may have happened.
   virtual void ring() = 0;
   // The same; but if all that there is to do takes at most `limit_ns` by the cost model, and the
@@ -137,7 +137,7 @@ class DeviceStream {
 
   // Order. Whether a collective that has begun keeps the device from other works until all members
   // have begun it. Such collectives begin by ticket.
-  virtual bool collectives_hold() const { return discrete_; }
+  virtual bool collectives_block() const { return discrete_; }
 
   LinkMeter moved;  // Counts bytes moved by its work and by puts and gets of clients.
   StreamTrace trace;
@@ -146,7 +146,7 @@ class DeviceStream {
   const Work* at_work = nullptr;
 
  protected:
-  virtual void push(Work& work, Lane* lane) = 0;  // Does not ring.
+  virtual void push(Work& work, RankStream* rank_stream) = 0;  // Does not ring.
   virtual Mark make_mark() { return 0; }
   virtual Progress look_for_mark(Mark, std::shared_ptr<const Error>*) { return Progress::kDone; }
 

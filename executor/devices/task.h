@@ -18,11 +18,11 @@
 namespace gangway {
 
 // Order of a task among the other works: after all lower tickets that share `state`, and before all
-// higher ones; after the works in `lane`. Without them: as soon as it can run.
+// higher ones; after the works in `rank_stream`. Without them: as soon as it can run.
 struct TaskOrder {
   uint64_t ticket = 0;
   const void* state = nullptr;
-  Lane* lane = nullptr;
+  RankStream* rank_stream = nullptr;
 };
 
 template <class Body, class End>
@@ -41,7 +41,7 @@ void enqueue_task(DeviceStream& stream, Body body, End end, TaskOrder order = {}
     TaskOrder order;
   };
   Work& task = *new Task(std::move(body), std::move(end), order);
-  order.lane == nullptr ? stream.enqueue(task) : stream.enqueue(task, *order.lane);
+  order.rank_stream == nullptr ? stream.enqueue(task) : stream.enqueue(task, *order.rank_stream);
 }
 
 template <class Body>

@@ -31,9 +31,9 @@ class ThreadedStream : public DeviceStream {
   bool end_thread();
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   Doorbell& bell() const { return *bell_.load(std::memory_order_acquire); }
-  void push(Work& work, Lane* lane) final { queue_.push(work, lane); }
+  void push(Work& work, RankStream* rank_stream) final { queue_.push(work, rank_stream); }
 
-  LaneQueue queue_;
+  DeviceSchedule queue_;
 
  private:
   Doorbell own_bell_;

@@ -46,7 +46,7 @@ Host::~Host() {
   compiler_->stop();
   texts_->stop();
   runs_->stop_feeding();
-  plans_->sound_alarms();
+  plans_->raise_all_aborts();
   devices_->stop();  // Before the plans are destroyed, whose work the threads run.
 }
 
@@ -72,7 +72,7 @@ void Host::prepare(const PrepareFrame& frame) {
 }
 void Host::grant(const GrantFrame& frame) { runs_->grant(frame); }
 size_t Host::calls_to_prepare(const PrepareFrame& frame) const {
-  const ReadyPlan* const plan = plans_->find_ready(frame.run.plan);
+  const InstalledPlan* const plan = plans_->find_ready(frame.run.plan);
   return plan == nullptr ? 0 : HostRuns::calls_to_prepare(*plan);
 }
 size_t Host::calls_to_prepare(const GrantFrame& frame) const {
@@ -91,13 +91,13 @@ void Host::get(uint64_t request, ArrayId array, const ClientBytes& to) {
 }
 void Host::free(std::span<const ArrayId> arrays) { arrays_->free(arrays); }
 void Host::take_ticket(Ticket ticket) { runs_->take_ticket(ticket, "a copy of a state"); }
-void Host::get_state(uint64_t request, StateScope scope, const std::string& name,
-                     const ClientBytes& to, Ticket ticket, const Box& part) {
-  arrays_->get_state(request, scope, name, to, ticket, part);
+void Host::read_state(uint64_t request, StateScope scope, const std::string& name,
+                      const ClientBytes& to, Ticket ticket, const Box& part) {
+  arrays_->read_state(request, scope, name, to, ticket, part);
 }
-void Host::put_state(uint64_t request, StateScope scope, const std::string& name,
-                     const ClientBytes& from, Ticket ticket, const Box& part) {
-  arrays_->put_state(request, scope, name, from, ticket, part);
+void Host::write_state(uint64_t request, StateScope scope, const std::string& name,
+                       const ClientBytes& from, Ticket ticket, const Box& part) {
+  arrays_->write_state(request, scope, name, from, ticket, part);
 }
 void Host::free_scope(StateScope scope) { states_->drop(scope); }
 
@@ -117,7 +117,7 @@ int64_t Host::host_bytes() const { return host_budget_->in_use(); }
 
 std::map<std::string, size_t> Host::census() const {
   size_t in_flight = 0;
-  for (const ReadyPlan* plan : plans_->with_memory()) in_flight += plan->active;
+  for (const InstalledPlan* plan : plans_->with_memory()) in_flight += plan->active;
   return {{"plans", plans_->size()},
           {"runs in flight", in_flight},
           {"names of runs", runs_->in_flight()},

@@ -110,10 +110,10 @@ class Host {
   // comes first: it throws kInvalid for a ticket that is not above all earlier ones.
   void take_ticket(Ticket ticket);
   // `part`: empty: the whole state.
-  void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
-                 Ticket ticket, const Box& part = {});
-  void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from, Ticket ticket, const Box& part = {});
+  void read_state(uint64_t request, StateScope scope, const std::string& name,
+                  const ClientBytes& to, Ticket ticket, const Box& part = {});
+  void write_state(uint64_t request, StateScope scope, const std::string& name,
+                   const ClientBytes& from, Ticket ticket, const Box& part = {});
   void free_scope(StateScope scope);
 
   static constexpr int64_t kLookMs = 200;

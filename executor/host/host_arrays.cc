@@ -46,13 +46,13 @@ const TensorShards& shards_with(StateStore& states, StateScope scope, const std:
 
 }  // namespace
 
-void HostArrays::get_state(uint64_t request, StateScope scope, const std::string& name,
-                           const ClientBytes& to, Ticket ticket, const Box& part) {
+void HostArrays::read_state(uint64_t request, StateScope scope, const std::string& name,
+                            const ClientBytes& to, Ticket ticket, const Box& part) {
   copy_shards(request, shards_with(states_, scope, name, part), to, Direction::kOut, ticket, part);
 }
 
-void HostArrays::put_state(uint64_t request, StateScope scope, const std::string& name,
-                           const ClientBytes& from, Ticket ticket, const Box& part) {
+void HostArrays::write_state(uint64_t request, StateScope scope, const std::string& name,
+                             const ClientBytes& from, Ticket ticket, const Box& part) {
   copy_shards(request, shards_with(states_, scope, name, part), from, Direction::kIn, ticket, part);
 }
 
@@ -109,7 +109,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
   copy->running = parts.size();
   if (parts.empty()) {  // Its devices hold no part of the array.
     reactor_.mailbox().post([this, request, guard = open_] {
-      if (*guard) events_.copy_done({.request = request});
+      if (*guard) events_.transfer_done({.request = request});
     });
     return;
   }
@@ -154,7 +154,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
       reactor_.mailbox().post([this, request, copy, error, guard] {
         if (!*guard) return;
         if (error != nullptr && !copy->error) copy->error = *error;
-        if (--copy->running == 0) events_.copy_done({request, copy->error});
+        if (--copy->running == 0) events_.transfer_done({request, copy->error});
       });
     };
     const TaskOrder order{ticket.value, ticket == Ticket() ? nullptr : shard.buffer.get()};

@@ -7,7 +7,7 @@
 // follow one another.
 //
 // Threads: reactor thread; devices copy on their own.
-// Errors: calls throw kInvalid; later failures are reported with HostEvents::copy_done().
+// Errors: calls throw kInvalid; later failures are reported with HostEvents::transfer_done().
 #pragma once
 
 #include <cstddef>
@@ -41,10 +41,10 @@ class HostArrays {
   void put(uint64_t request, ArrayId array, TensorShards tensor, const ClientBytes& from);
   void get(uint64_t request, ArrayId array, const ClientBytes& to);
   // `ticket`: reads the version that runs with lower tickets leave. `part`: empty: the whole state.
-  void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
-                 Ticket ticket, const Box& part);
-  void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from, Ticket ticket, const Box& part);
+  void read_state(uint64_t request, StateScope scope, const std::string& name,
+                  const ClientBytes& to, Ticket ticket, const Box& part);
+  void write_state(uint64_t request, StateScope scope, const std::string& name,
+                   const ClientBytes& from, Ticket ticket, const Box& part);
 
  private:
   enum class Direction : uint8_t { kIn, kOut };

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "executor/collectives/collective.h"
-#include "executor/devices/lanes.h"
+#include "executor/devices/device_schedule.h"
 #include "executor/replay/device_run.h"
 #include "tests/support/bare_device.h"
 #include "tests/support/deaf_listener.h"
@@ -26,9 +26,9 @@ constexpr ArrayId kArray{100};
 class LateStream final : public BareStream {
  public:
   explicit LateStream(int looks) : BareStream("late", /*discrete=*/true), looks_(looks) {}
-  void push(Work& work, Lane* lane) override { queue.push(work, lane); }
+  void push(Work& work, RankStream* rank_stream) override { queue.push(work, rank_stream); }
 
-  LaneQueue queue;
+  DeviceSchedule queue;
 
  private:
   Mark make_mark() override { return ++marks_; }
@@ -92,7 +92,7 @@ struct OneCall {
   void start(const BufferPtr& x) {
     run->bind({.run = RunId(1), .arguments = {x}, .inline_bytes = {nullptr}, .outputs = {nullptr}});
     run->grant({.count = 2, .ticket = Ticket(1)});
-    laid.device->stream().enqueue(*run, plan.lane);
+    laid.device->stream().enqueue(*run, plan.rank_stream);
   }
 
   const std::shared_ptr<const CompiledFunction> function = std::make_shared<Nothing>();
@@ -139,8 +139,8 @@ TEST(HostArraysTest, ARunCommitsNothingOfAnArrayWhosePutFailsWheneverThatIsKnown
     ASSERT_NE(call.run->error(), nullptr);
     EXPECT_THAT(call.run->error()->what(), HasSubstr("copy: broke"));
     EXPECT_EQ(call.plan.last_committed, RunId()) << "it was let pass";
-    reactor->run_until([&] { return events.copies.contains(1); });
-    EXPECT_TRUE(events.copies[1].error);
+    reactor->run_until([&] { return events.transfers.contains(1); });
+    EXPECT_TRUE(events.transfers[1].error);
   }
 }
 

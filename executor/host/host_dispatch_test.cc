@@ -48,8 +48,9 @@ void step_through(Reactor& reactor, TestHosts& hosts, const Plan& plan, const Ru
                      .ticket = Ticket(first_ticket + p)}}});
     }
     reactor.run_until([&] {
-      const auto& told = hosts.logs[0]->told;
-      return !told.empty() && told.back().run == request.run && told.back().position_end > p;
+      const auto& reported = hosts.logs[0]->reported;
+      return !reported.empty() && reported.back().run == request.run &&
+             reported.back().position_end > p;
     });
   }
 }

@@ -10,14 +10,14 @@ namespace gangway {
 class HostEvents {
  public:
   virtual ~HostEvents() = default;
-  // This host's part of a run ended. With an error the run did not commit, and `culprit` says
+  // This host's part of a run ended. With an error the run did not commit, and `is_origin` says
   // whether this host raised the error (the others only received it). Without an error, scalar
   // outputs of at most kSmallBytesMax bytes come along, so that item() costs no second trip.
   virtual void run_done(RunDoneFrame done) = 0;
   // Devices have ended sections of runs that are granted section by section. Sections that no such
   // frame reports are reported with the end of the run.
   virtual void progress(ProgressFrame) {}
-  virtual void copy_done(CopyDoneFrame done) = 0;  // A put or get ended.
+  virtual void transfer_done(HostTransferDoneFrame done) = 0;  // A put or get ended.
 };
 
 }  // namespace gangway

@@ -20,14 +20,14 @@ HostPlans::HostPlans(Reactor& reactor, HostDevices& devices, StateStore& states,
 void HostPlans::close() {
   for (auto& [id, stage] : plans_) {
     if (auto* const compiling = std::get_if<CompilingPlan>(&stage)) drop_install(*compiling);
-    if (auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
-        made != nullptr && (*made)->running > 0)
-      (*made)->committed.fail(install_dropped(*(*made)->plan));
+    if (auto* const installing = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+        installing != nullptr && (*installing)->running > 0)
+      (*installing)->committed.fail(install_dropped(*(*installing)->plan));
   }
 }
 
-void HostPlans::sound_alarms() const {
-  for (const ReadyPlan* plan : with_memory()) HostRuns::sound_alarm(*plan);
+void HostPlans::raise_all_aborts() const {
+  for (const InstalledPlan* plan : with_memory()) HostRuns::raise_aborts(*plan);
 }
 
 HostPlans::Stage& HostPlans::at(PlanId id) {
@@ -37,16 +37,16 @@ HostPlans::Stage& HostPlans::at(PlanId id) {
   return found->second;
 }
 
-ReadyPlan& HostPlans::ready_plan(PlanId id) {
-  const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&at(id));
+InstalledPlan& HostPlans::ready_plan(PlanId id) {
+  const auto* const plan = std::get_if<std::unique_ptr<InstalledPlan>>(&at(id));
   GW_REQUIRE(plan != nullptr, "plan ", id, ": is not ready to run");
   return **plan;
 }
 
-ReadyPlan* HostPlans::find_ready(PlanId id) const {
+InstalledPlan* HostPlans::find_ready(PlanId id) const {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return nullptr;
-  const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&found->second);
+  const auto* const plan = std::get_if<std::unique_ptr<InstalledPlan>>(&found->second);
   return plan == nullptr ? nullptr : plan->get();
 }
 
@@ -56,16 +56,17 @@ void HostPlans::for_each_stage(Body body) const {
   for (const Stage& stage : closing_) body(stage);
 }
 
-ReadyPlan* HostPlans::plan_with_memory(const Stage& stage) {
-  if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage)) return plan->get();
-  const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
-  return made == nullptr ? nullptr : (*made)->plan.get();
+InstalledPlan* HostPlans::plan_with_memory(const Stage& stage) {
+  if (const auto* const plan = std::get_if<std::unique_ptr<InstalledPlan>>(&stage))
+    return plan->get();
+  const auto* const installing = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+  return installing == nullptr ? nullptr : (*installing)->plan.get();
 }
 
-std::vector<const ReadyPlan*> HostPlans::with_memory() const {
-  std::vector<const ReadyPlan*> all;
+std::vector<const InstalledPlan*> HostPlans::with_memory() const {
+  std::vector<const InstalledPlan*> all;
   for_each_stage([&](const Stage& stage) {
-    if (const ReadyPlan* const plan = plan_with_memory(stage)) all.push_back(plan);
+    if (const InstalledPlan* const plan = plan_with_memory(stage)) all.push_back(plan);
   });
   return all;
 }
@@ -73,7 +74,7 @@ std::vector<const ReadyPlan*> HostPlans::with_memory() const {
 const std::string* HostPlans::busy(const MoveRequest& request) const {
   const std::string* name = nullptr;
   for_each_stage([&](const Stage& stage) {
-    const ReadyPlan* const plan = plan_with_memory(stage);
+    const InstalledPlan* const plan = plan_with_memory(stage);
     if (plan == nullptr || name != nullptr) return;
     const bool of_scopes = std::ranges::count(request.scopes, plan->scope) > 0;
     const bool is_named = std::ranges::count(request.plans, plan->id) > 0;
@@ -83,10 +84,10 @@ const std::string* HostPlans::busy(const MoveRequest& request) const {
 }
 
 bool HostPlans::is_at_work(const Stage& stage) {
-  if (const auto* const plan = std::get_if<std::unique_ptr<ReadyPlan>>(&stage))
+  if (const auto* const plan = std::get_if<std::unique_ptr<InstalledPlan>>(&stage))
     return (*plan)->active > 0;
-  const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
-  return made != nullptr && (*made)->running > 0;
+  const auto* const installing = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+  return installing != nullptr && (*installing)->running > 0;
 }
 
 namespace {
@@ -105,7 +106,7 @@ size_t HostPlans::links() const {
   for_each_stage([&](const Stage& stage) {
     if (std::holds_alternative<LaidOutPlan>(stage)) ++count;
     if (const auto* const plan = std::get_if<LinkedPlan>(&stage)) count += links_of(*plan);
-    if (const ReadyPlan* const plan = plan_with_memory(stage)) count += links_of(*plan);
+    if (const InstalledPlan* const plan = plan_with_memory(stage)) count += links_of(*plan);
   });
   return count;
 }
@@ -114,36 +115,36 @@ Future<Installed> HostPlans::install(const PlanRequest& request,
                                      const std::vector<SourceText>& fixed) {
   const PlanId id = request.id;
   GW_REQUIRE(!plans_.contains(id), "plan ", id, ": is installed already");
-  CompilingPlan made(plan_on_host(request, devices_), texts_);
-  add_functions(made.plan, states_, *made.job);
-  made.job->done = [this, id](const CompileJob& done) {
+  CompilingPlan installing(plan_on_host(request, devices_), texts_);
+  add_functions(installing.plan, states_, *installing.job);
+  installing.job->done = [this, id](const CompileJob& done) {
     if (!done.dropped.load(std::memory_order_relaxed)) part_came(id, done.error.has_value());
   };
-  std::vector<TextRequest> wanted = texts_wanted(made, fixed);
-  made.to_come += wanted.size();
-  Future<Installed> installed = made.installed.future();
-  const std::shared_ptr<CompileJob> job = made.job;
-  plans_.emplace(id, Stage(std::in_place_type<CompilingPlan>, std::move(made)));
+  std::vector<TextRequest> wanted = texts_wanted(installing, fixed);
+  installing.to_come += wanted.size();
+  Future<Installed> installed = installing.installed.future();
+  const std::shared_ptr<CompileJob> job = installing.job;
+  plans_.emplace(id, Stage(std::in_place_type<CompilingPlan>, std::move(installing)));
   for (TextRequest& text : wanted) load_text(id, std::move(text));
   compiler_.compile(job);
   return installed;
 }
 
-std::vector<TextRequest> HostPlans::texts_wanted(CompilingPlan& made,
+std::vector<TextRequest> HostPlans::texts_wanted(CompilingPlan& installing,
                                                  const std::vector<SourceText>& fixed) {
-  for (const std::optional<DataSourceSpec>& spec : made.plan.source_specs) {
-    if (spec && !spec->path.empty()) made.texts.by_path.emplace(spec->path, nullptr);
+  for (const std::optional<DataSourceSpec>& spec : installing.plan.source_specs) {
+    if (spec && !spec->path.empty()) installing.texts.by_path.emplace(spec->path, nullptr);
   }
-  const PlanOwner& owner = made.plan.owner;
+  const PlanOwner& owner = installing.plan.owner;
   std::vector<TextRequest> wanted;
-  for (const auto& [path, none] : made.texts.by_path) {
+  for (const auto& [path, none] : installing.texts.by_path) {
     TextRequest& text = wanted.emplace_back();
     text.path = path;
     if (!owner.is_operator) {
       text.readable = devices_.options.trusted;
       text.owner = owner.name;
     }
-    text.dropped = {made.job, &made.job->dropped};
+    text.dropped = {installing.job, &installing.job->dropped};
     const auto before = std::ranges::find(fixed, path, &SourceText::path);
     if (before != fixed.end()) text.bytes_max = before->bytes;
   }
@@ -161,11 +162,11 @@ void HostPlans::load_text(PlanId id, TextRequest request) {
 }
 
 void HostPlans::text_came(PlanId id, const std::string& path, const Result<TextPtr>& text) {
-  CompilingPlan& made = compiling(id);
+  CompilingPlan& installing = compiling(id);
   if (text.ok()) {
-    made.texts.by_path[path] = text.value();
-  } else if (!made.text_error) {
-    made.text_error = text.error();
+    installing.texts.by_path[path] = text.value();
+  } else if (!installing.text_error) {
+    installing.text_error = text.error();
   }
   part_came(id, !text.ok());
 }
@@ -176,14 +177,14 @@ void HostPlans::part_came(PlanId id, bool has_failed) {
 }
 
 void HostPlans::finish_install(PlanId id) {
-  CompilingPlan& made = compiling(id);
-  const std::shared_ptr<CompileJob> job = made.job;
-  Promise<Installed> promise = std::move(made.installed);
+  CompilingPlan& installing = compiling(id);
+  const std::shared_ptr<CompileJob> job = installing.job;
+  Promise<Installed> promise = std::move(installing.installed);
   Result<Installed> result = result_of([&] {
-    if (made.text_error)
-      throw Error(*made.text_error);  // The compiler may still be working on the job.
+    if (installing.text_error)
+      throw Error(*installing.text_error);  // The compiler may still be working on the job.
     if (job->error) throw Error(*job->error);
-    return lay_out_compiled(id, made);
+    return lay_out_compiled(id, installing);
   });
   if (!result.ok()) {
     job->dropped.store(true, std::memory_order_release);
@@ -192,11 +193,11 @@ void HostPlans::finish_install(PlanId id) {
   promise.finish(std::move(result));
 }
 
-Installed HostPlans::lay_out_compiled(PlanId id, CompilingPlan& made) {
+Installed HostPlans::lay_out_compiled(PlanId id, CompilingPlan& installing) {
   Installed installed;
   Result<LaidOutPlan> laid =
-      laid_out(compiled(std::move(made.plan), std::move(made.texts), *made.job), devices_, regions_,
-               installed);
+      laid_out(compiled(std::move(installing.plan), std::move(installing.texts), *installing.job),
+               devices_, regions_, installed);
   Stage& stage = at(id);
   if (!laid.ok()) {  // The controller refuses it, and says what would fit.
     stage.emplace<TooLargePlan>(TooLargePlan{laid.error()});
@@ -213,8 +214,8 @@ void HostPlans::link(PlanId id, const std::vector<LinkOffer>& offers) {
   if (const auto* const too_large = std::get_if<TooLargePlan>(&stage)) throw Error(too_large->why);
   auto* const laid = std::get_if<LaidOutPlan>(&stage);
   GW_REQUIRE(laid != nullptr, "plan ", id, ": is compiled still, or linked already");
-  LinkedPlan made = linked(*laid, offers, devices_);
-  stage.emplace<LinkedPlan>(std::move(made));
+  LinkedPlan installing = linked(*laid, offers, devices_);
+  stage.emplace<LinkedPlan>(std::move(installing));
 }
 
 Future<void> HostPlans::commit_install(PlanId id) {
@@ -222,19 +223,19 @@ Future<void> HostPlans::commit_install(PlanId id) {
   auto* const linked_plan = std::get_if<LinkedPlan>(&stage);
   GW_REQUIRE(linked_plan != nullptr, "plan ", id, ": must be linked first");
   auto initialising = std::make_unique<InitialisingPlan>();
-  InitialisingPlan& made = *initialising;
-  made.plan = ready(*linked_plan);
+  InitialisingPlan& installing = *initialising;
+  installing.plan = ready(*linked_plan);
   stage.emplace<std::unique_ptr<InitialisingPlan>>(std::move(initialising));
   try {
-    add_states(made);
-    runs_.add(*made.plan);
+    add_states(installing);
+    runs_.add(*installing.plan);
   } catch (...) {  // Initialisers that were enqueued before still end.
-    made.failed = current_error();
-    drop_states(*made.plan);
+    installing.failed = current_error();
+    drop_states(*installing.plan);
     throw;
   }
-  Future<void> committed = made.committed.future();
-  if (made.running == 0) end_commit(made);
+  Future<void> committed = installing.committed.future();
+  if (installing.running == 0) end_commit(installing);
   return committed;
 }
 
@@ -245,12 +246,12 @@ void HostPlans::uninstall(PlanId id, bool refused) {
   plans_.erase(found);
   if (auto* const compiling_plan = std::get_if<CompilingPlan>(&stage))
     return drop_install(*compiling_plan);
-  const auto* const made = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
-  ReadyPlan* const plan = plan_with_memory(stage);
-  if (plan != nullptr && (refused || made != nullptr)) drop_states(*plan);
-  if (made != nullptr) {
-    (*made)->is_closing = true;
-    if ((*made)->running > 0) (*made)->committed.fail(install_dropped(*plan));
+  const auto* const installing = std::get_if<std::unique_ptr<InitialisingPlan>>(&stage);
+  InstalledPlan* const plan = plan_with_memory(stage);
+  if (plan != nullptr && (refused || installing != nullptr)) drop_states(*plan);
+  if (installing != nullptr) {
+    (*installing)->is_closing = true;
+    if ((*installing)->running > 0) (*installing)->committed.fail(install_dropped(*plan));
   }
   if (plan != nullptr) runs_.give_up(*plan, nullptr);
   closing_.push_back(std::move(stage));
@@ -258,9 +259,9 @@ void HostPlans::uninstall(PlanId id, bool refused) {
 }
 
 // Functions that are being compiled are dropped when the compiler's thread has finished them.
-void HostPlans::drop_install(CompilingPlan& made) {
-  made.job->dropped.store(true, std::memory_order_release);
-  made.installed.fail(install_dropped(made.plan));
+void HostPlans::drop_install(CompilingPlan& installing) {
+  installing.job->dropped.store(true, std::memory_order_release);
+  installing.installed.fail(install_dropped(installing.plan));
 }
 
 Error HostPlans::install_dropped(const PlanOnHost& plan) const {
@@ -275,7 +276,7 @@ Error HostPlans::install_dropped(const PlanOnHost& plan) const {
 void HostPlans::erase_closed() {
   const size_t gone = std::erase_if(closing_, [this](const Stage& stage) {
     if (is_at_work(stage)) return false;
-    if (ReadyPlan* const plan = plan_with_memory(stage)) runs_.drop(*plan);
+    if (InstalledPlan* const plan = plan_with_memory(stage)) runs_.drop(*plan);
     return true;
   });
   if (gone == 0) return;

@@ -4,7 +4,7 @@
 //                     LaidOutPlan       or TooLargePlan, which no host of its plan links
 //   link()            LinkedPlan
 //   commit_install()  InitialisingPlan  until the initialisers of its new states have run
-//                     ReadyPlan         runs may begin
+//                     InstalledPlan     runs may begin
 //   uninstall()       closing           until its last run has left the devices
 //
 // plan_on_host.h says what each stage has. The controller calls these in this order, and may
@@ -28,7 +28,7 @@
 #include "executor/devices/compiler.h"
 #include "executor/host/host_devices.h"
 #include "executor/host/host_runs.h"
-#include "executor/host/ready_plan.h"
+#include "executor/host/installed_plan.h"
 #include "executor/sources/text_store.h"
 #include "executor/store/state_store.h"
 #include "protocol/install.h"
@@ -54,7 +54,7 @@ struct TooLargePlan {
 };
 
 struct InitialisingPlan {
-  std::unique_ptr<ReadyPlan> plan;
+  std::unique_ptr<InstalledPlan> plan;
   Promise<void> committed;
   size_t running = 0;           // Shards of new states that are not filled yet.
   std::optional<Error> failed;  // The first failure of an initialiser, or of a step before.
@@ -67,7 +67,7 @@ class HostPlans {
             Compiler& compiler, HostRuns& runs);
   // Ends the futures of installs that are under way.
   void close();
-  void sound_alarms() const;
+  void raise_all_aborts() const;
 
   // See Host.
   Future<Installed> install(const PlanRequest& request, const std::vector<SourceText>& fixed);
@@ -76,11 +76,11 @@ class HostPlans {
   void uninstall(PlanId id, bool refused);
 
   // Throws kInvalid if no plan of this id is here, or it is not ready.
-  ReadyPlan& ready_plan(PlanId id);
+  InstalledPlan& ready_plan(PlanId id);
   // Null if it is not here, or not ready.
-  ReadyPlan* find_ready(PlanId id) const;
+  InstalledPlan* find_ready(PlanId id) const;
   // Plans that have their memory, those that are initialised or closing too.
-  std::vector<const ReadyPlan*> with_memory() const;
+  std::vector<const InstalledPlan*> with_memory() const;
   // The name of a plan of these scopes, or with one of these ids, that has unfinished work; null:
   // there is none.
   const std::string* busy(const MoveRequest& request) const;
@@ -93,10 +93,10 @@ class HostPlans {
 
  private:
   using Stage = std::variant<CompilingPlan, TooLargePlan, LaidOutPlan, LinkedPlan,
-                             std::unique_ptr<InitialisingPlan>, std::unique_ptr<ReadyPlan>>;
+                             std::unique_ptr<InitialisingPlan>, std::unique_ptr<InstalledPlan>>;
 
   // Null: it has no memory yet.
-  static ReadyPlan* plan_with_memory(const Stage& stage);
+  static InstalledPlan* plan_with_memory(const Stage& stage);
   // Whether runs or initialisers of it are on devices.
   static bool is_at_work(const Stage& stage);
   template <class Body>
@@ -104,23 +104,24 @@ class HostPlans {
   Stage& at(PlanId id);
   CompilingPlan& compiling(PlanId id) { return std::get<CompilingPlan>(at(id)); }
 
-  std::vector<TextRequest> texts_wanted(CompilingPlan& made, const std::vector<SourceText>& fixed);
+  std::vector<TextRequest> texts_wanted(CompilingPlan& installing,
+                                        const std::vector<SourceText>& fixed);
   void load_text(PlanId id, TextRequest request);
   void text_came(PlanId id, const std::string& path, const Result<TextPtr>& text);
   void part_came(PlanId id, bool has_failed);
   void finish_install(PlanId id);
-  Installed lay_out_compiled(PlanId id, CompilingPlan& made);
-  void drop_install(CompilingPlan& made);
+  Installed lay_out_compiled(PlanId id, CompilingPlan& installing);
+  void drop_install(CompilingPlan& installing);
   Error install_dropped(const PlanOnHost& plan) const;
 
   // plan_states.cc
-  void add_states(InitialisingPlan& made);
-  std::shared_ptr<State> add_state(InitialisingPlan& made, size_t state, TensorShards shards);
+  void add_states(InitialisingPlan& installing);
+  std::shared_ptr<State> add_state(InitialisingPlan& installing, size_t state, TensorShards shards);
   void share_state(const std::shared_ptr<State>& state);
-  void drop_states(ReadyPlan& plan);
-  void initialise(InitialisingPlan& made, size_t state, const std::shared_ptr<State>& target);
-  void initialised(InitialisingPlan& made, const std::string& state, const Error* error);
-  void end_commit(InitialisingPlan& made);
+  void drop_states(InstalledPlan& plan);
+  void initialise(InitialisingPlan& installing, size_t state, const std::shared_ptr<State>& target);
+  void initialised(InitialisingPlan& installing, const std::string& state, const Error* error);
+  void end_commit(InitialisingPlan& installing);
 
   Reactor& reactor_;
   HostDevices& devices_;

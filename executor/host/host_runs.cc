@@ -12,9 +12,9 @@ namespace {
 // Largest number of ranges that are granted before the devices are rung for the first.
 constexpr size_t kGrantsUnrungMax = 8;
 
-bool is_gate(const ReadyPlan& made, const GrantRange& range) {
-  return range.count == 1 && range.slice < made.plan->slices.size() &&
-         made.positions.gate(range.slice) == range.first;
+bool is_gate(const InstalledPlan& installed, const GrantRange& range) {
+  return range.count == 1 && range.slice < installed.plan->slices.size() &&
+         installed.positions.gate(range.slice) == range.first;
 }
 
 std::vector<std::byte> part_of(const TensorShards& like, const Shard& shard,
@@ -40,16 +40,16 @@ void require_new_outputs(const RunFrame& request) {
              ": its name is taken by another of the run's arrays");
 }
 
-void require_in_order(const ReadyPlan& made, const PlanRun& run, const GrantRange& range) {
+void require_in_order(const InstalledPlan& installed, const RunSlot& run, const GrantRange& range) {
   const bool whole = range.slice == kEverySlice;
   GW_REQUIRE(whole || range.slice < run.granted.size(), "grant of run ", range.run, ": slice ",
              range.slice, " does not exist");
-  const uint32_t all = whole ? made.positions.total() : made.positions.count(range.slice);
+  const uint32_t all = whole ? installed.positions.total() : installed.positions.count(range.slice);
   const uint32_t next = whole ? run.granted_in_order : run.granted[range.slice];
   GW_REQUIRE(range.first == next && range.count <= all - next, "grant of run ", range.run, " of \"",
-             made.plan->name, "\": expected positions from ", next, " on, of ", all, ", got ",
+             installed.plan->name, "\": expected positions from ", next, " on, of ", all, ", got ",
              range.first, " to ", range.first + range.count - 1);
-  const uint32_t gate = whole ? kNone : made.positions.gate(range.slice);
+  const uint32_t gate = whole ? kNone : installed.positions.gate(range.slice);
   GW_REQUIRE(range.count == 1 || gate < range.first || gate - range.first >= range.count,
              "grant of run ", range.run,
              ": expected the gate in a range of its own, got positions ", range.first, " to ",
@@ -84,72 +84,73 @@ HostRuns::HostRuns(Reactor& reactor, HostDevices& devices, HostArrays& arrays, C
       feeder_(std::make_unique<SourceFeeder>(devices.options.name + "/data", reactor.simulated())) {
 }
 
-void HostRuns::add(ReadyPlan& made) {
-  for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
-    auto run = std::make_unique<PlanRun>();
-    for (const auto& device : made.devices) {
+void HostRuns::add(InstalledPlan& installed) {
+  for (int64_t slot = 0; slot < installed.plan->runs_in_flight_max; ++slot) {
+    auto run = std::make_unique<RunSlot>();
+    for (const auto& device : installed.devices) {
       run->devices.push_back(std::make_unique<DeviceRun>(*device, static_cast<uint32_t>(slot),
                                                          reactor_.mailbox(), *this));
     }
-    PlanRun& added = *made.runs.emplace_back(std::move(run));
-    for (const auto& device : added.devices) run_of_[device.get()] = {&made, &added};
+    RunSlot& added = *installed.runs.emplace_back(std::move(run));
+    for (const auto& device : added.devices) run_of_[device.get()] = {&installed, &added};
   }
 }
 
-void HostRuns::drop(ReadyPlan& made) {
-  for (const auto& run : made.runs) {
+void HostRuns::drop(InstalledPlan& installed) {
+  for (const auto& run : installed.runs) {
     for (const auto& device : run->devices) run_of_.erase(device.get());
   }
-  made.runs.clear();
+  installed.runs.clear();
 }
 
-void HostRuns::prepare(ReadyPlan& made, const PrepareFrame& frame) {
+void HostRuns::prepare(InstalledPlan& installed, const PrepareFrame& frame) {
   const RunFrame& request = frame.run;
-  GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
-             "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
+  GW_REQUIRE(frame.ordinal == installed.prepared, "run ", request.run, " of \"",
+             installed.plan->name, "\": expected run number ", installed.prepared,
+             " of its plan, got number ", frame.ordinal);
   GW_REQUIRE(!runs_.contains(request.run), "run ", request.run, ": was prepared already");
-  if (made.is_suspended()) return refuse_suspended(made, request);
+  if (installed.is_suspended()) return refuse_suspended(installed, request);
   require_new_outputs(request);
-  PlanRun& run = *made.runs[frame.ordinal % made.runs.size()];
-  GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", made.plan->name,
-             "\": expected at most ", made.runs.size(), " runs in flight");
+  RunSlot& run = *installed.runs[frame.ordinal % installed.runs.size()];
+  GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", installed.plan->name,
+             "\": expected at most ", installed.runs.size(), " runs in flight");
   run.run = request.run;
-  run.running = made.devices.size();
-  run.granted.assign(made.plan->slices.size(), 0);
+  run.running = installed.devices.size();
+  run.granted.assign(installed.plan->slices.size(), 0);
   run.granted_in_order = 0;
-  run.told.assign(made.plan->slices.size(), {});
-  std::shared_ptr<const Error> error = check_shape(*made.plan, request);
-  if (error == nullptr) error = check_arguments(made, request);
+  run.reported.assign(installed.plan->slices.size(), {});
+  std::shared_ptr<const Error> error = check_shape(*installed.plan, request);
+  if (error == nullptr) error = check_arguments(installed, request);
   try {
-    make_outputs(made, request);
+    make_outputs(installed, request);
   } catch (const Error& failure) {
     if (error == nullptr) error = std::make_shared<const Error>(failure);
   }
   run.refused = error != nullptr;
-  if (made.sequential) run.source_positions = request.source_positions;
-  for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, run, error);
-  prepare_nodes(made, run);
-  ++made.prepared;
-  ++made.active;
-  runs_[request.run] = {&made, &run};
-  for (size_t d = 0; d < made.devices.size(); ++d) {
-    DeviceStream& stream = made.ranks[d].device->stream();
+  if (installed.sequential) run.source_positions = request.source_positions;
+  for (size_t d = 0; d < installed.devices.size(); ++d) bind(installed, request, d, run, error);
+  prepare_nodes(installed, run);
+  ++installed.prepared;
+  ++installed.active;
+  runs_[request.run] = {&installed, &run};
+  for (size_t d = 0; d < installed.devices.size(); ++d) {
+    DeviceStream& stream = installed.ranks[d].device->stream();
     stream.trace.runs_queued.fetch_add(1, std::memory_order_relaxed);
-    stream.enqueue_unrung(*run.devices[d], made.devices[d]->lane);
+    stream.enqueue_unrung(*run.devices[d], installed.devices[d]->rank_stream);
     ring_soon(stream);
   }
 }
 
 // The plan's memory is not on the devices, so it takes no part in the run. Only this program's run
 // fails; other programs are not affected.
-void HostRuns::refuse_suspended(ReadyPlan& made, const RunFrame& request) {
-  ++made.prepared;
-  const std::string& name = made.plan->name;
+void HostRuns::refuse_suspended(InstalledPlan& installed, const RunFrame& request) {
+  ++installed.prepared;
+  const std::string& name = installed.plan->name;
   events_.run_done({.run = request.run,
                     .error = Error(ErrorKind::kUnavailable,
                                    cat("run of \"", name, "\": its program is suspended"),
                                    {.program = name}, "resume the program, then run again"),
-                    .culprit = true,
+                    .is_origin = true,
                     .refused = true});
 }
 
@@ -164,12 +165,12 @@ void HostRuns::grant(const GrantFrame& frame) {
     if (gate) last_gate_ = {range.run, range.slice};
     last_ticket_ += range.count - 1;
     if (found == runs_.end()) continue;
-    auto [made, run] = found->second;
-    require_in_order(*made, *run, range);
-    if (made->sequential) prepare_granted(*made, *run, range);
+    auto [installed, run] = found->second;
+    require_in_order(*installed, *run, range);
+    if (installed->sequential) prepare_granted(*installed, *run, range);
     (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
     for (size_t d = 0; d < run->devices.size(); ++d) {
-      if (run->devices[d]->grant(range)) ring_soon(made->ranks[d].device->stream());
+      if (run->devices[d]->grant(range)) ring_soon(installed->ranks[d].device->stream());
     }
     if (++grants_unrung_ >= kGrantsUnrungMax) ring_now();
   }
@@ -212,39 +213,39 @@ void HostRuns::take_ticket(Ticket ticket, const char* what, bool same) {
 
 // Does all host-side work of the run, for all its nodes at once. For a plan that is dispatched
 // sequentially it is done node by node, when they are granted.
-void HostRuns::prepare_nodes(ReadyPlan& made, PlanRun& run) {
-  if (made.sequential) return;
+void HostRuns::prepare_nodes(InstalledPlan& installed, RunSlot& run) {
+  if (installed.sequential) return;
   // Most entries are the same in every run; a trace shows all nodes.
   if (internal::trace_buffer() == nullptr) {
-    for (size_t d = 0; d < made.devices.size(); ++d) {
-      const LaidOutShare& share = made.shares[d];
+    for (size_t d = 0; d < installed.devices.size(); ++d) {
+      const LaidOutShare& share = installed.shares[d];
       for (uint32_t e : share.patched) run.devices[d]->fill_frame(share.entries[e]);
     }
     return;
   }
-  for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) fill_frames(made, run, n);
+  for (uint32_t n = 0; n < installed.plan->nodes.size(); ++n) fill_frames(installed, run, n);
 }
 
-void HostRuns::fill_frames(const ReadyPlan& made, PlanRun& run, uint32_t node) {
+void HostRuns::fill_frames(const InstalledPlan& installed, RunSlot& run, uint32_t node) {
   // The trace does not begin an arrow that no span ends (DeviceRun::record_span).
   const auto has_entries = [node](const LaidOutShare& share) {
     return share.entries_end[node] > (node == 0 ? 0 : share.entries_end[node - 1]);
   };
-  const bool begins = internal::trace_buffer() != nullptr && !made.sequential &&
-                      std::ranges::any_of(made.shares, has_entries);
+  const bool begins = internal::trace_buffer() != nullptr && !installed.sequential &&
+                      std::ranges::any_of(installed.shares, has_entries);
   TraceSpan span("enqueue", run.run.value, node,
                  begins ? TraceMark::kNodeEnqueued : TraceMark::kSpan,
-                 begins ? made.ranks[0].device->stream().trace.host : 0);
-  for (size_t d = 0; d < made.devices.size(); ++d) {
-    const LaidOutShare& share = made.shares[d];
+                 begins ? installed.ranks[0].device->stream().trace.host : 0);
+  for (size_t d = 0; d < installed.devices.size(); ++d) {
+    const LaidOutShare& share = installed.shares[d];
     for (uint32_t e = node == 0 ? 0 : share.entries_end[node - 1]; e < share.entries_end[node]; ++e)
       run.devices[d]->fill_frame(share.entries[e]);
   }
 }
 
-std::shared_ptr<const Error> HostRuns::check_arguments(const ReadyPlan& made,
+std::shared_ptr<const Error> HostRuns::check_arguments(const InstalledPlan& installed,
                                                        const RunFrame& request) const {
-  const Plan& facts = *made.plan;
+  const Plan& facts = *installed.plan;
   std::vector<bool> given(facts.inputs.size(), false);
   const auto fail = [&](uint32_t input, const std::string& text) {
     return std::make_shared<const Error>(ErrorKind::kInvalid,
@@ -257,7 +258,7 @@ std::shared_ptr<const Error> HostRuns::check_arguments(const ReadyPlan& made,
           ErrorKind::kInvalid, cat("run of \"", facts.name, "\": has no input ", argument.input));
     if (given[argument.input]) return fail(argument.input, "is given twice");
     given[argument.input] = true;
-    const TensorShards& like = made.shards[facts.inputs[argument.input]];
+    const TensorShards& like = installed.shards[facts.inputs[argument.input]];
     if (!argument.bytes.empty()) {
       const auto bytes = static_cast<int64_t>(argument.bytes.size());
       if (bytes != like.type.bytes() || argument.bytes.size() > kInlineBytesMax)
@@ -283,11 +284,11 @@ std::shared_ptr<const Error> HostRuns::check_arguments(const ReadyPlan& made,
 
 // Creates the arrays that the run will fill; they can be asked for, or given to other runs, before
 // it has begun.
-void HostRuns::make_outputs(ReadyPlan& made, const RunFrame& request) {
-  const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
+void HostRuns::make_outputs(InstalledPlan& installed, const RunFrame& request) {
+  const size_t outputs = std::min(request.outputs.size(), installed.plan->outputs.size());
   for (uint32_t o = 0; o < outputs; ++o) {
-    TensorShards tensor = made.shards[made.plan->outputs[o]];
-    for (const auto& device : made.devices) {
+    TensorShards tensor = installed.shards[installed.plan->outputs[o]];
+    for (const auto& device : installed.devices) {
       const auto& pool = device->memory->output_pools[o];
       if (pool == nullptr) continue;
       for (Shard& shard : tensor.shards) {
@@ -300,36 +301,36 @@ void HostRuns::make_outputs(ReadyPlan& made, const RunFrame& request) {
   }
 }
 
-void HostRuns::bind(ReadyPlan& made, const RunFrame& request, size_t d, PlanRun& run,
+void HostRuns::bind(InstalledPlan& installed, const RunFrame& request, size_t d, RunSlot& run,
                     const std::shared_ptr<const Error>& error) {
-  const Member& member = made.ranks[d].member;
-  const Plan& facts = *made.plan;
+  const Member& member = installed.ranks[d].member;
+  const Plan& facts = *installed.plan;
   DeviceRun::Inputs inputs;
   inputs.run = request.run;
   inputs.after = request.after;
-  inputs.number = made.prepared;
+  inputs.number = installed.prepared;
   inputs.error = error;
   inputs.arguments.resize(facts.inputs.size());
   inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
   inputs.outputs.resize(facts.outputs.size());
   inputs.sources.resize(facts.sources.size());
-  if (error == nullptr) bind_arguments(made, request, member, run, inputs);
-  for (const DeviceOutput& output : made.shares[d].outputs) {
+  if (error == nullptr) bind_arguments(installed, request, member, run, inputs);
+  for (const DeviceOutput& output : installed.shares[d].outputs) {
     if (output.output >= request.outputs.size()) continue;
     const TensorShards* found = arrays_.find(request.outputs[output.output]);
     const Shard* shard = found == nullptr ? nullptr : found->on(member.device, member.rank);
     if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;
   }
-  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr && !made.sequential; ++s)
-    inputs.sources[s] = fill_source(made, d, *run.devices[d], s, request.source_positions[s]);
+  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr && !installed.sequential; ++s)
+    inputs.sources[s] = fill_source(installed, d, *run.devices[d], s, request.source_positions[s]);
   run.devices[d]->bind(std::move(inputs));
 }
 
-void HostRuns::bind_arguments(const ReadyPlan& made, const RunFrame& request, const Member& member,
-                              PlanRun& run, DeviceRun::Inputs& inputs) const {
+void HostRuns::bind_arguments(const InstalledPlan& installed, const RunFrame& request,
+                              const Member& member, RunSlot& run, DeviceRun::Inputs& inputs) const {
   for (const ArgumentFrame& argument : request.arguments) {
     if (!argument.bytes.empty()) {
-      const TensorShards& like = made.shards[made.plan->inputs[argument.input]];
+      const TensorShards& like = installed.shards[installed.plan->inputs[argument.input]];
       const Shard* here = like.on(member.device, member.rank);
       if (here == nullptr) continue;
       const bool whole = like.local == like.type;
@@ -342,17 +343,17 @@ void HostRuns::bind_arguments(const ReadyPlan& made, const RunFrame& request, co
   }
 }
 
-EventPtr HostRuns::fill_source(ReadyPlan& made, size_t d, DeviceRun& run, uint32_t source,
+EventPtr HostRuns::fill_source(InstalledPlan& installed, size_t d, DeviceRun& run, uint32_t source,
                                uint64_t position) {
-  const LaidOutShare& share = made.shares[d];
-  const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
-  if (made.sources[source] == nullptr) return nullptr;  // No device here reads it.
+  const LaidOutShare& share = installed.shares[d];
+  const uint32_t value = installed.plan->nodes[installed.plan->sources[source]].results[0];
+  if (installed.sources[source] == nullptr) return nullptr;  // No device here reads it.
   if (share.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   auto filled = std::make_shared<Event>();
   filled->on_ready([&stream = share.device->stream()] { stream.ring(); });
   share.device->memory().host_access(HostAccess::kWrite, run.staging_data(value),
-                                     made.shards[value].local.bytes());
-  feeder_->fill({made.sources[source].get(), position, &share.source_parts[source],
+                                     installed.shards[value].local.bytes());
+  feeder_->fill({installed.sources[source].get(), position, &share.source_parts[source],
                  run.staging_data(value), filled});
   return filled;
 }
@@ -361,24 +362,25 @@ EventPtr HostRuns::fill_source(ReadyPlan& made, size_t d, DeviceRun& run, uint32
 // lost peer for ever, and a later one could not use the counters that the peer left halfway through
 // a collective. The newest run is ended first, so that no device goes from an ended run to one that
 // is not ended yet.
-void HostRuns::give_up(ReadyPlan& made, const std::shared_ptr<const Error>& error) {
-  const size_t slots = made.runs.size();
+void HostRuns::give_up(InstalledPlan& installed, const std::shared_ptr<const Error>& error) {
+  const size_t slots = installed.runs.size();
   for (size_t back = 1; back <= slots; ++back) {
-    for (const auto& device : made.runs[(made.prepared + slots - back) % slots]->devices) {
+    for (const auto& device :
+         installed.runs[(installed.prepared + slots - back) % slots]->devices) {
       if (device->active() && error != nullptr) device->cancel(error);
       device->abandon();
     }
   }
-  if (made.active > 0) sound_alarm(made);
-  for (const PlanRank& rank : made.ranks) rank.device->stream().ring();
+  if (installed.active > 0) raise_aborts(installed);
+  for (const PlanRank& rank : installed.ranks) rank.device->stream().ring();
 }
 
 // A device may already be past the point where it checks whether its run has ended, and wait for
 // its card, which waits for another card inside a communicator.
-void HostRuns::sound_alarm(const ReadyPlan& made) {
-  for (const LinkedShare& share : made.links.shares) {
+void HostRuns::raise_aborts(const InstalledPlan& installed) {
+  for (const LinkedShare& share : installed.links.shares) {
     for (const auto& collective : share.collectives)
-      collective->raise_alarm(Collective::kEverything);
+      collective->raise_abort(Collective::kEverything);
   }
 }
 
@@ -386,22 +388,22 @@ void HostRuns::cancel(RunId id, ErrorKind kind, const std::string& why) {
   const auto found = runs_.find(id);
   if (found == runs_.end()) return;
   const auto error = std::make_shared<const Error>(kind, why);
-  const auto [made, run] = found->second;
-  if (kind == ErrorKind::kUnavailable) return give_up(*made, error);
+  const auto [installed, run] = found->second;
+  if (kind == ErrorKind::kUnavailable) return give_up(*installed, error);
   for (const auto& device : run->devices) device->cancel(error);
 }
 
 void HostRuns::device_done(DeviceRun& device) {
   auto found = run_of_.find(&device);
   GW_ASSERT(found != run_of_.end(), "a run that nobody knows has finished");
-  auto [made, run] = found->second;
+  auto [installed, run] = found->second;
   if (--run->running > 0) return;
-  run_done(*made, *run);
+  run_done(*installed, *run);
 }
 
 void HostRuns::sections_ended(DeviceRun& device) {
-  device.news_told();
-  PlanRun& run = *run_of_.at(&device).run;
+  device.news_reported();
+  RunSlot& run = *run_of_.at(&device).run;
   ProgressFrame news{news_of(run)};
   if (!news.times.empty()) events_.progress(std::move(news));
 }
@@ -410,12 +412,12 @@ void HostRuns::sections_ended(DeviceRun& device) {
 // the device that was busy longest shows how long the section took; its time sums up those of its
 // ranks, which take turns. A run that was given up behind its gate commits without tickets. Nothing
 // is reported for it, since the controller has not granted it.
-std::vector<SectionTime> HostRuns::news_of(PlanRun& run) {
-  std::vector<SectionTime> now(run.told.size());
+std::vector<SectionTime> HostRuns::news_of(RunSlot& run) {
+  std::vector<SectionTime> now(run.reported.size());
   std::vector<int64_t> device_busy_ns(now.size(), 0);  // Sum over the ranks so far.
   for (const auto& device : run.devices) {
     if (device->abandoned()) return {};
-    const std::vector<ToldSlice>& slices = device->share().told_slices;
+    const std::vector<ReportedSlice>& slices = device->share().reported_slices;
     for (size_t i = 0; i < slices.size(); ++i) {
       SectionTime& time = now[slices[i].slice];
       const uint32_t ended = device->positions_ended(i);
@@ -428,13 +430,13 @@ std::vector<SectionTime> HostRuns::news_of(PlanRun& run) {
   }
   std::vector<SectionTime> news;
   for (uint32_t s = 0; s < now.size(); ++s) {
-    SectionTime& told = run.told[s];
-    if (now[s].position_end <= told.position_end) continue;
+    SectionTime& reported = run.reported[s];
+    if (now[s].position_end <= reported.position_end) continue;
     news.push_back({.run = run.run,
                     .slice = s,
                     .position_end = now[s].position_end,
-                    .busy_ns = std::max<int64_t>(0, now[s].busy_ns - told.busy_ns)});
-    told = now[s];
+                    .busy_ns = std::max<int64_t>(0, now[s].busy_ns - reported.busy_ns)});
+    reported = now[s];
   }
   return news;
 }
@@ -444,19 +446,19 @@ void HostRuns::compile_unfused(const LaidOutShare& share, const std::shared_ptr<
   compiler_.compile(job);
 }
 
-void HostRuns::run_done(ReadyPlan& made, PlanRun& run) {
+void HostRuns::run_done(InstalledPlan& installed, RunSlot& run) {
   RunDoneFrame done{.run = run.run};
   done.times = news_of(run);
   // The device that raised the error, if it is one of this host's.
   const DeviceRun* failed = nullptr;
   for (const auto& device : run.devices) {
     if (device->error() == nullptr) continue;
-    if (failed == nullptr || (device->culprit() && !failed->culprit())) failed = device.get();
+    if (failed == nullptr || (device->is_origin() && !failed->is_origin())) failed = device.get();
   }
   if (failed != nullptr) {
     done.error = *failed->error();
-    done.error->add_where({.program = made.plan->name, .host = devices_.options.name});
-    done.culprit = failed->culprit();
+    done.error->add_where({.program = installed.plan->name, .host = devices_.options.name});
+    done.is_origin = failed->is_origin();
   } else {
     for (const auto& device : run.devices) {
       for (const DeviceOutput& output : device->share().outputs) {
@@ -467,7 +469,7 @@ void HostRuns::run_done(ReadyPlan& made, PlanRun& run) {
     }
   }
   runs_.erase(run.run);
-  --made.active;
+  --installed.active;
   run.parts.clear();
   run.source_positions.clear();
   for (const auto& device : run.devices) device->release();

@@ -21,7 +21,7 @@
 #include "executor/host/host_arrays.h"
 #include "executor/host/host_devices.h"
 #include "executor/host/host_events.h"
-#include "executor/host/ready_plan.h"
+#include "executor/host/installed_plan.h"
 #include "executor/replay/device_run.h"
 #include "executor/sources/source_feeder.h"
 #include "executor/work/event.h"
@@ -40,21 +40,21 @@ class HostRuns final : public DeviceRun::Listener {
 
   // Gives a plan its records of runs; the plan has its memory and its states. drop() takes them
   // away again; none of them is in flight.
-  void add(ReadyPlan& plan);
-  void drop(ReadyPlan& plan);
+  void add(InstalledPlan& plan);
+  void drop(InstalledPlan& plan);
 
   // See Host.
-  void prepare(ReadyPlan& plan, const PrepareFrame& frame);
+  void prepare(InstalledPlan& plan, const PrepareFrame& frame);
   void grant(const GrantFrame& frame);
   void take_ticket(Ticket ticket, const char* what, bool same = false);
   void cancel(RunId run, ErrorKind kind, const std::string& why);
-  static size_t calls_to_prepare(const ReadyPlan& plan);
+  static size_t calls_to_prepare(const InstalledPlan& plan);
   size_t calls_to_prepare(const GrantFrame& frame) const;
 
   // Ends all runs of the plan where they are; later ones end at once too. `error`: null: none of
   // its runs has to report one.
-  void give_up(ReadyPlan& plan, const std::shared_ptr<const Error>& error);
-  static void sound_alarm(const ReadyPlan& plan);
+  void give_up(InstalledPlan& plan, const std::shared_ptr<const Error>& error);
+  static void raise_aborts(const InstalledPlan& plan);
 
   // Called after a run has ended; its plan may be destroyed then.
   std::function<void()> run_ended;
@@ -68,30 +68,30 @@ class HostRuns final : public DeviceRun::Listener {
 
  private:
   struct Place {
-    ReadyPlan* plan = nullptr;
-    PlanRun* run = nullptr;
+    InstalledPlan* plan = nullptr;
+    RunSlot* run = nullptr;
   };
 
   void ring_soon(DeviceStream& stream);
   void ring_now();
   void serve_or_ring_now();
-  void bind(ReadyPlan& plan, const RunFrame& request, size_t rank, PlanRun& run,
+  void bind(InstalledPlan& plan, const RunFrame& request, size_t rank, RunSlot& run,
             const std::shared_ptr<const Error>& error);
-  void bind_arguments(const ReadyPlan& plan, const RunFrame& request, const Member& member,
-                      PlanRun& run, DeviceRun::Inputs& inputs) const;
-  EventPtr fill_source(ReadyPlan& plan, size_t rank, DeviceRun& run, uint32_t source,
+  void bind_arguments(const InstalledPlan& plan, const RunFrame& request, const Member& member,
+                      RunSlot& run, DeviceRun::Inputs& inputs) const;
+  EventPtr fill_source(InstalledPlan& plan, size_t rank, DeviceRun& run, uint32_t source,
                        uint64_t position);
-  void prepare_nodes(ReadyPlan& plan, PlanRun& run);
-  static void fill_frames(const ReadyPlan& plan, PlanRun& run, uint32_t node);
-  void prepare_node(ReadyPlan& plan, PlanRun& run, uint32_t node);
-  void prepare_granted(ReadyPlan& plan, PlanRun& run, const GrantRange& range);
-  void make_outputs(ReadyPlan& plan, const RunFrame& request);
-  void refuse_suspended(ReadyPlan& plan, const RunFrame& request);
-  std::shared_ptr<const Error> check_arguments(const ReadyPlan& plan,
+  void prepare_nodes(InstalledPlan& plan, RunSlot& run);
+  static void fill_frames(const InstalledPlan& plan, RunSlot& run, uint32_t node);
+  void prepare_node(InstalledPlan& plan, RunSlot& run, uint32_t node);
+  void prepare_granted(InstalledPlan& plan, RunSlot& run, const GrantRange& range);
+  void make_outputs(InstalledPlan& plan, const RunFrame& request);
+  void refuse_suspended(InstalledPlan& plan, const RunFrame& request);
+  std::shared_ptr<const Error> check_arguments(const InstalledPlan& plan,
                                                const RunFrame& request) const;
   // Section ends that the controller has not been sent yet.
-  static std::vector<SectionTime> news_of(PlanRun& run);
-  void run_done(ReadyPlan& plan, PlanRun& run);
+  static std::vector<SectionTime> news_of(RunSlot& run);
+  void run_done(InstalledPlan& plan, RunSlot& run);
 
   Reactor& reactor_;
   HostDevices& devices_;

@@ -57,7 +57,7 @@ TEST_P(HostSuspendTest, AProgramGivesItsDevicesBackAndGoesOnWhereItWas) {
 
   EXPECT_EQ(move(t, kToDevices)[0], 0);
   EXPECT_EQ(t.hosts[0]->host_bytes(), 0);
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(2.0f));
   EXPECT_FLOAT_EQ(step(t, 2), 2.0f);
   EXPECT_FLOAT_EQ(step(t, 3), 0.5f);
   const std::vector<ArrayId> all{ArrayId(100), ArrayId(1002), ArrayId(1003)};
@@ -91,7 +91,7 @@ TEST_P(HostSuspendTest, ASuspendedProgramMakesRoomForAnotherAndResumesOnceThatHa
   t.hosts[0]->uninstall(PlanId(2));
   t.hosts[0]->free_scope({2});
   move(t, kToDevices);
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
 }
 
 TEST_P(HostSuspendTest, AProgramWithARunUnderWayIsNotSuspendedAndASuspendedOneDoesNotRun) {
@@ -112,7 +112,7 @@ TEST_P(HostSuspendTest, AProgramWithARunUnderWayIsNotSuspendedAndASuspendedOneDo
   EXPECT_EQ(refused.error->kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(refused.error->what(), HasSubstr("run of \"step\": its program is suspended"));
   t.hosts[0]->grant(t.grant_of(step_request(kPlan, 2)));
-  EXPECT_THAT(error_of([&] { t.get_state<float>("w", 2); }).what(),
+  EXPECT_THAT(error_of([&] { t.read_state<float>("w", 2); }).what(),
               HasSubstr("state \"w\": its program is suspended"));
   // A plan that would share its states.
   EXPECT_THAT(error_of([&] { t.install(PlanId(2), training_step(1, 1)); }).what(),

@@ -40,7 +40,7 @@ TEST_P(HostTest, TrainsOverTwoHostsOfTwoDevicesAndKeepsStateInPlace) {
   EXPECT_FLOAT_EQ(t.item<float>(RunId(1), 0), 8.0f);
   EXPECT_FLOAT_EQ(t.item<float>(RunId(2), 0), 2.0f);
   EXPECT_FLOAT_EQ(t.item<float>(RunId(3), 0), 0.5f);
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.75f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(2.75f));
   EXPECT_THAT(t.get<float>(ArrayId(1003), 1), Each(0.5f));
 }
 
@@ -146,20 +146,20 @@ TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {
     }
   };
   grant(0, 1);
-  reactor->run_until([&] { return !t.logs[0]->told.empty(); });
-  const SectionTime one = t.logs[0]->told[0];
+  reactor->run_until([&] { return !t.logs[0]->reported.empty(); });
+  const SectionTime one = t.logs[0]->reported[0];
   EXPECT_EQ(one.position_end, 1u);
   EXPECT_GE(one.busy_ns, 1'000'000);
   grant(1, 2);
   EXPECT_FALSE(t.wait(RunId(1)).error);
   int64_t busy_ns = 0;
-  for (const SectionTime& time : t.logs[0]->told) busy_ns += time.busy_ns;
-  EXPECT_EQ(t.logs[0]->told.back().position_end, 3u);
+  for (const SectionTime& time : t.logs[0]->reported) busy_ns += time.busy_ns;
+  EXPECT_EQ(t.logs[0]->reported.back().position_end, 3u);
   EXPECT_GE(busy_ns, 6'000'000);
   if (GetParam() == DeviceKind::kSim) {
     EXPECT_EQ(busy_ns, 6'000'000);
   }
-  EXPECT_TRUE(t.logs[1]->told.empty());
+  EXPECT_TRUE(t.logs[1]->reported.empty());
 }
 
 TEST_P(HostTest, AHostReportsTheProgressOfARunThatIsGrantedWholeAtItsEnd) {
@@ -167,9 +167,9 @@ TEST_P(HostTest, AHostReportsTheProgressOfARunThatIsGrantedWholeAtItsEnd) {
   t.install(kPlan, three_timed_calls(2, 2));
   t.start(timed_request());
   EXPECT_FALSE(t.wait(RunId(1)).error);
-  ASSERT_EQ(t.logs[0]->told.size(), 1u);
-  EXPECT_EQ(t.logs[0]->told[0].position_end, 3u);
-  EXPECT_GE(t.logs[0]->told[0].busy_ns, 6'000'000);
+  ASSERT_EQ(t.logs[0]->reported.size(), 1u);
+  EXPECT_EQ(t.logs[0]->reported[0].position_end, 3u);
+  EXPECT_GE(t.logs[0]->reported[0].busy_ns, 6'000'000);
 }
 
 TEST_P(HostTest, AStepWhoseLossIsNotFiniteCommitsNothingAndNamesTheFirstOp) {
@@ -181,10 +181,10 @@ TEST_P(HostTest, AStepWhoseLossIsNotFiniteCommitsNothingAndNamesTheFirstOp) {
   t.start(step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
-  EXPECT_TRUE(done.culprit);
+  EXPECT_TRUE(done.is_origin);
   EXPECT_THAT(done.error->what(), HasSubstr("exp of f32[2, 2]"));
   EXPECT_THAT(done.error->what(), HasSubstr("training_step.h"));
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
   // The next run is not affected.
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
   t.start(step_request(kPlan, 2));
@@ -202,7 +202,7 @@ TEST_P(HostTest, ACancelledRunEndsOnAllHostsWithoutCommitting) {
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
   EXPECT_EQ(t.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kUnavailable);
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
 }
 
 // The next run can't use the counters that a lost peer left halfway through a collective.
@@ -229,11 +229,11 @@ TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
   EXPECT_THAT(done.error->what(), HasSubstr("\"x\""));
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
   // Its outputs carry the error on.
   t.get<float>(ArrayId(1001), 1);
-  ASSERT_TRUE(t.copy_error);
-  EXPECT_EQ(t.copy_error->kind(), ErrorKind::kInvalid);
+  ASSERT_TRUE(t.transfer_error);
+  EXPECT_EQ(t.transfer_error->kind(), ErrorKind::kInvalid);
 }
 
 TEST_P(HostTest, AHostThatGetsARunOfAnotherShapeTakesPartInItAsFailed) {
@@ -249,7 +249,7 @@ TEST_P(HostTest, AHostThatGetsARunOfAnotherShapeTakesPartInItAsFailed) {
   EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
   EXPECT_THAT(done.error->what(), HasSubstr("expected 1 outputs"));
   EXPECT_TRUE(t.logs[1]->done[RunId(1)].error) << "its peer waits for nobody";
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
 }
 
 TEST_P(HostTest, PlannedBytesAreTheBytesAskedOfTheAllocator) {
@@ -345,7 +345,7 @@ TEST_P(HostTest, ARunThatComesInTheMiddleOfAnOverlaidOneIsRefused) {
   Host& host = *t.hosts[0];
   host.prepare({0, overlaid_request(kPlan, 1)});
   host.grant({{{.run = RunId(1), .slice = 0, .count = 1, .ticket = Ticket(1)}}});
-  reactor->run_until([&] { return !t.logs[0]->told.empty(); });
+  reactor->run_until([&] { return !t.logs[0]->reported.empty(); });
   host.prepare({0, overlaid_request(PlanId(2), 2)});
   host.grant({{{.run = RunId(2), .slice = 0, .count = 2, .ticket = Ticket(2)}}});
   const Done refused = t.wait(RunId(2));
@@ -365,7 +365,7 @@ TEST_P(HostTest, AnOverlaidRunThatIsGivenUpBeforeItBeginsDisturbsNobody) {
   Host& host = *t.hosts[0];
   host.prepare({0, overlaid_request(kPlan, 1)});
   host.grant({{{.run = RunId(1), .slice = 0, .count = 1, .ticket = Ticket(1)}}});
-  reactor->run_until([&] { return !t.logs[0]->told.empty(); });
+  reactor->run_until([&] { return !t.logs[0]->reported.empty(); });
   host.prepare({0, overlaid_request(PlanId(2), 2)});
   host.uninstall(PlanId(2));
   const Done given_up = t.wait(RunId(2));
@@ -388,11 +388,11 @@ TEST_P(HostTest, RunsBeyondTheBoundWaitForTheirTurn) {
 TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
   TestHosts t(*reactor, 1, 1, GetParam());
   t.install(kPlan, training_step(1, 1));
-  t.put_state<float>("w", {5.0f, 6.0f});
+  t.write_state<float>("w", {5.0f, 6.0f});
   t.install(PlanId(2), training_step(1, 1));
-  EXPECT_THAT(t.get_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
   t.install(PlanId(3), training_step(1, 1), {2});
-  EXPECT_THAT(t.get_state<float>("w", 2, {2}), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2, {2}), Each(1.0f));
   TestPlan other("other", 1, 1);
   other.state("w", f32({3}), 0);
   EXPECT_THROW(static_cast<void>(t.hosts[0]->install(PlanId(4), other.share(), 0, {1})), Error);
@@ -402,14 +402,14 @@ TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
 TEST_P(HostTest, StatesOfARefusedPlanAreInitialisedAgainUnlessAnotherPlanSharesThem) {
   TestHosts t(*reactor, 1, 1, GetParam());
   t.install(kPlan, training_step(1, 1));
-  t.put_state<float>("w", {5.0f, 6.0f});
+  t.write_state<float>("w", {5.0f, 6.0f});
   t.hosts[0]->uninstall(kPlan, true);
   t.install(PlanId(2), training_step(1, 1));
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
-  t.put_state<float>("w", {5.0f, 6.0f});
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
+  t.write_state<float>("w", {5.0f, 6.0f});
   t.install(PlanId(3), training_step(1, 1));
   t.hosts[0]->uninstall(PlanId(2), true);
-  EXPECT_THAT(t.get_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
 }
 
 // The error that commit_install throws.
@@ -435,7 +435,7 @@ TEST_P(HostTest, APlanDoesNotStartFromAStateThatIsStillBeingInitialised) {
   EXPECT_THAT(refused->what(), HasSubstr("compile again"));
   host.uninstall(PlanId(2), true);
   first.await();
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(1.0f));
 }
 
 TEST_P(HostTest, APlanThatIsUninstalledWhileItsStatesAreInitialisedLeavesItsDevicesInOrder) {
@@ -448,7 +448,7 @@ TEST_P(HostTest, APlanThatIsUninstalledWhileItsStatesAreInitialisedLeavesItsDevi
     EXPECT_TRUE(committed.ready());
   }
   t.install(PlanId(9), training_step(1, 1), {9});
-  EXPECT_THAT(t.get_state<float>("w", 2, {9}), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2, {9}), Each(1.0f));
 }
 
 TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
@@ -467,7 +467,7 @@ TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
   // The initialiser of the other state ends before this plan's do.
   t.install(PlanId(3), training_step(1, 1));
   EXPECT_THROW(host.prepare({0, {.plan = PlanId(2), .run = RunId(1)}}), Error);
-  EXPECT_THROW(t.get_state<float>("new", 2), Error);
+  EXPECT_THROW(t.read_state<float>("new", 2), Error);
 }
 
 TEST_P(HostTest, APlanWhoseLinkFailedCanStillBeLinked) {
@@ -505,7 +505,7 @@ TEST_P(HostTest, APlanThatFindsNoRoomTakesNoneAndIsCommittedOnceThereIsRoom) {
   host.uninstall(kPlan);
   host.free_scope({1});
   host.commit_install(PlanId(2)).await();
-  EXPECT_THAT(t.get_state<float>("w", 2, {2}), Each(1.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2, {2}), Each(1.0f));
 }
 
 TEST_P(HostTest, AnArrayThatNobodyMadeCannotBeRead) {
@@ -546,7 +546,7 @@ TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts
   t.start_on(1, request);
   t.wait(RunId(1));
   for (const auto& log : t.logs) EXPECT_FALSE(log->done[RunId(1)].error);
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(2.0f));
 }
 
 // It commits without a ticket that was granted, so nothing is reported to the controller.
@@ -565,8 +565,8 @@ TEST(HostGateTest, ARunThatIsGivenUpBehindItsGateCommitsAndTellsOfNoTimesThatWer
   });
   t.hosts[0]->cancel(RunId(1), ErrorKind::kUnavailable, "another host of its plan is gone");
   EXPECT_FALSE(t.wait(RunId(1)).error);
-  for (const SectionTime& time : t.logs[0]->told) EXPECT_LE(time.position_end, 2u);
-  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+  for (const SectionTime& time : t.logs[0]->reported) EXPECT_LE(time.position_end, 2u);
+  EXPECT_THAT(t.read_state<float>("w", 2), Each(2.0f));
 }
 
 // Message of the error that `call` throws.
@@ -631,15 +631,15 @@ TEST_P(HostTest, AnArgumentInsideTheRequestIsCutAsItsInputIs) {
   t.put<float>(ArrayId(100), kPlan, 0, x);
   t.start(request);
   EXPECT_FALSE(t.wait(RunId(1)).error);
-  const std::vector<float> by_array = t.get_state<float>("w", 2);
-  t.put_state<float>("w", {1.0f, 1.0f});
+  const std::vector<float> by_array = t.read_state<float>("w", 2);
+  t.write_state<float>("w", {1.0f, 1.0f});
   request.run = RunId(2);
   request.outputs = {ArrayId(2002)};
   const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
   request.arguments[0] = {.input = 0, .bytes = {bytes, bytes + x.size() * sizeof(float)}};
   t.start(request);
   EXPECT_FALSE(t.wait(RunId(2)).error);
-  EXPECT_EQ(t.get_state<float>("w", 2), by_array);
+  EXPECT_EQ(t.read_state<float>("w", 2), by_array);
 }
 
 TEST_P(HostTest, ARunAfterOneThatDidNotCommitDoesNotCommitEither) {
@@ -654,7 +654,7 @@ TEST_P(HostTest, ARunAfterOneThatDidNotCommitDoesNotCommitEither) {
   t.start(after(1, 0));
   t.start(after(2, 1));
   EXPECT_FALSE(t.wait(RunId(2)).error);
-  const std::vector<float> w = t.get_state<float>("w", 2);
+  const std::vector<float> w = t.read_state<float>("w", 2);
   RunFrame bad = after(3, 2);
   bad.arguments.clear();
   t.start(bad);
@@ -667,10 +667,10 @@ TEST_P(HostTest, ARunAfterOneThatDidNotCommitDoesNotCommitEither) {
     EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
     EXPECT_THAT(done.error->what(), HasSubstr("the run before it did not commit"));
   }
-  EXPECT_EQ(t.get_state<float>("w", 2), w);
+  EXPECT_EQ(t.read_state<float>("w", 2), w);
   t.start(after(6, 0));  // A new chain.
   EXPECT_FALSE(t.wait(RunId(6)).error);
-  EXPECT_NE(t.get_state<float>("w", 2), w);
+  EXPECT_NE(t.read_state<float>("w", 2), w);
 }
 
 TEST_P(HostTest, AHostMayGoWhileItsRunsAreUnderWay) {

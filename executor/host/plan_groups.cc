@@ -17,11 +17,11 @@ bool has_gate(const Plan& plan) {
 }
 
 GroupView view(const PlanOnHost& plan, std::string name, const std::vector<Member>& members,
-               int64_t bytes_max, bool alarms) {
+               int64_t bytes_max, bool abort_flags) {
   std::vector<GroupDevice> devices;
   devices.reserve(members.size());
   for (const Member& member : members) devices.push_back({member.host, member.device});
-  return group_of(std::move(name), devices, plan.self, bytes_max, alarms,
+  return group_of(std::move(name), devices, plan.self, bytes_max, abort_flags,
                   [&](uint32_t host) { return link_class(*plan.plan, plan.self, host); });
 }
 
@@ -36,7 +36,7 @@ std::vector<Member> members_of(const Plan& plan, const GroupSpec& group, size_t 
 // body(group, its index among the members here) for each group that the member is in.
 template <class Body>
 void for_each_group(const LaidOutPlan& plan, const Member& member, Body body) {
-  for (const PlanGroup& group : plan.meetings) {
+  for (const PlanGroup& group : plan.rendezvous) {
     const auto found = std::ranges::find(group.here, member);
     if (found != group.here.end()) body(group, static_cast<uint32_t>(found - group.here.begin()));
   }
@@ -44,8 +44,8 @@ void for_each_group(const LaidOutPlan& plan, const Member& member, Body body) {
 
 // `members`: by rank.
 PlanGroup group_with(const PlanOnHost& plan, std::string name, const std::vector<Member>& members,
-                     int64_t bytes_max, bool alarms) {
-  PlanGroup group{.view = view(plan, std::move(name), members, bytes_max, alarms)};
+                     int64_t bytes_max, bool abort_flags) {
+  PlanGroup group{.view = view(plan, std::move(name), members, bytes_max, abort_flags)};
   for (const GroupView::Member& here : group.view.here()) group.here.push_back(members[here.rank]);
   return group;
 }
@@ -94,21 +94,21 @@ class Linker {
   void link(const PlanGroup& group) {
     const bool gate = group.spec == kNone;
     const DeviceGroup devices = gate || group.of_devices ? DeviceGroup() : devices_of(plan_, group);
-    auto meetings = join(group, !gate);
-    for (size_t m = 0; m < meetings.size(); ++m) {
+    auto rendezvous = join(group, !gate);
+    for (size_t m = 0; m < rendezvous.size(); ++m) {
       const uint32_t rank = rank_of(plan_, group.here[m]);
       LinkedShare& share = shares_[rank];
       if (gate) {
-        share.collectives.push_back(std::move(meetings[m]));
+        share.collectives.push_back(std::move(rendezvous[m]));
         share.gate = share.collectives.back().get();
         continue;
       }
       if (group.of_devices) {
-        of_devices_[rank] = std::move(meetings[m]);
+        of_devices_[rank] = std::move(rendezvous[m]);
         continue;
       }
       share.collectives.push_back(plan_.ranks[rank].device->collective(
-          {std::move(meetings[m]), std::move(of_devices_[rank])}, devices));
+          {std::move(rendezvous[m]), std::move(of_devices_[rank])}, devices));
       const GroupSpec& spec = plan_.groups[group.spec];
       made_[{rank, spec.slice, spec.need.axes}] = share.collectives.back().get();
     }
@@ -155,9 +155,9 @@ class Linker {
 namespace {
 
 // Discrete devices meet in host memory, but put no tensors there, only sizes of ragged rows; they
-// raise alarms too. Devices without values only meet.
+// raise abort flags too. Devices without values only meet.
 void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
-             std::vector<PlanGroup>& meetings) {
+             std::vector<PlanGroup>& rendezvous) {
   const GroupSpec& facts = plan.groups[spec];
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
   if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; })) return;
@@ -166,13 +166,13 @@ void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
   const std::vector<Member> first = first_ranks(members);
   if (discrete && first.size() > 1 && first.size() < members.size()) {
     PlanGroup& devices =
-        meetings.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
+        rendezvous.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
     devices.spec = spec;
     devices.row = row;
     devices.of_devices = true;
   }
   const bool in_host_memory = !discrete && has_values(plan);
-  PlanGroup& all = meetings.emplace_back(
+  PlanGroup& all = rendezvous.emplace_back(
       group_with(plan, name, members, in_host_memory ? facts.need.bytes_max : 0, discrete));
   if (in_host_memory) all.view.kinds = facts.need.kinds;
   if (discrete) carry_sizes(all.view, facts.need.kinds);
@@ -183,15 +183,15 @@ void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
 }  // namespace
 
 std::vector<PlanGroup> find_groups(const CompiledHostPlan& plan) {
-  std::vector<PlanGroup> meetings;
-  if (plan.ranks.empty()) return meetings;
+  std::vector<PlanGroup> rendezvous;
+  if (plan.ranks.empty()) return rendezvous;
   for (uint32_t spec = 0; spec < plan.groups.size(); ++spec) {
     for (uint32_t row = 0; row < plan.groups[spec].groups.size(); ++row)
-      add_row(plan, spec, row, meetings);
+      add_row(plan, spec, row, rendezvous);
   }
   if (has_gate(*plan.plan))
-    meetings.push_back(group_with(plan, "gate", plan_members(*plan.plan), 0, false));
-  return meetings;
+    rendezvous.push_back(group_with(plan, "gate", plan_members(*plan.plan), 0, false));
+  return rendezvous;
 }
 
 void for_each_group_area(const LaidOutPlan& plan, const Member& member,
@@ -242,7 +242,7 @@ void link_groups(const LaidOutPlan& plan, const MemoryOf& memory_of,
                  const std::function<Bell(uint32_t device)>& bell_of,
                  std::vector<LinkedShare>& shares) {
   Linker linker(plan, memory_of, bell_of, shares);
-  for (const PlanGroup& group : plan.meetings) linker.link(group);
+  for (const PlanGroup& group : plan.rendezvous) linker.link(group);
   linker.give_calls_their_collectives();
 }
 

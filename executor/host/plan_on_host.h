@@ -6,7 +6,7 @@
 //   compiled()       CompiledHostPlan   their functions, and the texts of sources
 //   laid_out()       LaidOutPlan        entries, places, memory that peers write
 //   linked()         LinkedPlan         collectives and channels
-//   ready()          ReadyPlan          memory on the devices, and runs
+//   ready()          InstalledPlan      memory on the devices, and runs
 //
 // A stage is also every stage before it: what a function takes as CompiledHostPlan may be linked
 // already. host_plans.h has the table of them, and what happens between two stages.

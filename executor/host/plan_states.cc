@@ -31,8 +31,8 @@ Error state_not_usable(const std::string& name, const char* why) {
 
 }  // namespace
 
-void HostPlans::add_states(InitialisingPlan& made) {
-  ReadyPlan& plan = *made.plan;
+void HostPlans::add_states(InitialisingPlan& installing) {
+  InstalledPlan& plan = *installing.plan;
   for (uint32_t s = 0; s < plan.plan->states.size(); ++s) {
     const uint32_t value = plan.plan->states[s].value;
     const std::string& name = plan.plan->values[value].name;
@@ -40,7 +40,7 @@ void HostPlans::add_states(InitialisingPlan& made) {
     if (like.shards.empty()) continue;
     std::shared_ptr<State> state = states_.find_like(plan.scope, name, like);
     if (state == nullptr) {
-      state = add_state(made, s, like);
+      state = add_state(installing, s, like);
     } else {
       if (state->on_host != nullptr) throw state_not_usable(name, "its program is suspended");
       share_state(state);
@@ -49,8 +49,9 @@ void HostPlans::add_states(InitialisingPlan& made) {
   }
 }
 
-std::shared_ptr<State> HostPlans::add_state(InitialisingPlan& made, size_t s, TensorShards shards) {
-  ReadyPlan& plan = *made.plan;
+std::shared_ptr<State> HostPlans::add_state(InitialisingPlan& installing, size_t s,
+                                            TensorShards shards) {
+  InstalledPlan& plan = *installing.plan;
   const std::string& name = plan.plan->values[plan.plan->states[s].value].name;
   if (plan.inits[s].empty())
     throw state_not_usable(name, "went away while its program was installed");
@@ -62,14 +63,14 @@ std::shared_ptr<State> HostPlans::add_state(InitialisingPlan& made, size_t s, Te
   }
   states_.add(plan.scope, state);
   plan.added.push_back(state);
-  initialise(made, s, state);
+  initialise(installing, s, state);
   return state;
 }
 
 // Another plan uses the state from now on.
 void HostPlans::share_state(const std::shared_ptr<State>& state) {
   for (auto& [id, stage] : plans_) {
-    ReadyPlan* const creator = plan_with_memory(stage);
+    InstalledPlan* const creator = plan_with_memory(stage);
     if (creator == nullptr) continue;
     const auto found = std::ranges::find(creator->added, state);
     if (found == creator->added.end()) continue;
@@ -79,68 +80,70 @@ void HostPlans::share_state(const std::shared_ptr<State>& state) {
   }
 }
 
-void HostPlans::drop_states(ReadyPlan& plan) {
+void HostPlans::drop_states(InstalledPlan& plan) {
   for (const auto& state : plan.added) states_.remove(plan.scope, state);
   plan.added.clear();
 }
 
 // Enqueues initialisers in stream order; they use the plan's arena, since no run of the plan has
 // begun.
-void HostPlans::initialise(InitialisingPlan& made, size_t s, const std::shared_ptr<State>& target) {
-  for (const auto& device : made.plan->devices) {
+void HostPlans::initialise(InitialisingPlan& installing, size_t s,
+                           const std::shared_ptr<State>& target) {
+  for (const auto& device : installing.plan->devices) {
     const LaidOutShare& share = device->laid;
     const Shard* shard = target->shards.on(share.member.device, share.member.rank);
     if (shard == nullptr) continue;
     auto frame = std::make_shared<CallFrame>();
     frame->bases = {shard->buffer->data(), device->memory->arena->data()};
     frame->mesh_device = shard->mesh_device;
-    const auto& init = made.plan->inits[s].at(share.device->compiler().family());
+    const auto& init = installing.plan->inits[s].at(share.device->compiler().family());
     frame->end = init->step_count();
     const auto arena = std::make_shared<BufferPtr>(device->memory->arena);
     const auto start = [frame, function = init, arena](Turn& turn) {
       return advance_initialiser(*function, *frame, turn);
     };
-    const auto end = [this, guard = runs_.alive, &made, frame, name = target->name, arena,
+    const auto end = [this, guard = runs_.alive, &installing, frame, name = target->name, arena,
                       buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
       arena->reset();  // Its last use, if the plan is overlaid.
       buffer->error = frame->error != nullptr ? frame->error : failure;
-      reactor_.mailbox().post([this, guard, &made, name, error = buffer->error] {
-        if (*guard) initialised(made, name, error.get());
+      reactor_.mailbox().post([this, guard, &installing, name, error = buffer->error] {
+        if (*guard) initialised(installing, name, error.get());
       });
     };
-    ++made.running;
+    ++installing.running;
     // One after another: they share the plan's arena.
-    enqueue_task(share.device->stream(), start, end, {.lane = &device->lane});
+    enqueue_task(share.device->stream(), start, end, {.rank_stream = &device->rank_stream});
   }
 }
 
-// A plan that was uninstalled meanwhile stays until its last initialiser has left its lane.
-void HostPlans::initialised(InitialisingPlan& made, const std::string& state, const Error* error) {
-  if (error != nullptr && !made.failed) {
-    made.failed = Error(error->kind(),
-                        cat("state \"", state, "\": its initialiser failed: ", error->message()),
-                        error->where(), error->hint());
-    made.failed->add_where(
-        {.program = made.plan->plan->name, .node = state, .host = devices_.options.name});
+// A plan that was uninstalled meanwhile stays until its last initialiser has left its stream.
+void HostPlans::initialised(InitialisingPlan& installing, const std::string& state,
+                            const Error* error) {
+  if (error != nullptr && !installing.failed) {
+    installing.failed = Error(
+        error->kind(), cat("state \"", state, "\": its initialiser failed: ", error->message()),
+        error->where(), error->hint());
+    installing.failed->add_where(
+        {.program = installing.plan->plan->name, .node = state, .host = devices_.options.name});
   }
-  if (--made.running > 0) return;
-  if (made.is_closing) return erase_closed();
-  end_commit(made);
+  if (--installing.running > 0) return;
+  if (installing.is_closing) return erase_closed();
+  end_commit(installing);
 }
 
 // The plan is ready, or stays unusable until it is uninstalled.
-void HostPlans::end_commit(InitialisingPlan& made) {
-  if (made.failed) {
-    drop_states(*made.plan);
-    return made.committed.fail(*made.failed);
+void HostPlans::end_commit(InitialisingPlan& installing) {
+  if (installing.failed) {
+    drop_states(*installing.plan);
+    return installing.committed.fail(*installing.failed);
   }
-  for (const auto& device : made.plan->devices) {
+  for (const auto& device : installing.plan->devices) {
     if (device->laid.region != nullptr) device->memory->arena = nullptr;
   }
-  Promise<void> committed = std::move(made.committed);
-  std::unique_ptr<ReadyPlan> is_ready = std::move(made.plan);
+  Promise<void> committed = std::move(installing.committed);
+  std::unique_ptr<InstalledPlan> is_ready = std::move(installing.plan);
   Stage& stage = at(is_ready->id);
-  stage.emplace<std::unique_ptr<ReadyPlan>>(std::move(is_ready));
+  stage.emplace<std::unique_ptr<InstalledPlan>>(std::move(is_ready));
   committed.set();
 }
 

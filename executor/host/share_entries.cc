@@ -28,7 +28,7 @@ class EntryMaker {
       share_.entries_end.push_back(static_cast<uint32_t>(share_.entries.size()));
     }
     add_positions();
-    find_meetings();
+    find_rendezvous();
     share_.modelled_ns = run_modelled_ns();
     share_.needs_others = std::ranges::any_of(share_.entries, [](const Entry& entry) {
       return entry.kind != EntryKind::kCall || entry.meets_others;
@@ -171,29 +171,29 @@ class EntryMaker {
     for (uint32_t s = 0; s < plan_.slices.size(); ++s) {
       if (!share_.entry_at[s].empty() && plan_.slices[s].ranges[0].host == share_.member.host &&
           !share_.device->stream().discrete())
-        add_told_slice(s);
+        add_reported_slice(s);
     }
   }
 
-  void add_told_slice(uint32_t slice) {
-    const auto index = static_cast<uint32_t>(share_.told_slices.size());
-    ToldSlice& told = share_.told_slices.emplace_back();
-    told.slice = slice;
-    told.ended.assign(share_.entries.size() + 1, 0);
-    share_.told_slice_of.resize(share_.entries.size(), kNone);
+  void add_reported_slice(uint32_t slice) {
+    const auto index = static_cast<uint32_t>(share_.reported_slices.size());
+    ReportedSlice& reported = share_.reported_slices.emplace_back();
+    reported.slice = slice;
+    reported.ended.assign(share_.entries.size() + 1, 0);
+    share_.reported_slice_of.resize(share_.entries.size(), kNone);
     for (uint32_t position = 0; position < share_.entry_at[slice].size(); ++position) {
       const uint32_t entry = share_.entry_at[slice][position];
       if (entry == kNone) continue;
-      told.ended[entry + 1] = position + 1;
-      share_.told_slice_of[entry] = index;
+      reported.ended[entry + 1] = position + 1;
+      share_.reported_slice_of[entry] = index;
     }
-    for (size_t e = 1; e < told.ended.size(); ++e)
-      told.ended[e] = std::max(told.ended[e], told.ended[e - 1]);
+    for (size_t e = 1; e < reported.ended.size(); ++e)
+      reported.ended[e] = std::max(reported.ended[e], reported.ended[e - 1]);
   }
 
   // The gate meets others too: when it does not let the run pass, all devices replay its
   // collectives.
-  void find_meetings() {
+  void find_rendezvous() {
     for (Entry& entry : share_.entries) {
       entry.meets_others =
           entry.kind == EntryKind::kGate ||

@@ -13,7 +13,7 @@ constexpr int64_t kShortestNs = 1000 * kMs;
 constexpr int64_t kTimesMeasured = 5, kTimesModelled = 20;
 
 // The plan's oldest unfinished run on the device; the others are behind it. Null: there is none.
-const DeviceRun* front_run(const ReadyPlan& plan, size_t device) {
+const DeviceRun* front_run(const InstalledPlan& plan, size_t device) {
   const DeviceRun* front = nullptr;
   for (const auto& run : plan.runs) {
     const DeviceRun& here = *run->devices[device];
@@ -28,7 +28,8 @@ uint32_t node_of(const Entry& entry) {
 
 // The cost model's time for the section of an entry, or for the whole plan if the entry waits for
 // other devices.
-int64_t modelled_ns(const ReadyPlan& plan, const LaidOutShare& share, uint32_t entry, bool waits) {
+int64_t modelled_ns(const InstalledPlan& plan, const LaidOutShare& share, uint32_t entry,
+                    bool waits) {
   const Positions& positions = plan.positions;
   int64_t sum_ns = 0;
   for (uint32_t s = 0; s < positions.slices(); ++s) {
@@ -65,13 +66,13 @@ CompiledFunction::StepText text_of(const LaidOutShare& share, const DeviceRun& r
 
 }  // namespace
 
-bool StuckWatch::look(const std::vector<const ReadyPlan*>& plans, int64_t now_ns) {
+bool StuckWatch::look(const std::vector<const InstalledPlan*>& plans, int64_t now_ns) {
   const int64_t passed_ns =
       last_look_ns_ == 0 ? 0 : std::clamp<int64_t>(now_ns - last_look_ns_, 0, 2 * kLookNs);
   last_look_ns_ = now_ns;
   std::map<uint32_t, StuckDevice> found;
   std::set<const DevicePlan*> there;
-  for (const ReadyPlan* plan : plans) {
+  for (const InstalledPlan* plan : plans) {
     for (size_t d = 0; d < plan->devices.size(); ++d) {
       there.insert(plan->devices[d].get());
       look_at(*plan, d, passed_ns, found);
@@ -88,7 +89,7 @@ bool StuckWatch::look(const std::vector<const ReadyPlan*>& plans, int64_t now_ns
   return changed;
 }
 
-void StuckWatch::look_at(const ReadyPlan& plan, size_t d, int64_t passed_ns,
+void StuckWatch::look_at(const InstalledPlan& plan, size_t d, int64_t passed_ns,
                          std::map<uint32_t, StuckDevice>& found) {
   const LaidOutShare& share = plan.shares[d];
   const DeviceRun* run = front_run(plan, d);
@@ -129,7 +130,7 @@ void StuckWatch::note_end(Record& record) {
   longest = std::max(longest, record.for_ns + 2 * kLookNs);
 }
 
-int64_t StuckWatch::limit_ns(const Record& record, const ReadyPlan& plan, size_t device,
+int64_t StuckWatch::limit_ns(const Record& record, const InstalledPlan& plan, size_t device,
                              bool waits) {
   const uint32_t entry = DeviceRun::entry_of(record.progress);
   const auto longest = record.longest_ns.find(entry);
@@ -140,9 +141,9 @@ int64_t StuckWatch::limit_ns(const Record& record, const ReadyPlan& plan, size_t
                   kTimesModelled * modelled_ns(plan, plan.shares[device], entry, waits));
 }
 
-std::string StuckWatch::describe(const std::vector<const ReadyPlan*>& plans) const {
+std::string StuckWatch::describe(const std::vector<const InstalledPlan*>& plans) const {
   std::string lines;
-  for (const ReadyPlan* plan : plans) {
+  for (const InstalledPlan* plan : plans) {
     for (size_t d = 0; d < plan->devices.size(); ++d) {
       const DeviceRun* run = front_run(*plan, d);
       if (run == nullptr) continue;

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "executor/host/host.h"
-#include "executor/host/ready_plan.h"
+#include "executor/host/installed_plan.h"
 #include "protocol/messages.h"
 
 namespace gangway {
@@ -37,14 +37,14 @@ class StuckWatch {
   static constexpr int64_t kLookMs = Host::kLookMs;
 
   // Call it every kLookMs. Returns true if the set of stuck devices has changed.
-  bool look(const std::vector<const ReadyPlan*>& plans, int64_t now_ns);
+  bool look(const std::vector<const InstalledPlan*>& plans, int64_t now_ns);
   // At most one entry for each device: the one that waits for no other, or else the one that has
   // lasted longest.
   const std::vector<StuckDevice>& stuck() const { return stuck_; }
   // How many plans on devices it watches.
   size_t size() const { return records_.size(); }
   // The entry that each device is at and for how long, a line each.
-  std::string describe(const std::vector<const ReadyPlan*>& plans) const;
+  std::string describe(const std::vector<const InstalledPlan*>& plans) const;
 
  private:
   // A plan on a device: where its front run was seen, and how long its entries took.
@@ -57,10 +57,11 @@ class StuckWatch {
     std::map<uint32_t, int64_t> longest_ns;  // Keys are entries that took longer than a look.
   };
 
-  void look_at(const ReadyPlan& plan, size_t device, int64_t passed_ns,
+  void look_at(const InstalledPlan& plan, size_t device, int64_t passed_ns,
                std::map<uint32_t, StuckDevice>& found);
   static void note_end(Record& record);
-  static int64_t limit_ns(const Record& record, const ReadyPlan& plan, size_t device, bool waits);
+  static int64_t limit_ns(const Record& record, const InstalledPlan& plan, size_t device,
+                          bool waits);
 
   int64_t last_look_ns_ = 0;  // 0: there was none.
   std::map<const DevicePlan*, Record> records_;

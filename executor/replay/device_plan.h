@@ -8,8 +8,8 @@
 //   DevicePlan     all of these, and the states that it uses: a DeviceRun replays it
 //
 // Threads: made on the reactor thread; read-only while runs are in flight.
-// Ownership: the installed plan of the host owns the shares (executor/host/ready_plan.h). States
-// are shared with the state store.
+// Ownership: the installed plan of the host owns the shares (executor/host/installed_plan.h).
+// States are shared with the state store.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +65,7 @@ struct DeviceOutput {
 
 // A slice for which this host reports to the controller how far its devices are and how long they
 // were busy: the first device of the slice is one of its own.
-struct ToldSlice {
+struct ReportedSlice {
   uint32_t slice = 0;
   // Number of positions that have ended; the index is the number of entries that have.
   std::vector<uint32_t> ended;
@@ -97,8 +97,10 @@ struct LaidOutShare : PlanRank {
   // nodes; kNone, or empty: not here.
   std::vector<std::vector<uint32_t>> entry_at;
   std::vector<uint32_t> entry_in_order;
-  std::vector<ToldSlice> told_slices;   // None on a discrete device: a launched entry is not done.
-  std::vector<uint32_t> told_slice_of;  // Each entry's index into told_slices; kNone: in none.
+  // None on a discrete device: a launched entry is not done.
+  std::vector<ReportedSlice> reported_slices;
+  // Each entry's index into reported_slices; kNone: in none.
+  std::vector<uint32_t> reported_slice_of;
   std::vector<DeviceOutput> outputs;
   std::vector<Box> source_parts;  // The device's part of each of Plan::sources; empty: not here.
   bool has_commit = false;        // The runs of the plan form a chain.
@@ -157,7 +159,7 @@ struct DevicePlan {
   std::vector<BufferPtr> states;           // Indexed by value.
   std::vector<const void*> shared_states;  // Addresses of `states` that are set, ascending.
   mutable RunId last_committed;            // The device's thread's.
-  mutable Lane lane;
+  mutable RankStream rank_stream;
 };
 
 }  // namespace gangway

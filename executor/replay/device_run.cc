@@ -28,10 +28,10 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
                                  : memory_.linked_inboxes[entry.channel].slot(slot);
     }
   }
-  told_ = laid_.device->memory().host_memory(
+  small_values_ = laid_.device->memory().host_memory(
       static_cast<int64_t>(kSmallBytesMax * (1 + laid_.plan->outputs.size())));
-  not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
-  small_ = told_.get() + kSmallBytesMax;
+  not_finite_ = reinterpret_cast<uint32_t*>(small_values_.get());
+  small_ = small_values_.get() + kSmallBytesMax;
   tickets_.resize(laid_.entries.size());
   build_frames();
 }
@@ -83,7 +83,7 @@ void DeviceRun::bind(Inputs inputs) {
   granted_.store(0, std::memory_order_relaxed);
   cursor_ = 0;
   progress_ = 0;
-  started_ = begun_ = marked_ = passed_ = culprit_ = entered_ = false;
+  started_ = begun_ = marked_ = passed_ = is_origin_ = entered_ = false;
   clock_.reset();
   laid_.device->memory().host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;
@@ -146,10 +146,10 @@ void DeviceRun::cancel(std::shared_ptr<const Error> error) {
   laid_.device->stream().ring();
 }
 
-void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
+void DeviceRun::poison(std::shared_ptr<const Error> error, bool is_origin) {
   if (error_ != nullptr) return;  // The first error wins.
   error_ = std::move(error);
-  culprit_ = culprit;
+  is_origin_ = is_origin;
 }
 
 void DeviceRun::poison_by_peer() { poison(peer_failed(), false); }

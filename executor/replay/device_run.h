@@ -82,7 +82,7 @@ class DeviceRun final : public Work {
   void retire(bool done) override;
   uint64_t ticket() const override;
   bool meets_others() const override;
-  Hold holds() const override;
+  Blocks blocks() const override;
   std::span<const void* const> states() const override { return plan_.shared_states; }
   const void* region() const override { return laid_.region.get(); }
   int64_t modelled_ns() const override { return laid_.modelled_ns; }
@@ -91,13 +91,13 @@ class DeviceRun final : public Work {
   bool active() const { return active_; }
   RunId run() const { return run_; }
   const std::shared_ptr<const Error>& error() const { return error_; }
-  bool culprit() const { return culprit_; }
-  // The progress in LaidOutShare::told_slices[i], and the time that the device was busy with it.
-  // Any thread.
+  bool is_origin() const { return is_origin_; }
+  // The progress in LaidOutShare::reported_slices[i], and the time that the device was busy with
+  // it. Any thread.
   uint32_t positions_ended(size_t i) const { return clock_.positions_ended(i); }
   int64_t busy_ns(size_t i) const { return clock_.busy_ns(i); }
   // All that has ended so far is reported; later ends are news.
-  void news_told() { clock_.news_told(); }
+  void news_reported() { clock_.news_reported(); }
   // Host memory to which the host writes a value of this run.
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
@@ -128,12 +128,12 @@ class DeviceRun final : public Work {
   void copy_inline_inputs(Turn& turn);
   bool landed(Turn& turn);
   void look_at_failure(const std::shared_ptr<const Error>& failure);
-  void poison(std::shared_ptr<const Error> error, bool culprit);
+  void poison(std::shared_ptr<const Error> error, bool is_origin);
   void poison_by_peer();
   void begin(Turn& turn);
   void enter_region();
   Progress advance_entries(Turn& turn);
-  bool counts_hold() const;
+  bool counts_block() const;
   void stop_clock(const Turn& turn);
   bool over(const Turn& turn) const;
   bool goes_on(const Turn& turn) const;
@@ -188,7 +188,7 @@ class DeviceRun final : public Work {
   bool marked_ = false;   // `mark_` is set, and has not been reached.
   Mark mark_ = 0;
   bool passed_ = false;  // The gate let the run pass, and so commit.
-  bool culprit_ = false;
+  bool is_origin_ = false;
   int64_t entry_start_ns_ = 0;
   int64_t sent_at_ns_ = 0;  // On a modelled device: arrival of the last send.
   std::shared_ptr<const Error> error_;
@@ -197,7 +197,7 @@ class DeviceRun final : public Work {
   std::atomic<bool> cancel_wanted_{false};
   std::shared_ptr<const Error> cancel_error_;  // Written before cancel_wanted_.
   // Host memory: whether a value is not finite, then a small output for each of Plan::outputs.
-  HostMemory told_;
+  HostMemory small_values_;
   uint32_t* not_finite_ = nullptr;
   std::byte* small_ = nullptr;
 };

@@ -89,7 +89,7 @@ Progress DeviceRun::advance(Turn& turn) {
   clock_.start(turn);
   const uint32_t first = cursor_;
   const Progress progress = advance_entries(turn);
-  clock_.hold(progress == Progress::kPending && counts_hold());
+  clock_.block(progress == Progress::kPending && counts_block());
   if (begun_ || cursor_ != first) stop_clock(turn);
   return progress;
 }
@@ -126,19 +126,20 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     progress_ = 2 * cursor_ + 1;
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
-    const bool beside = entry.kind == EntryKind::kCall && frames_[entry.node].beside_count > 0;
+    const bool overlapped =
+        entry.kind == EntryKind::kCall && frames_[entry.node].overlapped_count > 0;
     // Entries that a run that was given up commits without a ticket have no place in the order.
     if (laid_.order_log != nullptr && cursor_ < granted_.load(std::memory_order_acquire))
       record_order(entry);
     progress_ = 2 * ++cursor_;
     record_span(entry, turn);
     if (clock_.stops_at_each()) {
-      clock_.hold(false);
+      clock_.block(false);
       stop_clock(turn);
     }
     // Collectives that overlap with the next section were not joined, so no other work may come
     // before it.
-    if (!beside && over(turn)) return Progress::kMore;
+    if (!overlapped && over(turn)) return Progress::kMore;
   }
   progress_ = 2 * cursor_ + 1;
   turn.stream.trace.runs_queued.fetch_sub(1, std::memory_order_relaxed);
@@ -166,7 +167,7 @@ bool DeviceRun::goes_on(const Turn& turn) const {
   const Entry& then = laid_.entries[next];
   if (then.kind != now.kind || then.node != now.node) return false;
   const Plan& plan = *laid_.plan;
-  if (turn.stream.collectives_hold() &&
+  if (turn.stream.collectives_block() &&
       plan.slices[plan.nodes[now.node].slice].ranks_per_device > 1)
     return false;
   const bool gap = !turn.alone && tickets_[next] != tickets_[cursor_] + 1;
@@ -183,18 +184,18 @@ bool DeviceRun::meets_others() const {
 }
 
 // If all ranks of a device wait in a collective, the device's time counts once.
-bool DeviceRun::counts_hold() const {
-  const Hold hold = holds();
-  return hold == Hold::kAll || (hold == Hold::kOthers && laid_.member.rank == 0);
+bool DeviceRun::counts_block() const {
+  const Blocks kind = blocks();
+  return kind == Blocks::kAll || (kind == Blocks::kOthers && laid_.member.rank == 0);
 }
 
-Hold DeviceRun::holds() const {
-  if (cursor_ == laid_.entries.size()) return Hold::kNothing;
+Blocks DeviceRun::blocks() const {
+  if (cursor_ == laid_.entries.size()) return Blocks::kNothing;
   const Entry& entry = laid_.entries[cursor_];
   if (entry.kind == EntryKind::kGate)
-    return diagnosis_ == nullptr ? Hold::kNothing : diagnosis_->holds();
+    return diagnosis_ == nullptr ? Blocks::kNothing : diagnosis_->blocks();
   // An entry that has not begun may wait for one that comes behind it on this device.
-  return begun_ ? frames_[entry.node].holds : Hold::kNothing;
+  return begun_ ? frames_[entry.node].blocks : Blocks::kNothing;
 }
 
 // Whether the feeder still writes to the run's slots.
@@ -249,7 +250,7 @@ void DeviceRun::record_order(const Entry& entry) {
        .sender = receives ? laid_.plan->nodes[node].peer : 0,
        .receives = receives,
        .ticket = tickets_[cursor_],
-       .in_order = entry.meets_others && laid_.device->stream().collectives_hold(),
+       .in_order = entry.meets_others && laid_.device->stream().collectives_block(),
        .states = plan_.shared_states,
        .region = entered_ ? laid_.region.get() : nullptr,
        .reads = arrays_read(entry),
@@ -286,7 +287,7 @@ Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
   return Progress::kDone;
 }
 
-// Whether a run in another lane still fills the arguments.
+// Whether a run in another stream still fills the arguments.
 bool DeviceRun::arguments_pending(const Entry& entry) const {
   return std::any_of(entry.arguments.begin(), entry.arguments.end(), [this](uint32_t argument) {
     const BufferPtr& buffer = inputs_.arguments[argument];
@@ -307,7 +308,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   CallFrame& frame = frames_[entry.node];
   if (!begun_) {
     begun_ = true;
-    frame.holds = Hold::kNothing;
+    frame.blocks = Blocks::kNothing;
     frame.step = entry.begin;
     frame.end = entry.end;
     frame.begun = false;
@@ -318,7 +319,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   }
   frame.poisoned = error_ != nullptr;
   if (advance_function(entry, frame, turn) == Progress::kPending) return Progress::kPending;
-  if (frame.beside_count > 0 && !goes_on(turn)) {
+  if (frame.overlapped_count > 0 && !goes_on(turn)) {
     const Progress joined = entry.function->join(frame, turn);
     if (frame.error != nullptr) look_at_failure(std::exchange(frame.error, nullptr));
     if (joined == Progress::kPending) return Progress::kPending;
@@ -362,7 +363,7 @@ Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn&
 Progress DeviceRun::advance_gate(Turn& turn) {
   if (diagnosis_ != nullptr) {
     if (diagnosis_->advance(turn) == Progress::kPending) return Progress::kPending;
-    poison(diagnosis_->error(), diagnosis_->culprit());
+    poison(diagnosis_->error(), diagnosis_->is_origin());
     return Progress::kDone;
   }
   if (!begun_) {

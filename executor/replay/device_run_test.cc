@@ -89,7 +89,7 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
     EXPECT_EQ(run.error()->kind(), ErrorKind::kBug);
     EXPECT_THAT(run.error()->what(), HasSubstr("a kernel failed: std::bad_alloc"));
     EXPECT_EQ(run.error()->where().node, "first");
-    EXPECT_TRUE(run.culprit());
+    EXPECT_TRUE(run.is_origin());
     EXPECT_THAT(throwing->poisoned, ElementsAre(false, true, true))
         << "a poisoned call still takes part in its collectives";
     run.release();

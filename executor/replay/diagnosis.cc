@@ -88,17 +88,17 @@ void Diagnosis::begin_call(const Entry& entry) {
   }
   frame_.step = 0;
   frame_.begun = false;
-  frame_.holds = Hold::kNothing;
+  frame_.blocks = Blocks::kNothing;
   frame_.poisoned = false;
   frame_.check = true;
-  frame_.culprit = kNone;
+  frame_.origin_step = kNone;
 }
 
 void Diagnosis::end_call(const Entry& entry) {
   begun_ = looking_ = false;
-  if (frame_.culprit != kNone && finding_ == ~uint64_t{0} && failure_.empty()) {
-    finding_ = uint64_t{entry.node} << kNodeBits | frame_.culprit;
-    CompiledFunction::StepText text = unfused_->describe_step(frame_.culprit);
+  if (frame_.origin_step != kNone && finding_ == ~uint64_t{0} && failure_.empty()) {
+    finding_ = uint64_t{entry.node} << kNodeBits | frame_.origin_step;
+    CompiledFunction::StepText text = unfused_->describe_step(frame_.origin_step);
     what_ = cat(text.what, ": first result that is not finite, from finite inputs");
     at_ = std::move(text.at);
   }
@@ -151,9 +151,9 @@ void Diagnosis::name_parameter(const Entry& entry) {
 
 void Diagnosis::conclude() {
   const uint64_t lowest = gate_->least();
-  culprit_ = lowest == finding_ && lowest != ~uint64_t{0};
+  is_origin_ = lowest == finding_ && lowest != ~uint64_t{0};
   const Plan& plan = *laid_.plan;
-  if (!culprit_) {
+  if (!is_origin_) {
     Error error(ErrorKind::kInvalid, "step: its result is not finite: nothing was committed",
                 {.program = plan.name, .device = laid_.device->name()});
     if (!failure_.empty()) error.add_context(failure_);

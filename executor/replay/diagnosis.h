@@ -39,9 +39,9 @@ class Diagnosis {
   Progress advance(Turn& turn);
   // Once done: the error to report, and whether this device found it.
   std::shared_ptr<const Error> error() const { return error_; }
-  bool culprit() const { return culprit_; }
+  bool is_origin() const { return is_origin_; }
   // See Work::holds().
-  Hold holds() const { return begun_ ? frame_.holds : Hold::kNothing; }
+  Blocks blocks() const { return begun_ ? frame_.blocks : Blocks::kNothing; }
 
  private:
   Progress replay(Turn& turn);
@@ -73,7 +73,7 @@ class Diagnosis {
   std::string what_, at_;
   std::string failure_;  // The first failure of the replay; empty: none.
   std::shared_ptr<const Error> error_;
-  bool culprit_ = false;
+  bool is_origin_ = false;
 };
 
 // Adds the unfused functions of the share's calls; call node n has the number of its function.

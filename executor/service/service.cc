@@ -211,7 +211,7 @@ class ExecutorService::Impl final : public HostEvents {
     send(std::move(done));
   }
   void progress(ProgressFrame news) override { send(std::move(news)); }
-  void copy_done(CopyDoneFrame done) override { send(std::move(done)); }
+  void transfer_done(HostTransferDoneFrame done) override { send(std::move(done)); }
 
  private:
   // Records events itself if they are to be kept and no other tracer is given.
@@ -325,10 +325,11 @@ class ExecutorService::Impl final : public HostEvents {
       host_.free(freed->arrays);
     } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
       host_.cancel(cancel->run, cancel->error.kind(), cancel->error.message());
-    } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
-      if (copy->kind == CopyKind::kGetState || copy->kind == CopyKind::kPutState)
-        host_.take_ticket(copy->ticket);
-      start_copy(*copy);
+    } else if (auto* transfer = std::get_if<HostTransferFrame>(&message)) {
+      if (transfer->kind == HostTransferKind::kReadState ||
+          transfer->kind == HostTransferKind::kWriteState)
+        host_.take_ticket(transfer->ticket);
+      start_transfer(*transfer);
     } else if (auto* uninstall = std::get_if<UninstallFrame>(&message)) {
       host_.uninstall(uninstall->plan, uninstall->refused);
     } else if (auto* scope = std::get_if<FreeScopeFrame>(&message)) {
@@ -339,18 +340,18 @@ class ExecutorService::Impl final : public HostEvents {
     }
   }
 
-  void start_copy(const CopyFrame& frame) {
+  void start_transfer(const HostTransferFrame& frame) {
     try {
       switch (frame.kind) {
-        case CopyKind::kPut:
+        case HostTransferKind::kPut:
           return host_.put(frame.request, frame.array, frame.plan, frame.input, frame.at);
-        case CopyKind::kGet: return host_.get(frame.request, frame.array, frame.at);
-        case CopyKind::kPutState:
-          return host_.put_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket,
-                                 frame.part);
-        case CopyKind::kGetState:
-          return host_.get_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket,
-                                 frame.part);
+        case HostTransferKind::kGet: return host_.get(frame.request, frame.array, frame.at);
+        case HostTransferKind::kWriteState:
+          return host_.write_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket,
+                                   frame.part);
+        case HostTransferKind::kReadState:
+          return host_.read_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket,
+                                  frame.part);
       }
     } catch (const Error& error) {
       const SegmentDescriptor& memory = frame.at.segment;
@@ -358,7 +359,7 @@ class ExecutorService::Impl final : public HostEvents {
                                   {"file", memory.fd},
                                   {"bytes", memory.bytes},
                                   {"why", error.message()}});
-      copy_done({frame.request, error});
+      transfer_done({frame.request, error});
     }
   }
 

@@ -35,7 +35,7 @@ char outcome(Stage stage, const std::vector<Message>& messages, std::string& det
       return 'E';
     }
     char letter = '.';
-    const std::vector<CopyDoneFrame> all_copies = scene.copies();
+    const std::vector<HostTransferDoneFrame> all_copies = scene.copies();
     for (size_t i = copies; i < all_copies.size(); ++i) {
       const auto& error = all_copies[i].error;
       detail = error ? error->what() : "a copy that nobody can have made";
@@ -91,9 +91,9 @@ PrepareFrame prepare(uint64_t ordinal, uint64_t run, PlanId plan = kPlan) {
   return {ordinal, step_request(plan, run)};
 }
 
-CopyFrame copy_of_state(uint64_t scope, uint64_t ticket) {
+HostTransferFrame copy_of_state(uint64_t scope, uint64_t ticket) {
   return {.request = 77,
-          .kind = CopyKind::kGetState,
+          .kind = HostTransferKind::kReadState,
           .scope = {scope},
           .name = "w",
           .ticket = Ticket(ticket)};
@@ -103,7 +103,7 @@ TEST(ExecutorFramesTest, FramesThatAreNotAControllersToSendEndItsConnection) {
   expect_all({
       // nilrpgxecub
       {"EEEEEEEEEEE", "run", {RunFrame{.plan = kPlan, .run = kRun}}, "not its to send"},
-      {"EEEEEEEEEEE", "copy done", {CopyDoneFrame{77, kMadeUp}}, "not its to send"},
+      {"EEEEEEEEEEE", "copy done", {HostTransferDoneFrame{77, kMadeUp}}, "not its to send"},
       {"EEEEEEEEEEE", "run done", {RunDoneFrame{.run = kRun, .error = kMadeUp}}, "not its to send"},
       {"EEEEEEEEEEE", "progress", {ProgressFrame{{{kRun, 0, 1, 9}}}}, "not its to send"},
       {"EEEEEEEEEEE", "heartbeat", {HeartbeatFrame{.runs_done = 7}}, "not its to send"},
@@ -123,10 +123,10 @@ TEST(ExecutorFramesTest, FramesThatNameWhatNobodyKnowsMeanNothingButForARun) {
       {"...........", "free", {FreeFrame{{ArrayId(77), ArrayId(78)}}}},
       {"...........", "free of nothing", {FreeFrame{}}},
       {"...........", "free scope", {FreeScopeFrame{{77}}}},
-      {"ccccccccccc", "get", {CopyFrame{.request = 77, .array = ArrayId(77)}}},
+      {"ccccccccccc", "get", {HostTransferFrame{.request = 77, .array = ArrayId(77)}}},
       {"ccccccccccc",
        "put",
-       {CopyFrame{.request = 77, .kind = CopyKind::kPut, .plan = kUnknownPlan}}},
+       {HostTransferFrame{.request = 77, .kind = HostTransferKind::kPut, .plan = kUnknownPlan}}},
       {"ccccccccccc", "get state", {copy_of_state(77, 1000)}},
   });
 }
@@ -240,22 +240,23 @@ TEST(ExecutorFramesTest, CopiesOfWhatIsNotThereFailAndThoseThatBreakTheOrderEndT
        {copy_of_state(1, 1000), copy_of_state(1, 1000)},
        "expected a ticket above 1000"},
       {"ccccccccccc", "of no bytes", {copy_of_state(1, 1000)}},
-      {"ccccccccccc", "of another size", {CopyFrame{.request = 77, .array = ArrayId(100)}}},
+      {"ccccccccccc", "of another size", {HostTransferFrame{.request = 77, .array = ArrayId(100)}}},
       {"ccccccccccc",
        "to an input that does not exist",
-       {CopyFrame{.request = 77, .kind = CopyKind::kPut, .plan = kPlan, .input = 9}}},
+       {HostTransferFrame{
+           .request = 77, .kind = HostTransferKind::kPut, .plan = kPlan, .input = 9}}},
       {"ccccccccccc",
        "from a segment that does not exist",
-       {CopyFrame{.request = 77,
-                  .kind = CopyKind::kPut,
-                  .at = {.segment = {.pid = 1, .fd = 99, .bytes = 4096}, .bytes = 64},
-                  .array = ArrayId(77),
-                  .plan = kPlan}}},
+       {HostTransferFrame{.request = 77,
+                          .kind = HostTransferKind::kPut,
+                          .at = {.segment = {.pid = 1, .fd = 99, .bytes = 4096}, .bytes = 64},
+                          .array = ArrayId(77),
+                          .plan = kPlan}}},
       {"EEEEEEEEEEE",
        "beyond its segment",
-       {CopyFrame{.request = 77,
-                  .at = {.segment = {.bytes = 64}, .offset = 1, .bytes = 64},
-                  .array = ArrayId(100)}},
+       {HostTransferFrame{.request = 77,
+                          .at = {.segment = {.bytes = 64}, .offset = 1, .bytes = 64},
+                          .array = ArrayId(100)}},
        "lie outside its segment"},
   });
 }

@@ -5,9 +5,9 @@
 // serves the device in its place (DeviceStream::serve_or_ring()). They do not throw.
 // Life of a work: pushed -> advanced until it is done -> on a discrete device: the queue awaits
 // what it started, while the works behind it advance -> settled -> retired.
-// Ownership: a work stays its owner's until its queue (devices/lanes.h) calls retire(), exactly
-// once: after it is settled, or with `done == false` when the queue is dropped first. retire() may
-// delete it, or push it again.
+// Ownership: a work stays its owner's until its queue (devices/device_schedule.h) calls retire(),
+// exactly once: after it is settled, or with `done == false` when the queue is dropped first.
+// retire() may delete it, or push it again.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace gangway {
 
 class DeviceStream;
-class Lane;
+class RankStream;
 class Work;
 
 enum class Progress : uint8_t {
@@ -68,7 +68,7 @@ struct Turn {
 };
 
 // How a piece that has begun blocks its device.
-enum class Hold : uint8_t {
+enum class Blocks : uint8_t {
   kNothing,
   kOthers,  // A collective waits for its members: only works of its ticket, which are the other
             // ranks that the device runs of it, may advance.
@@ -93,7 +93,7 @@ class Work {
   // Whether its next piece may hold the device until other devices come (a collective, a gate).
   virtual bool meets_others() const { return false; }
   // How its piece under way blocks the device until the piece ends.
-  virtual Hold holds() const { return Hold::kNothing; }
+  virtual Blocks blocks() const { return Blocks::kNothing; }
   // States and arrays that it shares with other works, which use them in the order of tickets;
   // ascending.
   virtual std::span<const void* const> states() const { return {}; }
@@ -107,9 +107,9 @@ class Work {
   virtual bool needs_others() const { return true; }
 
  private:
-  friend class LaneQueue;
+  friend class DeviceSchedule;
   Work* next_ = nullptr;
-  Lane* lane_ = nullptr;
+  RankStream* rank_stream_ = nullptr;
   uint64_t mark_ = 0;  // Once it is done: the mark behind the work that it started.
 };
 

@@ -101,7 +101,7 @@ std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
 bool may_pad(const OpCall& call, const Factor& factor) {
   const OpRow& facts = row(call.op);
   if (!facts.keeps_zero || factor.kind == FactorKind::kWhole) return false;
-  if (!factor.lowering.empty()) return false;
+  if (!factor.distributed_op.empty()) return false;
   if (facts.keeps_zero_when != nullptr && !facts.keeps_zero_when(call)) return false;
   bool in_an_input = false;
   const auto covers = [&](const Type& type, int dim) {

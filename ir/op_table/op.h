@@ -88,9 +88,9 @@ struct Factor {
   int64_t size = 1;
   std::vector<int> input_dims;   // For each input its dimension with this factor, or -1.
   std::vector<int> result_dims;  // For each result, or -1.
-  // Name of the row's lowering that a cut of this factor needs because running the op on parts is
-  // not enough; parts are equal then. Empty: the op runs on its parts.
-  std::string_view lowering = {};
+  // Name of the row's distributed op that a cut of this factor needs because running the op on
+  // parts is not enough; parts are equal then. Empty: the op runs on its parts.
+  std::string_view distributed_op = {};
 };
 using Factors = std::vector<Factor>;
 
@@ -125,19 +125,19 @@ struct Cost {
 };
 
 class Builder;
-struct LoweringCall;   // ir/op_table/lowering.h
-struct GradientCall;   // ir/build/gradient.h
-struct DecomposeCall;  // ir/build/gradient.h
+struct DistributedCall;  // ir/op_table/distributed_op.h
+struct GradientCall;     // ir/build/gradient.h
+struct DecomposeCall;    // ir/build/gradient.h
 class Value;
 
-// A device's work for an op that is cut along a factor with this lowering: local ops and
-// collectives (ir/op_table/lowering.h).
-struct Lowering {
+// A device's work for an op that is cut along a factor with this distributed op: local ops and
+// collectives (ir/op_table/distributed_op.h).
+struct DistributedOp {
   std::string_view name;  // Name by which factors refer to it: "vocabulary_parallel".
   // The local results, each cut as its dimension with the factor is, else whole (kPass) or a term
   // of the sum (kReduce). Null for products of dropless experts: their rows stay with the experts
   // from node to node (ir/transforms/conversions/expert_rows.h).
-  std::vector<Value> (*build)(const LoweringCall&) = nullptr;
+  std::vector<Value> (*build)(const DistributedCall&) = nullptr;
   // The bytes that one of `members` devices sends if nothing else is cut; conversions of operands
   // and results are not included.
   double (*sent_bytes)(const OpCall&, int64_t members) = nullptr;
@@ -192,8 +192,8 @@ struct OpRow {
   // The same results from smaller ops; composites only.
   std::vector<Value> (*decompose)(const DecomposeCall&) = nullptr;
   Cost (*cost)(const OpCall&) = nullptr;
-  std::string_view doc;                  // One line for the op reference.
-  std::vector<Lowering> lowerings = {};  // The lowerings that its factors name.
+  std::string_view doc;                             // One line for the op reference.
+  std::vector<DistributedOp> distributed_ops = {};  // The distributed ops that its factors name.
 };
 
 const OpRow& row(Op op);

@@ -219,7 +219,7 @@ void FrameStream::take_back() {
   }
   counts_->writes.add(returned.writes);
   counts_->bytes_sent.add(returned.bytes);
-  told_ = received_;
+  acknowledged_ = received_;
   owed_frames_ = owed_bytes_ = 0;
   keep_alert();
   if (returned.unwritten.empty()) return;
@@ -245,7 +245,7 @@ bool FrameStream::fill_batch() {
     batch_.add(prefix_of(*due_, heard_ ? sent_.last() : sent_.acknowledged()), nullptr);
   }
   due_.reset();
-  told_ = received_;
+  acknowledged_ = received_;
   owed_frames_ = owed_bytes_ = 0;
   return true;
 }
@@ -386,17 +386,18 @@ void FrameStream::keep_up() {
       to_keep_.wait("for frames");
       keeper_rests_ = false;
     } else {
-      const uint64_t told = told_;
+      const uint64_t acknowledged = acknowledged_;
       const int64_t tick_ns = reactor_.clock().now_ns() + kTick.count();
-      if (!to_keep_.wait_until_ns("for acknowledgements", tick_ns)) look_after(told);
+      if (!to_keep_.wait_until_ns("for acknowledgements", tick_ns)) look_after(acknowledged);
     }
   }
 }
 
-// Called after a tick. `told_before` is the last frame that had been acknowledged when the tick
-// began.
-void FrameStream::look_after(uint64_t told_before) {
-  if (received_ > told_ && told_ == told_before) ask_writer(Kind::kAcknowledgement);
+// Called after a tick. `acknowledged_before` is the last frame that had been acknowledged when the
+// tick began.
+void FrameStream::look_after(uint64_t acknowledged_before) {
+  if (received_ > acknowledged_ && acknowledged_ == acknowledged_before)
+    ask_writer(Kind::kAcknowledgement);
   if (!sent_.empty() && ++silent_ticks_ >= question_ticks_) {
     silent_ticks_ = 0;
     question_ticks_ = std::min(2 * question_ticks_, kQuestionTicksMax);

@@ -121,9 +121,9 @@ class FrameStream {
   void give_up();
   void wait_for_peer(Duration left);
   void dial_again(Duration left);
-  void look_after(uint64_t told_before);
+  void look_after(uint64_t acknowledged_before);
 
-  bool owes_nothing() const { return told_ == received_ && sent_.empty(); }
+  bool owes_nothing() const { return acknowledged_ == received_ && sent_.empty(); }
   void keep_alert();
   void ask_soon_again();
   void ask_writer(Kind kind);
@@ -155,9 +155,9 @@ class FrameStream {
   bool lent_ = false;
   // Bytes of direct sends that the system did not take, for link_.
   std::vector<std::byte> unwritten_;
-  std::optional<Kind> due_;  // A prefix to write even if there is no frame to go with it.
-  uint64_t received_ = 0;    // The last frame that arrived,
-  uint64_t told_ = 0;        // and the last that was acknowledged to the peer.
+  std::optional<Kind> due_;    // A prefix to write even if there is no frame to go with it.
+  uint64_t received_ = 0;      // The last frame that arrived,
+  uint64_t acknowledged_ = 0;  // and the last that was acknowledged to the peer.
   size_t owed_frames_ = 0, owed_bytes_ = 0;
   // Ticks since the peer last acknowledged, and the number of them after which it is asked to.
   int silent_ticks_ = 0, question_ticks_;

@@ -52,7 +52,7 @@ Attacker::Attacker(Reactor& reactor, SimCluster& cluster)
     if (const auto* run = std::get_if<RunDoneFrame>(&message)) {
       fence_came_ = fence_came_ || run->run == RunId(own_.run);
       if (run->run != RunId(own_.run)) told_.push_back(text_of(run->error));
-    } else if (const auto* copy = std::get_if<CopyDoneFrame>(&message)) {
+    } else if (const auto* copy = std::get_if<HostTransferDoneFrame>(&message)) {
       told_.push_back(text_of(copy->error));
     }
     changed_.wake_all();

@@ -336,20 +336,21 @@ std::map<std::string, FrameRow> frame_rows() {
     return {ReleaseFrame{{names.slice + 100, names.plan + 100}}};
   };
   rows["copy"] = [](Attacker& eve, const Names& names) -> std::vector<Message> {
-    const auto copy = [&](CopyKind kind) {
-      return CopyFrame{.request = eve.new_call(),
-                       .kind = kind,
-                       .at = {.segment = {.bytes = 16}, .bytes = 16},
-                       .array = ArrayId(kind == CopyKind::kPut ? eve.new_name() : names.array),
-                       .plan = PlanId(names.plan),
-                       .scope = {names.slice},
-                       .name = "w"};
+    const auto copy = [&](HostTransferKind kind) {
+      return HostTransferFrame{
+          .request = eve.new_call(),
+          .kind = kind,
+          .at = {.segment = {.bytes = 16}, .bytes = 16},
+          .array = ArrayId(kind == HostTransferKind::kPut ? eve.new_name() : names.array),
+          .plan = PlanId(names.plan),
+          .scope = {names.slice},
+          .name = "w"};
     };
-    CopyFrame over = copy(CopyKind::kPut);
+    HostTransferFrame over = copy(HostTransferKind::kPut);
     over.array = ArrayId(names.array);
     over.plan = PlanId(eve.own().plan);
-    return {copy(CopyKind::kGet), copy(CopyKind::kPut), over, copy(CopyKind::kGetState),
-            copy(CopyKind::kPutState)};
+    return {copy(HostTransferKind::kGet), copy(HostTransferKind::kPut), over,
+            copy(HostTransferKind::kReadState), copy(HostTransferKind::kWriteState)};
   };
   return rows;
 }
@@ -361,7 +362,7 @@ std::map<std::string, Message> foreign_frames(const Names& names) {
           {"refused", UninstallFrame{PlanId(names.plan), true}},
           {"prepare", PrepareFrame{.run = {.plan = PlanId(names.plan), .run = run}}},
           {"grant", GrantFrame{{{.run = run, .count = 1, .ticket = Ticket(1)}}}},
-          {"copyDone", CopyDoneFrame{.request = 1}},
+          {"copyDone", HostTransferDoneFrame{.request = 1}},
           {"runDone", RunDoneFrame{.run = run}},
           {"progress", ProgressFrame{{{.run = run, .position_end = 1}}}},
           {"heartbeat", HeartbeatFrame{.runs_done = 1}},
@@ -408,7 +409,7 @@ class AttacksTest : public testing::Test {
         const ControllerCounts left = cluster.controller.controller().counts();
         EXPECT_EQ(left.hosts, 2u);
         EXPECT_EQ(left.clients + left.slices + left.plans, 3u) << "bob's";
-        EXPECT_EQ(left.runs + left.copies, 0u);
+        EXPECT_EQ(left.runs + left.transfers, 0u);
         EXPECT_LE(left.arrays, 2u);
         for (const HostStatus& host : bob.status().hosts) EXPECT_FALSE(host.is_draining);
       }

@@ -181,11 +181,11 @@ TEST(OverlapOnCpuTest, ARankGoesOnToTheFirstStepThatNeedsACollective) {
   });
   EXPECT_EQ(ranks.advance(0), Progress::kPending);
   EXPECT_EQ(ranks.step(0), 8u);
-  EXPECT_EQ(ranks.frame(0).beside_count, 4u);
+  EXPECT_EQ(ranks.frame(0).overlapped_count, 4u);
   EXPECT_EQ(ranks.frame(0).awaited, 3u + 1) << "add reads the sums of steps 1 and 3";
   for (uint32_t r = 1; r < 4; ++r) EXPECT_EQ(ranks.advance(r), Progress::kPending) << r;
   EXPECT_EQ(ranks.run(), 0);
-  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(ranks.frame(r).beside_count, 0u);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(ranks.frame(r).overlapped_count, 0u);
 }
 
 TEST(OverlapOnCpuTest, AStepWaitsForItsOwnGroupAlone) {
@@ -207,7 +207,7 @@ local func @f(%0 "x": f32[4]) mesh {data: 2, model: 2} {
   ranks.advance(1);  // Along "model" it is the other member.
   ranks.advance(0);
   EXPECT_EQ(ranks.step(0), 4u);
-  EXPECT_EQ(ranks.frame(0).beside_count, 1u);
+  EXPECT_EQ(ranks.frame(0).overlapped_count, 1u);
   EXPECT_EQ(ranks.run(), 0);
 }
 

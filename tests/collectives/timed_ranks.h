@@ -161,17 +161,18 @@ class TimedRanks {
     const auto size = static_cast<uint32_t>(members.size());
     std::vector<Bell> bells;
     for (const uint32_t member : members) bells.push_back(ranks_[member].bell());
-    auto meeting = std::make_shared<HostMeeting>(std::move(bells), bytes_max);
+    auto rendezvous = std::make_shared<HostRendezvous>(std::move(bells), bytes_max);
     std::vector<uint32_t> numbers(size);
     for (uint32_t m = 0; m < size; ++m) numbers[m] = m;
     for (uint32_t m = 0; m < size; ++m) {
       Rank& rank = ranks_[members[m]];
-      rank.collectives.push_back(std::make_unique<GroupCollective>(GroupPart{.index = m,
-                                                                             .ranks = numbers,
-                                                                             .beside = {m},
-                                                                             .size = size,
-                                                                             .bytes_max = bytes_max,
-                                                                             .meeting = meeting}));
+      rank.collectives.push_back(
+          std::make_unique<GroupCollective>(GroupPart{.index = m,
+                                                      .ranks = numbers,
+                                                      .beside = {m},
+                                                      .size = size,
+                                                      .bytes_max = bytes_max,
+                                                      .rendezvous = rendezvous}));
       rank.frame.collectives.push_back(rank.collectives.back().get());
     }
   }

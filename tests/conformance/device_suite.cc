@@ -49,7 +49,7 @@ std::shared_ptr<const CompiledFunction> compile(DeviceCompiler& compiler, Functi
   return compiler.compile({shared, static_cast<NodeId>(shared->nodes.size()), {}, kNone});
 }
 
-TEST_P(DeviceSuite, WorksOfALaneRunInTheOrderOfEnqueueing) {
+TEST_P(DeviceSuite, WorksOfAStreamRunInTheOrderOfEnqueueing) {
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) {
     enqueue([&order, i](Turn&) {
@@ -78,11 +78,11 @@ TEST_P(DeviceSuite, PendingWorkGoesOnWhenRungAndHoldsBackWhatFollows) {
   EXPECT_TRUE(followed);
 }
 
-TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherLanes) {
+TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherStreams) {
   auto event = std::make_shared<Event>();
   event->on_ready([this] { device->stream().ring(); });
   enqueue([event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
-  Lane other;
+  RankStream other;
   std::atomic<int> passed{0};
   const auto pass = [&passed](Turn&) {
     ++passed;
@@ -90,7 +90,7 @@ TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherLanes) {
   };
   enqueue_task(device->stream(), pass);
   enqueue_task(device->stream(), pass, [](const std::shared_ptr<const Error>&) {},
-               {.lane = &other});
+               {.rank_stream = &other});
   drain(&other);
   EXPECT_EQ(passed, 2);
   event->record();

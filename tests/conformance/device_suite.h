@@ -34,27 +34,27 @@ class DeviceSuite : public testing::TestWithParam<DeviceMaker> {
     if (device == nullptr) GTEST_SKIP() << GetParam().why_missing();
   }
 
-  // Enqueues in one lane.
+  // Enqueues in one rank's stream.
   template <class Body>
   void enqueue(Body body) {
     enqueue_task(device->stream(), std::move(body), [](const std::shared_ptr<const Error>&) {},
-                 {.lane = &lane});
+                 {.rank_stream = &rank_stream});
   }
-  // Runs the reactor until the device has done all that was enqueued in the lane before.
-  void drain() { drain(&lane); }
-  void drain(Lane* in) {
+  // Runs the reactor until the device has done all that was enqueued in the stream before.
+  void drain() { drain(&rank_stream); }
+  void drain(RankStream* in) {
     auto done = std::make_shared<std::atomic<bool>>(false);
     enqueue_task(
         device->stream(), [](Turn&) { return Progress::kDone; },
         [done, mailbox = &reactor->mailbox()](const std::shared_ptr<const Error>&) {
           mailbox->post([done] { *done = true; });
         },
-        {.lane = in});
+        {.rank_stream = in});
     reactor->run_until([&] { return done->load(); });
   }
 
   std::unique_ptr<Reactor> reactor;
-  Lane lane;
+  RankStream rank_stream;
   std::unique_ptr<Device> device;
 };
 

@@ -421,11 +421,11 @@ TEST(GroupTest, ABucketLargerThanThePlanSaidPoisonsAllMembers) {
   }
 }
 
-TEST(GroupTest, AnAlarmReachesEveryMemberOfEveryHostAndRingsIt) {
+TEST(GroupTest, AnAbortFlagReachesEveryMemberOfEveryHostAndRingsIt) {
   const auto fabric = std::make_shared<SimFabric>();
   std::vector<int> rung;  // Counts by device of all hosts.
   GroupHarness group({.host_of = {0, 0, 1, 2, 2},
-                      .alarms = true,
+                      .abort_flags = true,
                       .bell_of = [](HostLink&, uint32_t, uint32_t) { return Bell{}; }},
                      [&](uint32_t devices) {
                        std::vector<Bell> bells;
@@ -434,20 +434,20 @@ TEST(GroupTest, AnAlarmReachesEveryMemberOfEveryHostAndRingsIt) {
                                                        [&rung, r = rung.size()] { ++rung[r]; })});
                        return std::make_unique<SimLink>(fabric, std::move(bells));
                      });
-  group.member(3).raise_alarm(41);
+  group.member(3).raise_abort(41);
   EXPECT_EQ(rung, (std::vector<int>{0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0}));
   for (uint32_t r = 0; r < 5; ++r) {
-    EXPECT_TRUE(group.member(r).alarmed(41));
-    EXPECT_FALSE(group.member(r).alarmed(40));
+    EXPECT_TRUE(group.member(r).abort_raised(41));
+    EXPECT_FALSE(group.member(r).abort_raised(40));
   }
-  group.member(3).raise_alarm(42);
-  group.member(0).raise_alarm(40);
-  EXPECT_FALSE(group.member(1).alarmed(41)) << "a later one of that member takes its place";
-  EXPECT_TRUE(group.member(1).alarmed(42));
-  EXPECT_TRUE(group.member(1).alarmed(40));
-  group.member(2).raise_alarm(Collective::kEverything);
-  group.member(2).raise_alarm(5);
-  for (uint32_t r = 0; r < 5; ++r) EXPECT_TRUE(group.member(r).alarmed(99));
+  group.member(3).raise_abort(42);
+  group.member(0).raise_abort(40);
+  EXPECT_FALSE(group.member(1).abort_raised(41)) << "a later one of that member takes its place";
+  EXPECT_TRUE(group.member(1).abort_raised(42));
+  EXPECT_TRUE(group.member(1).abort_raised(40));
+  group.member(2).raise_abort(Collective::kEverything);
+  group.member(2).raise_abort(5);
+  for (uint32_t r = 0; r < 5; ++r) EXPECT_TRUE(group.member(r).abort_raised(99));
 }
 
 }  // namespace

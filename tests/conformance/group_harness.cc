@@ -14,7 +14,7 @@ GroupHarness::GroupHarness(const Options& options, const MakeLink& make_link)
   for (const auto& [h, members] : count) {
     Host& host = hosts_[h];
     host.link = make_link(device_of(members));
-    host.view = group_of("group", devices, h, options.bytes_max, options.alarms,
+    host.view = group_of("group", devices, h, options.bytes_max, options.abort_flags,
                          [self = h](uint32_t other) {
                            return other == self ? LinkClass::kHost : LinkClass::kIsland;
                          });

@@ -100,7 +100,7 @@ class GroupHarness {
     std::vector<uint32_t> host_of;
     int64_t bytes_max = 0;
     CollectiveKinds kinds{};
-    bool alarms = false;
+    bool abort_flags = false;
     // Gives the bell of member `rank`.
     std::function<Bell(HostLink& link, uint32_t rank, uint32_t device)> bell_of;
     bool counted = false;  // Counts writes(); all members then share a thread.

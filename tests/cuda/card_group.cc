@@ -39,11 +39,11 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
     all.devices.push_back(d);
     group.device_of.push_back(d);
   }
-  auto meetings = meet(all);
+  auto rendezvous = meet(all);
   auto of_devices = meet(devices);
   for (uint32_t r = 0; r < places_.size(); ++r) {
     Place& place = places_[r];
-    Meetings both{.all = std::move(meetings[r])};
+    RendezvousOfGroup both{.all = std::move(rendezvous[r])};
     // The device's lowest rank has it.
     both.devices = std::exchange(of_devices[group.device_of[r]], nullptr);
     place.collective = place.device->collective(std::move(both), group);

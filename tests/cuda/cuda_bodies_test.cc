@@ -154,7 +154,7 @@ TEST(CudaBodiesDiagnosis, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
                  .outputs = {ArrayId(3)}});
     const Done done = hosts.wait(RunId(1));
     ASSERT_TRUE(done.error);
-    EXPECT_TRUE(done.culprit);
+    EXPECT_TRUE(done.is_origin);
     EXPECT_THAT(done.error->what(), ::testing::HasSubstr("exp of f32[2]: first result"));
     EXPECT_THAT(done.error->what(), ::testing::HasSubstr("bodies.gw:4 in layers.1"));
   }

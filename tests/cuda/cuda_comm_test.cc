@@ -32,10 +32,10 @@ void expect_one_failure(EmulatedHosts& t, const std::string& what) {
     EXPECT_THAT(done.error->what(), HasSubstr(what));
     EXPECT_THAT(done.error->what(), HasSubstr("all_reduce"));
     EXPECT_THAT(done.error->what(), HasSubstr("step"));
-    EXPECT_TRUE(done.culprit);
+    EXPECT_TRUE(done.is_origin);
   }
   EXPECT_EQ(failures, 1);
-  EXPECT_THAT(t->get_state<float>("w", 2), Each(2.75f));
+  EXPECT_THAT(t->read_state<float>("w", 2), Each(2.75f));
 }
 
 TEST_P(CudaCommTest, TwoPlansOverOneGroupShareOneCommunicator) {

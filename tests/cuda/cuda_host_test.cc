@@ -80,7 +80,7 @@ TEST_P(CudaHostTest, AProgramLeavesItsCardForHostMemoryAndGoesOnWhereItWas) {
     EXPECT_EQ(move(t, false), 0);
     EXPECT_EQ(t->hosts[0]->bytes_in_use(0), before);
   }
-  EXPECT_THAT(t->get_state<float>("w", 2), Each(2.75f));
+  EXPECT_THAT(t->read_state<float>("w", 2), Each(2.75f));
   EXPECT_EQ(t->item<float>(RunId(3), 0), 0.5f);
   EXPECT_EQ(t.reports(), "");
 }
@@ -113,7 +113,7 @@ TEST_P(CudaHostTest, ALaunchThatFailsPoisonsItsRunAloneAndNamesTheOp) {
   EXPECT_THAT(failed.error->what(), HasSubstr(" exp"));
   EXPECT_THAT(failed.error->what(), HasSubstr("training_step.h"));
   EXPECT_FALSE(next.error) << next.error->what();
-  EXPECT_THAT(t->get_state<float>("w", 2), Each(2.0f));
+  EXPECT_THAT(t->read_state<float>("w", 2), Each(2.0f));
   EXPECT_EQ(t.reports(), "");
 }
 
@@ -131,7 +131,7 @@ TEST_P(CudaHostTest, AStickyErrorEndsItsDeviceAndEveryRunOnItAndNamesTheOp) {
     EXPECT_THAT(done.error->what(), HasSubstr("host-0/0"));
   }
   t->get<float>(ArrayId(1001), 1);
-  EXPECT_TRUE(t->copy_error);
+  EXPECT_TRUE(t->transfer_error);
   EXPECT_EQ(t.reports(), "");
 }
 
@@ -141,13 +141,13 @@ TEST_P(CudaHostTest, ACopyToTheClientThatFailsIsReportedAndHarmsNothingElse) {
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
   t.machine->inject({cuda::StatusKind::kLaunch, "copy"});
   t->get<float>(ArrayId(100), 16);
-  ASSERT_TRUE(t->copy_error);
-  EXPECT_THAT(t->copy_error->what(), HasSubstr("copy"));
+  ASSERT_TRUE(t->transfer_error);
+  EXPECT_THAT(t->transfer_error->what(), HasSubstr("copy"));
   t.machine->inject({cuda::StatusKind::kLaunch, "copy"});
-  t->get_state<float>("w", 2);
-  EXPECT_TRUE(t->copy_error);
+  t->read_state<float>("w", 2);
+  EXPECT_TRUE(t->transfer_error);
   EXPECT_THAT(t->get<float>(ArrayId(100), 16), Each(3.0f));
-  EXPECT_FALSE(t->copy_error);
+  EXPECT_FALSE(t->transfer_error);
   EXPECT_EQ(t.reports(), "");
 }
 

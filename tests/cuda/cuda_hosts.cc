@@ -33,7 +33,7 @@ void train(CudaHosts& t, PlanId plan, uint32_t hosts, uint32_t devices, StateSco
   // w: 1 -> 2 -> 2.5 -> 2.75; loss = 2 * (w - 3)^2
   EXPECT_FLOAT_EQ(t->item<float>(RunId(1), 0), 8.0f);
   EXPECT_FLOAT_EQ(t->item<float>(RunId(3), 0), 0.5f);
-  EXPECT_THAT(t->get_state<float>("w", 2, scope), testing::Each(2.75f));
+  EXPECT_THAT(t->read_state<float>("w", 2, scope), testing::Each(2.75f));
   EXPECT_THAT(t->get<float>(ArrayId(1003), 1), testing::Each(0.5f));
 }
 

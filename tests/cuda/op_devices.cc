@@ -78,12 +78,12 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
     }
     GroupView view = group_of("all", ranks, 0, 0, false, [](uint32_t) { return LinkClass::kHost; });
     carry_sizes(view, calls[0]->compiled->collective_needs()[need].kinds);
-    auto meetings = join_group(view, links);
+    auto rendezvous = join_group(view, links);
     for (size_t r = 0; r < calls.size(); ++r) {
       Call& call = *calls[r];
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
       call.collectives.push_back(call.device->collective(
-          {.all = std::move(meetings[r])},
+          {.all = std::move(rendezvous[r])},
           DeviceGroup{.name = "all",
                       .members = members,
                       .links = std::vector<LinkClass>(members.size(), LinkClass::kHost),

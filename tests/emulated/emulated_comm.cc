@@ -155,30 +155,30 @@ Status EmulatedDriver::collective(At at, CommHandle handle, const Together& toge
   const std::vector<CollectiveTensor> kept(tensors.begin(), tensors.end());
   const auto make = [this, comm, together, what, kept, accesses, label = std::string(at.label)] {
     const std::shared_ptr<Group> group = comm->group;
-    std::shared_ptr<Meeting>& place = group->meetings[comm->next++];
+    std::shared_ptr<Rendezvous>& place = group->rendezvous[comm->next++];
     if (place == nullptr)
-      place = std::make_shared<Meeting>(Meeting{.what = what, .tensors = {}, .arrived = {}});
-    const std::shared_ptr<Meeting> meeting = place;
-    if (meeting->what != what)
+      place = std::make_shared<Rendezvous>(Rendezvous{.what = what, .tensors = {}, .arrived = {}});
+    const std::shared_ptr<Rendezvous> rendezvous = place;
+    if (rendezvous->what != what)
       core_.report(Fault::kMisuse, label,
-                   cat("differs from what its peers do: ", what, " and ", meeting->what));
-    meeting->tensors.resize(group->size);
-    meeting->tensors[comm->rank] = kept;
-    const auto arrive = [this, group, meeting, rank = comm->rank] {
-      meeting->arrived.insert(rank);
-      if (meeting->ran) return true;
+                   cat("differs from what its peers do: ", what, " and ", rendezvous->what));
+    rendezvous->tensors.resize(group->size);
+    rendezvous->tensors[comm->rank] = kept;
+    const auto arrive = [this, group, rendezvous, rank = comm->rank] {
+      rendezvous->arrived.insert(rank);
+      if (rendezvous->ran) return true;
       for (uint32_t r = 0; r < group->size; ++r) {
-        if (!meeting->arrived.contains(r) || gone(*group, r)) return false;
+        if (!rendezvous->arrived.contains(r) || gone(*group, r)) return false;
       }
       return true;
     };
-    const auto run = [this, meeting, together, accesses, label] {
+    const auto run = [this, rendezvous, together, accesses, label] {
       for (const Access& access : accesses) {
         if (access.kind == AccessKind::kRead)
           core_.check_initialised(access.data, access.bytes, label);
       }
-      if (!meeting->ran) perform(*meeting, together);
-      meeting->ran = true;
+      if (!rendezvous->ran) perform(*rendezvous, together);
+      rendezvous->ran = true;
     };
     return operation_of(comm, label, accesses, arrive, run);
   };
@@ -186,25 +186,25 @@ Status EmulatedDriver::collective(At at, CommHandle handle, const Together& toge
 }
 
 // Reads the tensors of all members before it writes any, since `out` may be `in`.
-void EmulatedDriver::perform(const Meeting& meeting, const Together& together) {
-  const auto size = static_cast<int64_t>(meeting.tensors.size());
+void EmulatedDriver::perform(const Rendezvous& rendezvous, const Together& together) {
+  const auto size = static_cast<int64_t>(rendezvous.tensors.size());
   const bool scatters = together.kind == CollectiveKind::kReduceScatter;
-  for (size_t t = 0; t < meeting.tensors[0].size(); ++t) {
+  for (size_t t = 0; t < rendezvous.tensors[0].size(); ++t) {
     if (!scatters && together.kind != CollectiveKind::kAllReduce) {
-      perform_move(meeting, together, t);
+      perform_move(rendezvous, together, t);
       continue;
     }
-    const CollectiveTensor& first = meeting.tensors[0][t];
+    const CollectiveTensor& first = rendezvous.tensors[0][t];
     const int64_t n = first.elements;
     std::vector<std::vector<double>> given;
-    for (const auto& tensors : meeting.tensors) {
+    for (const auto& tensors : rendezvous.tensors) {
       const std::byte* in = t < tensors.size() ? core_.bytes_at(tensors[t].in) : nullptr;
       given.emplace_back(static_cast<size_t>(scatters ? n * size : n), 0);
       for (size_t i = 0; in != nullptr && i < given.back().size(); ++i)
         given.back()[i] = element(first.dtype, in, static_cast<int64_t>(i));
     }
     for (int64_t rank = 0; rank < size; ++rank) {
-      void* const address = meeting.tensors[static_cast<size_t>(rank)][t].out;
+      void* const address = rendezvous.tensors[static_cast<size_t>(rank)][t].out;
       std::byte* const out = core_.bytes_at(address);
       if (out == nullptr) continue;
       for (int64_t i = 0; i < n; ++i) {
@@ -220,17 +220,18 @@ void EmulatedDriver::perform(const Meeting& meeting, const Together& together) {
 }
 
 // Moves bytes without looking at their type.
-void EmulatedDriver::perform_move(const Meeting& meeting, const Together& together, size_t tensor) {
-  const size_t size = meeting.tensors.size();
-  const auto part = static_cast<size_t>(bytes_of(meeting.tensors[0][tensor]));
+void EmulatedDriver::perform_move(const Rendezvous& rendezvous, const Together& together,
+                                  size_t tensor) {
+  const size_t size = rendezvous.tensors.size();
+  const auto part = static_cast<size_t>(bytes_of(rendezvous.tensors[0][tensor]));
   std::vector<std::vector<std::byte>> given;
-  for (const auto& tensors : meeting.tensors) {
+  for (const auto& tensors : rendezvous.tensors) {
     const std::byte* in = tensor < tensors.size() ? core_.bytes_at(tensors[tensor].in) : nullptr;
     given.emplace_back(part, std::byte{0});
     if (in != nullptr) std::copy_n(in, part, given.back().begin());
   }
   for (size_t rank = 0; rank < size; ++rank) {
-    void* const address = meeting.tensors[rank][tensor].out;
+    void* const address = rendezvous.tensors[rank][tensor].out;
     std::byte* const out = core_.bytes_at(address);
     if (out == nullptr) continue;
     if (together.kind == CollectiveKind::kBroadcast) {

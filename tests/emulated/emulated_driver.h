@@ -10,7 +10,7 @@
 namespace gangway::emulated {
 
 struct Letter;
-struct Meeting;
+struct Rendezvous;
 
 class EmulatedDriver final : public cuda::Driver {
  public:
@@ -108,8 +108,8 @@ class EmulatedDriver final : public cuda::Driver {
   Status collective(cuda::At at, cuda::CommHandle handle, const Together& together,
                     std::span<const CollectiveTensor> tensors);
   std::shared_ptr<Comm> usable(cuda::CommHandle handle, std::string_view label, Status& status);
-  void perform(const Meeting& meeting, const Together& together);
-  void perform_move(const Meeting& meeting, const Together& together, size_t tensor);
+  void perform(const Rendezvous& rendezvous, const Together& together);
+  void perform_move(const Rendezvous& rendezvous, const Together& together, size_t tensor);
   Operation exchange_once(const std::shared_ptr<Comm>& comm,
                           const std::vector<cuda::Message>& messages, const std::string& label);
   // An operation of a communicator: `arrive` says whether all that it needs has come; `run` is

@@ -19,7 +19,7 @@
 namespace gangway::emulated {
 
 // One collective of all members.
-struct Meeting {
+struct Rendezvous {
   std::string what;                                    // Kind, sizes and types, equal for all.
   std::vector<std::vector<CollectiveTensor>> tensors;  // Index: rank.
   std::set<uint32_t> arrived;
@@ -37,7 +37,7 @@ struct Letter {
 struct Group {
   uint32_t size = 0;
   std::map<uint32_t, std::weak_ptr<EmulatedDriver::Comm>> members;
-  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
+  std::map<uint64_t, std::shared_ptr<Rendezvous>> rendezvous;
   // Key: sender, receiver, and the number of the message among theirs.
   std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::shared_ptr<Letter>> letters;
 };

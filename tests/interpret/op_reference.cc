@@ -49,14 +49,14 @@ void write(std::string& out, const OpRow& row) {
   out += cat("Operands: ", operands(row), ". Results: ", results(row),
              ". Linear: ", linear(row.linear), ". Gradient: ", gradient(row), ".",
              row.keeps_zero ? " Keeps zero padding.\n" : "\n");
-  if (!row.attrs.empty() || !row.lowerings.empty()) out += "\n";
+  if (!row.attrs.empty() || !row.distributed_ops.empty()) out += "\n";
   for (const AttrSpec& spec : row.attrs) {
     out += cat("- `", spec.name, "`: ", to_string(spec.kind));
     if (spec.default_value) out += cat(" = ", internal::print_attr(*spec.default_value));
     out += cat(", ", spec.doc, "\n");
   }
-  for (const Lowering& lowering : row.lowerings)
-    out += cat("- lowering `", lowering.name, "`: ", lowering.doc, "\n");
+  for (const DistributedOp& distributed_op : row.distributed_ops)
+    out += cat("- distributed op `", distributed_op.name, "`: ", distributed_op.doc, "\n");
   out += "\n";
 }
 

@@ -1,7 +1,7 @@
 // Expert parallelism (GShard, Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021): one
 // axis cuts tokens by groups and experts' weights by experts. The model does not know: rows go to
 // their experts and back because producer and consumer are cut differently, or, if dropless, by the
-// distributed implementation of products of experts.
+// distributed op of products of experts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Functions whose ops are cut along factors that take a distributed implementation, and the axes
+// Functions whose ops are cut along factors that take a distributed op, and the axes
 // that cut them. Tests run them by the reference executor and on devices.
 //
 // Threads: pure functions.

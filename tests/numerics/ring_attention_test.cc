@@ -8,7 +8,7 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
@@ -190,7 +190,7 @@ TEST(RingAttention, SendsTheBytesThatPropagationCounts) {
             const Function function = one_node(op, x, causal, n);
             const Node& node = function.nodes[0];
             const OpCall call{op, {function.types.data(), node.inputs.size()}, node.attrs};
-            const double counted = lowering_of(op, "ring_attention").sent_bytes(call, n);
+            const double counted = distributed_op_of(op, "ring_attention").sent_bytes(call, n);
             std::vector<int> cut_dims(function.results.size(), 1);
             if (op == Op::attention || op == Op::packed_attention) cut_dims[1] = 2;
             EXPECT_EQ(bytes_sent(function, cut_dims),

@@ -12,7 +12,7 @@
 #include "ir/build/gradient.h"
 #include "ir/build/ops.h"
 #include "ir/graph/bodies.h"
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
 #include "ir/op_table/rows/dropless_experts.h"
 #include "tests/interpret/collective.h"
 #include "tests/interpret/interpret.h"
@@ -290,7 +290,7 @@ TEST(OpTable, CuttingAFactorGivesPartsOfTheWhole) {
     std::vector<Literal> whole = evaluate(sample.call(), sample.in, kExact);
     for (size_t f = 0; f < factors.size(); ++f) {
       const Factor& factor = factors[f];
-      if (factor.kind == FactorKind::kWhole || !factor.lowering.empty()) continue;
+      if (factor.kind == FactorKind::kWhole || !factor.distributed_op.empty()) continue;
       may_cut.insert(sample.op);
       if (factor.size % 2 != 0) continue;
       std::vector<Literal> low = half(sample, factors, f, 0), high = half(sample, factors, f, 1);
@@ -317,21 +317,23 @@ TEST(OpTable, FactorsNameLoweringsOfTheirRow) {
   for (const Sample& sample : samples(DType::kF64)) {
     SCOPED_TRACE(sample.text());
     for (const Factor& factor : row(sample.op).factors(sample.call())) {
-      if (factor.lowering.empty()) continue;
+      if (factor.distributed_op.empty()) continue;
       EXPECT_NE(factor.kind, FactorKind::kWhole);
-      named[sample.op].insert(factor.lowering);
-      const double sent = lowering_of(sample.op, factor.lowering).sent_bytes(sample.call(), 2);
+      named[sample.op].insert(factor.distributed_op);
+      const double sent =
+          distributed_op_of(sample.op, factor.distributed_op).sent_bytes(sample.call(), 2);
       EXPECT_TRUE(std::isfinite(sent) && sent >= 0);
     }
   }
   for (int i = 0; i < kOpCount; ++i) {
     const OpRow& of = row(static_cast<Op>(i));
-    for (const Lowering& lowering : of.lowerings) {
-      EXPECT_TRUE(named[of.op].contains(lowering.name)) << of.name << ": " << lowering.name;
-      EXPECT_FALSE(lowering.doc.empty());
+    for (const DistributedOp& distributed_op : of.distributed_ops) {
+      EXPECT_TRUE(named[of.op].contains(distributed_op.name))
+          << of.name << ": " << distributed_op.name;
+      EXPECT_FALSE(distributed_op.doc.empty());
       // The partitioner itself lowers products of dropless experts (expert_rows.h).
-      EXPECT_EQ(lowering.build == nullptr,
-                std::string_view(lowering.name) == internal::kDroplessExperts);
+      EXPECT_EQ(distributed_op.build == nullptr,
+                std::string_view(distributed_op.name) == internal::kDroplessExperts);
     }
   }
 }
@@ -350,7 +352,8 @@ TEST(OpTable, FactorsCoverEachDimensionAtMostOnceAndDivideIt) {
           int64_t size = types[i].dims[static_cast<size_t>(dims[i])];
           EXPECT_TRUE(factor.kind == FactorKind::kWhole || factor.size == size ||
                       (factor.size > 0 && size % factor.size == 0));
-          if (!factor.lowering.empty()) continue;  // Other factors may have the dimension too.
+          // Other factors may have the dimension too.
+          if (!factor.distributed_op.empty()) continue;
           EXPECT_TRUE(seen.insert({i, dims[i]}).second) << "dim " << dims[i] << " of " << i;
         }
       };

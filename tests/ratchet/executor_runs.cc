@@ -45,7 +45,7 @@ class Runs final : public HostEvents {
     encode(done);
     ++ended_;
   }
-  void copy_done(CopyDoneFrame) override {}
+  void transfer_done(HostTransferDoneFrame) override {}
 
   void run() {
     const RunId run(++runs_);

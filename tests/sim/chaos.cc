@@ -57,7 +57,7 @@ void look_at_leaks(SimCluster& cluster, std::vector<std::string>& problems) {
   if (left.total() > 0) {
     problems.push_back(cat("the controller still counts ", left.clients, " clients, ", left.slices,
                            " slices, ", left.plans, " plans, ", left.arrays, " arrays, ", left.runs,
-                           " runs and ", left.copies, " copies"));
+                           " runs and ", left.transfers, " copies"));
   }
   for (const auto& executor : cluster.executors) {
     if (executor == nullptr || executor->disconnected().ready()) continue;

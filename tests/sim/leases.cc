@@ -137,7 +137,7 @@ void look_at_leaks(SimCluster& cluster, LeaseReport& report) {
   if (left.total() > 0 || bytes_in_use(cluster) > 0) {
     report.problems.push_back(cat("left are ", left.clients, " clients, ", left.slices, " slices, ",
                                   left.plans, " plans, ", left.arrays, " arrays, ", left.runs,
-                                  " runs, ", left.copies, " copies and ", bytes_in_use(cluster),
+                                  " runs, ", left.transfers, " copies and ", bytes_in_use(cluster),
                                   " bytes of devices"));
   }
 }

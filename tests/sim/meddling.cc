@@ -149,7 +149,7 @@ FrameMeddler crosses_grants(const std::string& host) {
     if (const auto* prepare = std::get_if<PrepareFrame>(&message))
       plans[prepare->run.run] = prepare->run.plan;
     auto* const grant = std::get_if<GrantFrame>(&message);
-    const bool is_ticketed = grant != nullptr || std::holds_alternative<CopyFrame>(message);
+    const bool is_ticketed = grant != nullptr || std::holds_alternative<HostTransferFrame>(message);
     if (!is_ticketed) return std::nullopt;
     const auto shares_a_plan = [&](const GrantFrame& one, const GrantFrame& other) {
       return std::ranges::any_of(one.ranges, [&](const GrantRange& range) {
@@ -210,7 +210,7 @@ FrameMeddler frees_before_a_read() {
 
 FrameMeddler tells_that_copies_are_settled() {
   return meddler([](const std::string&, const std::string&, Message message) -> Instead {
-    auto* const done = std::get_if<CopyDoneFrame>(&message);
+    auto* const done = std::get_if<HostTransferDoneFrame>(&message);
     if (done == nullptr || !done->error) return std::nullopt;
     done->is_settled = true;
     return Instead({std::move(message)});

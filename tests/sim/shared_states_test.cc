@@ -111,7 +111,7 @@ class Scene {
     const ControllerCounts left = cluster_.controller.controller().counts();
     if (left.total() > 0)
       problem(cat("left are ", left.clients, " clients, ", left.slices, " slices, ", left.plans,
-                  " plans, ", left.arrays, " arrays, ", left.runs, " runs, ", left.copies,
+                  " plans, ", left.arrays, " arrays, ", left.runs, " runs, ", left.transfers,
                   " copies"));
     for (const auto& executor : cluster_.executors) {
       if (executor == nullptr || executor->disconnected().ready()) continue;
@@ -323,7 +323,7 @@ TEST(SharedStatesTest, AVersionThatIsWaitedForComesOverALaterConnection) {
                       cluster.network.break_connections("reader");
                     });
                     Fiber runs = reactor->spawn("run", [&] {
-                      while (cluster.controller.controller().counts().copies == 0)
+                      while (cluster.controller.controller().counts().transfers == 0)
                         pass(*reactor, 20'000);
                       for (int i = 0; i < 4; ++i) step.run({{"x", ones()}});
                     });
@@ -335,7 +335,7 @@ TEST(SharedStatesTest, AVersionThatIsWaitedForComesOverALaterConnection) {
                   }
                   reader.close();
                   pass(*reactor, 1000 * kMillisecond);
-                  EXPECT_EQ(cluster.controller.controller().counts().copies, 0u);
+                  EXPECT_EQ(cluster.controller.controller().counts().transfers, 0u);
                 });
   }
 }
@@ -352,13 +352,13 @@ TEST(SharedStatesTest, AReleasedSnapshotIsNotWaitedFor) {
       states.at(2000);
       pass(*reactor, kMillisecond);
       EXPECT_FALSE(far.done() || next.done());
-      EXPECT_EQ(controller.counts().copies, 2u);
+      EXPECT_EQ(controller.counts().transfers, 2u);
       step.run({{"x", ones()}}).wait();
       EXPECT_EQ(wrong_bits(next), "");
       EXPECT_EQ(next.version(), 1u);
     }
     pass(*reactor, kMillisecond);
-    EXPECT_EQ(controller.counts().copies, 0u);
+    EXPECT_EQ(controller.counts().transfers, 0u);
     std::vector<Snapshot> many;
     for (uint64_t version = 2; version < 67; ++version) many.push_back(states.at(version));
     EXPECT_EQ(error_of([&] { many.back().wait(); }).kind(), ErrorKind::kOverloaded);
@@ -386,7 +386,7 @@ TEST(SharedStatesTest, AReadThatEndsBeforeHostsWriteLeavesTheClientItsMemory) {
     expect_given_back("let go before the controller heard of it");
     std::optional<Snapshot> waits = states.at(1000);
     pass(*reactor, kMillisecond);
-    EXPECT_EQ(cluster.controller.controller().counts().copies, 1u);
+    EXPECT_EQ(cluster.controller.controller().counts().transfers, 1u);
     EXPECT_GT(heap.used(), used);
     waits.reset();
     expect_given_back("let go while it waited");
@@ -409,7 +409,7 @@ TEST(SharedStatesTest, AReadThatIsLetGoWhileItsConnectionIsLostIsNotAskedForAgai
     const size_t calls = controller.census().at("calls of clients");
     std::optional<Snapshot> far = states.at(1000);
     pass(*reactor, kMillisecond);
-    EXPECT_EQ(controller.counts().copies, 1u);
+    EXPECT_EQ(controller.counts().transfers, 1u);
     cluster.network.partition("reader", SimCluster::kController);
     cluster.network.break_connections("reader");
     pass(*reactor, kMillisecond);
@@ -418,7 +418,7 @@ TEST(SharedStatesTest, AReadThatIsLetGoWhileItsConnectionIsLostIsNotAskedForAgai
     step.run({{"x", ones()}}).wait();
     EXPECT_EQ(states.latest().version(), 1u) << "the reader is back";
     pass(*reactor, kMillisecond);
-    EXPECT_EQ(controller.counts().copies, 0u);
+    EXPECT_EQ(controller.counts().transfers, 0u);
     EXPECT_EQ(controller.census().at("calls of clients"), calls);
     reader.close();
   });
@@ -438,7 +438,7 @@ TEST(SharedStatesTest, ClosingTheClientEndsItsWait) {
     waits.join();
     EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
     pass(*reactor, kMillisecond);
-    EXPECT_EQ(cluster.controller.controller().counts().copies, 0u);
+    EXPECT_EQ(cluster.controller.controller().counts().transfers, 0u);
   });
 }
 

@@ -28,7 +28,7 @@ class BareStream : public DeviceStream {
  public:
   explicit BareStream(std::string device = "bare", bool discrete = false)
       : DeviceStream(std::move(device), discrete) {}
-  void push(Work&, Lane*) override {}
+  void push(Work&, RankStream*) override {}
   void ring() override {}
   void stop() override {}
   void use_bell(Bell) override {}

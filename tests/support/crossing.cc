@@ -18,9 +18,9 @@ std::shared_ptr<const Function> hop(const Mesh& mesh, int64_t microseconds, bool
   const int64_t devices = mesh.devices();
   Builder b(first ? "first" : "later", mesh);
   Value x = timed(b.parameter("x", f32({devices, 8}), {{"data", shard(0)}}), microseconds);
-  Value told = mean(sum(x, {0}));
-  if (!first) told = (told + b.parameter("before", f32())) * 0.5;
-  b.result("told", told);
+  Value reported = mean(sum(x, {0}));
+  if (!first) reported = (reported + b.parameter("before", f32())) * 0.5;
+  b.result("told", reported);
   return std::make_shared<Function>(b.build());
 }
 
@@ -32,13 +32,13 @@ Program crossing(int64_t devices, int64_t microseconds) {
   const ProgramValue x[2] = {b.input_on(0, "x0", f32({devices, 8}), {{"data", shard(0)}}),
                              b.input_on(second, "x1", f32({devices, 8}), {{"data", shard(0)}})};
   const auto first = hop(mesh, microseconds, true), later = hop(mesh, microseconds, false);
-  ProgramValue told;
+  ProgramValue reported;
   for (uint32_t h = 0; h < kCrossingHops; ++h) {
     std::vector<ProgramValue> arguments = {x[h % 2]};
-    if (h > 0) arguments.push_back(b.transfer(told, h % 2));
-    told = b.call(h % 2, cat("hop", h), h == 0 ? first : later, arguments)[0];
+    if (h > 0) arguments.push_back(b.transfer(reported, h % 2));
+    reported = b.call(h % 2, cat("hop", h), h == 0 ? first : later, arguments)[0];
   }
-  b.output_of("told", told);
+  b.output_of("told", reported);
   return b.build();
 }
 

@@ -167,7 +167,9 @@ class ExecutorScene {
   }
   // Reports of ends, which may come late or twice.
   size_t ends() const { return all_of<RunDoneFrame>(controller_.received).size(); }
-  std::vector<CopyDoneFrame> copies() const { return all_of<CopyDoneFrame>(controller_.received); }
+  std::vector<HostTransferDoneFrame> copies() const {
+    return all_of<HostTransferDoneFrame>(controller_.received);
+  }
 
   // The loss that a new plan computes in its first step: 8.
   float loss_of_another_plan() {
@@ -229,11 +231,11 @@ class ExecutorScene {
     const std::vector<float> x(16, 3.0f);
     const auto bytes = static_cast<int64_t>(x.size() * sizeof(float));
     std::memcpy(segment_.data(), x.data(), x.size() * sizeof(float));
-    send(CopyFrame{.request = 1000 + plan.value,
-                   .kind = CopyKind::kPut,
-                   .at = {.segment = segment_.descriptor(), .bytes = bytes},
-                   .array = ArrayId(100),
-                   .plan = plan});
+    send(HostTransferFrame{.request = 1000 + plan.value,
+                           .kind = HostTransferKind::kPut,
+                           .at = {.segment = segment_.descriptor(), .bytes = bytes},
+                           .array = ArrayId(100),
+                           .plan = plan});
     wait_until([&] { return !copies().empty() && copies().back().request == 1000 + plan.value; });
   }
 

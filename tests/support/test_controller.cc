@@ -127,7 +127,7 @@ RunId ControllerTest::submit(SessionId session, PlanId plan, int64_t time_limit_
 }
 
 void ControllerTest::finish(size_t host, RunId run, std::optional<Error> error) {
-  controller_.on_message(hosts_[host], RunDoneFrame{.run = run, .error = error, .culprit = true});
+  controller_.on_message(hosts_[host], RunDoneFrame{.run = run, .error = error, .is_origin = true});
 }
 
 void ControllerTest::finish_everywhere(uint64_t run) {

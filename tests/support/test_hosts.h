@@ -23,7 +23,7 @@ namespace gangway {
 
 struct Done {
   std::optional<Error> error;
-  bool culprit = false;
+  bool is_origin = false;
   bool refused = false;
 };
 
@@ -32,22 +32,22 @@ class EventLog final : public HostEvents {
   void run_done(RunDoneFrame ended) override {
     for (SmallOutput& output : ended.outputs)
       small[{ended.run, output.output}] = std::move(output.bytes);
-    told.insert(told.end(), ended.times.begin(), ended.times.end());
-    done[ended.run] = {std::move(ended.error), ended.culprit, ended.refused};
+    reported.insert(reported.end(), ended.times.begin(), ended.times.end());
+    done[ended.run] = {std::move(ended.error), ended.is_origin, ended.refused};
     ++ended_runs;
   }
-  void copy_done(CopyDoneFrame ended) override {
-    copies[ended.request] = {std::move(ended.error), false};
+  void transfer_done(HostTransferDoneFrame ended) override {
+    transfers[ended.request] = {std::move(ended.error), false};
   }
 
   std::map<RunId, Done> done;
   std::map<std::pair<RunId, uint32_t>, std::vector<std::byte>> small;
   void progress(ProgressFrame news) override {
-    told.insert(told.end(), news.times.begin(), news.times.end());
+    reported.insert(reported.end(), news.times.begin(), news.times.end());
   }
 
-  std::map<uint64_t, Done> copies;
-  std::vector<SectionTime> told;
+  std::map<uint64_t, Done> transfers;
+  std::vector<SectionTime> reported;
   uint64_t ended_runs = 0;
 };
 
@@ -145,7 +145,7 @@ class TestHosts {
     });
     Done result = logs[0]->done[run];
     for (auto& log : logs) {
-      if (log->done[run].culprit) result = log->done[run];
+      if (log->done[run].is_origin) result = log->done[run];
     }
     return result;
   }
@@ -163,11 +163,11 @@ class TestHosts {
   }
 
   template <class T>
-  std::vector<T> get_state(const std::string& name, size_t elements, StateScope scope = {1}) {
+  std::vector<T> read_state(const std::string& name, size_t elements, StateScope scope = {1}) {
     const Ticket ticket(next_ticket_++);
     return read<T>(elements, [&](Host& host, uint64_t request, const ClientBytes& to) {
       host.take_ticket(ticket);
-      host.get_state(request, scope, name, to, ticket);
+      host.read_state(request, scope, name, to, ticket);
     });
   }
   template <class T>
@@ -185,19 +185,19 @@ class TestHosts {
                });
   }
   template <class T>
-  void put_state(const std::string& name, const std::vector<T>& values, StateScope scope = {1}) {
+  void write_state(const std::string& name, const std::vector<T>& values, StateScope scope = {1}) {
     const Ticket ticket(next_ticket_++);
     SharedSegment segment = client_segment(values);
     move_bytes(segment, values.size() * sizeof(T),
                [&](Host& host, uint64_t request, const ClientBytes& from) {
                  host.take_ticket(ticket);
-                 host.put_state(request, scope, name, from, ticket);
+                 host.write_state(request, scope, name, from, ticket);
                });
   }
 
   std::vector<std::unique_ptr<EventLog>> logs;
   std::vector<std::unique_ptr<Host>> hosts;
-  std::optional<Error> copy_error;
+  std::optional<Error> transfer_error;
 
  private:
   template <class T>
@@ -209,17 +209,17 @@ class TestHosts {
   template <class Call>
   void move_bytes(const SharedSegment& segment, size_t bytes, Call call) {
     const uint64_t request = ++requests_;
-    copy_error.reset();
+    transfer_error.reset();
     for (auto& host : hosts)
       call(*host, request, ClientBytes{segment.descriptor(), 0, static_cast<int64_t>(bytes)});
     reactor_.run_until([&] {
       for (auto& log : logs) {
-        if (!log->copies.contains(request)) return false;
+        if (!log->transfers.contains(request)) return false;
       }
       return true;
     });
     for (auto& log : logs) {
-      if (log->copies[request].error) copy_error = log->copies[request].error;
+      if (log->transfers[request].error) transfer_error = log->transfers[request].error;
     }
   }
   template <class T, class Call>

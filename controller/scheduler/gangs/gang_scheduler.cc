@@ -209,12 +209,12 @@ void GangScheduler::watch(SessionId session, uint64_t scope) {
   dirty_.insert({session, scope});
 }
 
-void GangScheduler::show_place(const OrderKey& key, RunId behind) {
+void GangScheduler::show_sequence_point(const OrderKey& key, RunId behind) {
   if (!is_watched(key.first, key.second)) return;
-  at_place_({key.first, key.second, behind, [this] {
-               flush();
-               return std::exchange(next_ticket_, next_ticket_.next());
-             }});
+  at_sequence_point_({key.first, key.second, behind, [this] {
+                        flush();
+                        return std::exchange(next_ticket_, next_ticket_.next());
+                      }});
 }
 
 void GangScheduler::ended(RunId id, bool is_ok) {
@@ -254,7 +254,7 @@ void GangScheduler::ended(RunId id, bool is_ok) {
 void GangScheduler::advance(const OrderKey& key) {
   const auto order = orders_.find(key);
   if (is_held(key)) return;
-  if (order == orders_.end()) return show_place(key, RunId());
+  if (order == orders_.end()) return show_sequence_point(key, RunId());
   while (!order->second.empty()) {
     if (is_held(key)) return;
     const auto first = order->second.begin();
@@ -266,7 +266,7 @@ void GangScheduler::advance(const OrderKey& key) {
       continue;
     }
     RunState& run = runs_.at(first->second.run);
-    if (run.gangs.empty()) show_place(key, run.id);
+    if (run.gangs.empty()) show_sequence_point(key, run.id);
     if (!run.is_prepared || not_before(run) != RunId()) return;
     if (run.gangs.empty()) start(run);
     refresh(run);
@@ -277,7 +277,7 @@ void GangScheduler::advance(const OrderKey& key) {
     order->second.erase(first);
   }
   orders_.erase(order);
-  if (!is_held(key)) show_place(key, RunId());
+  if (!is_held(key)) show_sequence_point(key, RunId());
 }
 
 // A run that must be granted whole before this one begins. It has to end before that where this one

@@ -59,7 +59,7 @@ struct GangOptions {
 };
 
 // A place between two runs of a scope: runs before it have all their tickets, runs behind it none.
-struct OrderPlace {
+struct SequencePoint {
   SessionId session;
   uint64_t scope = 0;
   RunId behind;                  // The first run behind it; 0: there is none.
@@ -98,10 +98,12 @@ class GangScheduler {
   // until let_go_on(), or forget(). Meanwhile only places before these runs are shown.
   void hold(SessionId program) { held_.insert(program); }
   void let_go_on(SessionId program);
-  // Shows `at_place` the places of a watched scope that pump() comes to, from the present point of
-  // the order on, each at least once. It must not call back, except watch() and unwatch().
-  using AtPlace = std::function<void(const OrderPlace&)>;
-  void watch_places(AtPlace at_place) { at_place_ = std::move(at_place); }
+  // Shows `at_sequence_point` the places of a watched scope that pump() comes to, from the present
+  // point of the order on, each at least once. It must not call back, except watch() and unwatch().
+  using AtSequencePoint = std::function<void(const SequencePoint&)>;
+  void watch_sequence_points(AtSequencePoint at_sequence_point) {
+    at_sequence_point_ = std::move(at_sequence_point);
+  }
   void watch(SessionId session, uint64_t scope);
   void unwatch(SessionId session, uint64_t scope) { watched_.erase({session, scope}); }
   bool is_watched(SessionId session, uint64_t scope) const {
@@ -177,7 +179,7 @@ class GangScheduler {
   static OrderKey order_of(const RunState& run);
   void advance(const OrderKey& key);
   bool is_held(const OrderKey& key) const;
-  void show_place(const OrderKey& key, RunId behind);
+  void show_sequence_point(const OrderKey& key, RunId behind);
   bool is_granted_whole(RunId id) const;  // Also if it has ended.
   static bool is_granted_whole(const RunState& run);
   RunId run_ahead_of(const RunState& run) const;
@@ -231,7 +233,7 @@ class GangScheduler {
   std::map<GroupId, Gang::Ahead> ahead_;
   std::set<OrderKey> dirty_;  // Orders where something may go on.
   std::set<OrderKey> watched_;
-  AtPlace at_place_;
+  AtSequencePoint at_sequence_point_;
   std::set<GroupId> hungry_;  // Groups that may want more.
   std::vector<GrantRange> out_;
   bool may_merge_ = false;  // The next range may be merged with the last of out_.

@@ -490,9 +490,9 @@ TEST_F(GangSchedulerTest, AHeldProgramBeginsOnlyPreparedRunsAndTheReadsBeforeThe
 TEST_F(GangSchedulerTest, NoPlaceOfAHeldProgramIsShownBehindItsLastRun) {
   add(1, {kMs});
   std::string places;
-  scheduler_.watch_places([&](const OrderPlace& place) {
-    places += std::to_string(place.behind.value) + " ";
-    if (place.behind == RunId()) scheduler_.unwatch(place.session, place.scope);
+  scheduler_.watch_sequence_points([&](const SequencePoint& point) {
+    places += std::to_string(point.behind.value) + " ";
+    if (point.behind == RunId()) scheduler_.unwatch(point.session, point.scope);
   });
   run(1, 1);
   scheduler_.hold(SessionId(1));

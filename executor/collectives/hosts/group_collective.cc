@@ -9,19 +9,19 @@
 namespace gangway {
 
 GroupCollective::GroupCollective(GroupPart part)
-    : part_(std::move(part)), meeting_(*part_.meeting), words_(part_.size, 0) {
-  GW_ASSERT(part_.index < part_.ranks.size() && meeting_.size() == part_.ranks.size());
+    : part_(std::move(part)), rendezvous_(*part_.rendezvous), words_(part_.size, 0) {
+  GW_ASSERT(part_.index < part_.ranks.size() && rendezvous_.size() == part_.ranks.size());
   if (part_.exchange != nullptr) partial_.resize(static_cast<size_t>(2 * small_max()));
   members_.ranks = part_.ranks;
 }
 
 bool GroupCollective::all_here_began() const {
   return std::ranges::all_of(part_.beside, [this](uint32_t member) {
-    return meeting_.post(member).published.load(std::memory_order_acquire) >= sequence_;
+    return rendezvous_.slot(member).published.load(std::memory_order_acquire) >= sequence_;
   });
 }
 
-void GroupCollective::begin_meeting(uint64_t word, bool poisoned) {
+void GroupCollective::begin_rendezvous(uint64_t word, bool poisoned) {
   GW_DASSERT(phase_ == Phase::kIdle);
   ++sequence_;
   word_ = word;
@@ -33,7 +33,7 @@ void GroupCollective::begin_exchange(uint64_t word, bool poisoned) {
   failure_ = nullptr;
   kind_ = Kind::kExchange;
   bucket_.set({});
-  begin_meeting(word, poisoned);
+  begin_rendezvous(word, poisoned);
 }
 
 void GroupCollective::begin(const CollectiveCall& call, bool poisoned) {
@@ -55,7 +55,7 @@ void GroupCollective::begin_reduce(const CollectiveCall& call, bool poisoned) {
     poisoned = true;
   }
   kind_ = bucket_.stored_bytes() <= kSmallBytes ? Kind::kSmall : Kind::kLarge;
-  begin_meeting(0, poisoned);
+  begin_rendezvous(0, poisoned);
 }
 
 void GroupCollective::begin_move(const CollectiveCall& call, bool poisoned) {
@@ -67,12 +67,12 @@ void GroupCollective::begin_move(const CollectiveCall& call, bool poisoned) {
   tensor_ = call.tensors[0];
   call_ = call;
   call_.tensors = {&tensor_, 1};
-  GW_ASSERT(part_.index >= part_.lanes || part_.edges != nullptr, to_string(call.kind),
+  GW_ASSERT(part_.index >= part_.channels || part_.edges != nullptr, to_string(call.kind),
             ": the group was joined without it");
   kind_ = Kind::kMove;
   if (call.kind == CollectiveKind::kRaggedAllToAll) begin_sizes();
   copied_ = alone() && in_bytes(call_) <= small_max();
-  begin_meeting(0, poisoned);
+  begin_rendezvous(0, poisoned);
 }
 
 void GroupCollective::begin_sizes() {
@@ -92,39 +92,39 @@ void GroupCollective::begin_rows() {
   kind_ = Kind::kMove;
   copied_ = false;
   failure_ = overflow_of(call_, part_.size);
-  begin_meeting(0, failure_ != nullptr);
+  begin_rendezvous(0, failure_ != nullptr);
 }
 
-void GroupCollective::raise_alarm(uint64_t what) {
-  if (part_.alarms != nullptr) part_.alarms->raise(rank(), what);
+void GroupCollective::raise_abort(uint64_t what) {
+  if (part_.abort_flags != nullptr) part_.abort_flags->raise(rank(), what);
 }
 
-bool GroupCollective::alarmed(uint64_t what) const {
-  return part_.alarms != nullptr && part_.alarms->raised(what);
+bool GroupCollective::abort_raised(uint64_t what) const {
+  return part_.abort_flags != nullptr && part_.abort_flags->raised(what);
 }
 
 Progress GroupCollective::advance() {
-  while (advance_meetings() == Progress::kDone) {
+  while (advance_rendezvous() == Progress::kDone) {
     if (!std::exchange(rows_follow_, false) || agreed_.poisoned) return Progress::kDone;
     begin_rows();
   }
   return Progress::kPending;
 }
 
-Progress GroupCollective::advance_meetings() {
+Progress GroupCollective::advance_rendezvous() {
   if (phase_ == Phase::kBegun) publish();
   if (phase_ == Phase::kPublished && advance_published() == Progress::kPending)
     return Progress::kPending;
   if (phase_ == Phase::kHosts && advance_hosts() == Progress::kPending) return Progress::kPending;
   if (phase_ == Phase::kAnswer) {
-    if (meeting_.answer.given.load(std::memory_order_acquire) < sequence_)
+    if (rendezvous_.answer.given.load(std::memory_order_acquire) < sequence_)
       return Progress::kPending;
     take_answer();
   }
   if (phase_ == Phase::kReduced) {
-    if (!meeting_.all_at(&Post::reduced, sequence_)) return Progress::kPending;
-    for (uint32_t m = 0; m < meeting_.size(); ++m)
-      agreed_.poisoned |= meeting_.post(m).failed[sequence_ & 1];
+    if (!rendezvous_.all_at(&MemberSlot::reduced, sequence_)) return Progress::kPending;
+    for (uint32_t m = 0; m < rendezvous_.size(); ++m)
+      agreed_.poisoned |= rendezvous_.slot(m).failed[sequence_ & 1];
   }
   phase_ = Phase::kIdle;
   return Progress::kDone;
@@ -132,32 +132,32 @@ Progress GroupCollective::advance_meetings() {
 
 // Zeroes padding before other members write there, and copies a small tensor for them to read.
 void GroupCollective::publish_move() {
-  meeting_.post(part_.index).call = &call_;
+  rendezvous_.slot(part_.index).call = &call_;
   if (flag_) return;
   zero_padding(call_, rank());
   const bool read = call_.kind != CollectiveKind::kBroadcast || call_.root == rank();
   if (copied_ && read)
-    std::memcpy(meeting_.small(part_.index, sequence_), tensor_.in,
+    std::memcpy(rendezvous_.small(part_.index, sequence_), tensor_.in,
                 static_cast<size_t>(in_bytes(call_)));
 }
 
 void GroupCollective::publish() {
   if (kind_ == Kind::kMove) publish_move();
   if (kind_ == Kind::kSmall && !flag_) {
-    std::byte* copy = meeting_.small(part_.index, sequence_);
+    std::byte* copy = rendezvous_.small(part_.index, sequence_);
     bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
       const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
       std::memcpy(copy + piece.stored, tensor.in,
                   static_cast<size_t>(piece.count * Bucket::stored_size(tensor)));
     });
   }
-  Post& mine = meeting_.post(part_.index);
+  MemberSlot& mine = rendezvous_.slot(part_.index);
   mine.words[sequence_ & 1] = word_;
   mine.poisoned[sequence_ & 1] = flag_;
   mine.bucket = &bucket_;
   mine.failed[sequence_ & 1] = false;
   phase_ = Phase::kPublished;
-  meeting_.tell(part_.index, &Post::published, sequence_);
+  rendezvous_.tell(part_.index, &MemberSlot::published, sequence_);
 }
 
 Progress GroupCollective::advance_published() {
@@ -167,12 +167,12 @@ Progress GroupCollective::advance_published() {
     phase_ = Phase::kAnswer;
     return Progress::kDone;
   }
-  if (!meeting_.all_at(&Post::published, sequence_)) return Progress::kPending;
-  read_posts();
+  if (!rendezvous_.all_at(&MemberSlot::published, sequence_)) return Progress::kPending;
+  read_slots();
   if (alone()) {
     meet_on_one_host();
   } else if (kind_ == Kind::kLarge) {
-    begin_lane();
+    begin_channel();
   } else if (kind_ == Kind::kMove) {
     begin_host_move();
   } else {
@@ -182,16 +182,16 @@ Progress GroupCollective::advance_published() {
 }
 
 void GroupCollective::read_words() {
-  for (uint32_t m = 0; m < meeting_.size(); ++m)
-    words_[part_.ranks[m]] = meeting_.post(m).words[sequence_ & 1];
+  for (uint32_t m = 0; m < rendezvous_.size(); ++m)
+    words_[part_.ranks[m]] = rendezvous_.slot(m).words[sequence_ & 1];
 }
 
-void GroupCollective::read_posts() {
+void GroupCollective::read_slots() {
   agreed_ = {};
   read_words();
-  for (uint32_t m = 0; m < meeting_.size(); ++m) {
+  for (uint32_t m = 0; m < rendezvous_.size(); ++m) {
     const uint64_t word = words_[part_.ranks[m]];
-    agreed_.join({word, word, meeting_.post(m).poisoned[sequence_ & 1]});
+    agreed_.join({word, word, rendezvous_.slot(m).poisoned[sequence_ & 1]});
   }
 }
 
@@ -211,17 +211,17 @@ void GroupCollective::meet_on_one_host() {
 // No other member waits for this one from now on.
 void GroupCollective::raise_reduced() {
   phase_ = Phase::kReduced;
-  meeting_.tell(part_.index, &Post::reduced, sequence_);
+  rendezvous_.tell(part_.index, &MemberSlot::reduced, sequence_);
 }
 
 // Finds the tensors of this host's members.
 void GroupCollective::find_members() {
-  members_.calls.resize(meeting_.size());
-  members_.in.resize(meeting_.size());
-  for (uint32_t m = 0; m < meeting_.size(); ++m) {
+  members_.calls.resize(rendezvous_.size());
+  members_.in.resize(rendezvous_.size());
+  for (uint32_t m = 0; m < rendezvous_.size(); ++m) {
     // A member that is done already, and had its tensor copied, has no call any more.
-    members_.calls[m] = copied_ ? &call_ : meeting_.post(m).call;
-    members_.in[m] = copied_ ? meeting_.small(m, sequence_)
+    members_.calls[m] = copied_ ? &call_ : rendezvous_.slot(m).call;
+    members_.in[m] = copied_ ? rendezvous_.small(m, sequence_)
                              : static_cast<const std::byte*>(members_.calls[m]->tensors[0].in);
   }
 }
@@ -243,7 +243,7 @@ void GroupCollective::move_on_host() {
 // meanwhile. Data for other hosts is sent before this host's own is moved.
 void GroupCollective::begin_host_move() {
   find_members();
-  if (part_.index < part_.lanes) {
+  if (part_.index < part_.channels) {
     if (call_.kind == CollectiveKind::kReduceScatter) {
       part_.scatter->begin(members_, agreed_.poisoned);
     } else {
@@ -252,26 +252,26 @@ void GroupCollective::begin_host_move() {
   }
   asks_for_poison_ = part_.index == 0 && !HostRoutes::reach_all(call_.kind, part_.hosts);
   if (asks_for_poison_) part_.exchange->begin(agreed_, nullptr, reduction_, nullptr);
-  advance_lane();
+  advance_channel();
   move_on_host();
   phase_ = Phase::kHosts;
 }
 
-Progress GroupCollective::advance_lane() {
-  if (part_.index >= part_.lanes) return Progress::kDone;
+Progress GroupCollective::advance_channel() {
+  if (part_.index >= part_.channels) return Progress::kDone;
   const bool scatters = call_.kind == CollectiveKind::kReduceScatter;
   return scatters ? part_.scatter->advance() : part_.move->advance();
 }
 
 Progress GroupCollective::advance_move() {
-  bool done = advance_lane() == Progress::kDone;
+  bool done = advance_channel() == Progress::kDone;
   if (asks_for_poison_) done &= part_.exchange->advance() == Progress::kDone;
   if (!done) return Progress::kPending;
   bool poisoned = asks_for_poison_ && part_.exchange->agreed().poisoned;
-  if (part_.index < part_.lanes)
+  if (part_.index < part_.channels)
     poisoned |= call_.kind == CollectiveKind::kReduceScatter ? part_.scatter->poisoned()
                                                              : part_.move->poisoned();
-  meeting_.post(part_.index).failed[sequence_ & 1] = poisoned;
+  rendezvous_.slot(part_.index).failed[sequence_ & 1] = poisoned;
   raise_reduced();
   return Progress::kDone;
 }
@@ -279,11 +279,11 @@ Progress GroupCollective::advance_move() {
 // Reduces the tensors of all members of this host: into this member's tensors, or unrounded into
 // `partial`.
 void GroupCollective::reduce_small(std::byte* partial) {
-  sources_.resize(meeting_.size());
+  sources_.resize(rendezvous_.size());
   bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
     const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
-    for (uint32_t m = 0; m < meeting_.size(); ++m)
-      sources_[m] = meeting_.small(m, sequence_) + piece.stored;
+    for (uint32_t m = 0; m < rendezvous_.size(); ++m)
+      sources_[m] = rendezvous_.small(m, sequence_) + piece.stored;
     auto* out = static_cast<std::byte*>(tensor.out);
     if (partial == nullptr) {
       reduce_ranks(tensor.dtype, reduction_, sources_, {&out, 1}, piece.count);
@@ -296,12 +296,12 @@ void GroupCollective::reduce_small(std::byte* partial) {
 
 // Reduces one part of the bucket, over all members' tensors, into all of them.
 void GroupCollective::reduce_part() {
-  const LineRange mine = bucket_.lines().part(part_.index, part_.index + 1, meeting_.size());
-  sources_.resize(meeting_.size());
-  outs_.resize(meeting_.size());
+  const LineRange mine = bucket_.lines().part(part_.index, part_.index + 1, rendezvous_.size());
+  sources_.resize(rendezvous_.size());
+  outs_.resize(rendezvous_.size());
   bucket_.for_each(mine, [&](const Bucket::Piece& piece) {
-    for (uint32_t m = 0; m < meeting_.size(); ++m) {
-      const CollectiveTensor& tensor = meeting_.post(m).bucket->tensors()[piece.tensor];
+    for (uint32_t m = 0; m < rendezvous_.size(); ++m) {
+      const CollectiveTensor& tensor = rendezvous_.slot(m).bucket->tensors()[piece.tensor];
       const int64_t skip = piece.first * Bucket::stored_size(tensor);
       sources_[m] = static_cast<const std::byte*>(tensor.in) + skip;
       outs_[m] = static_cast<std::byte*>(tensor.out) + skip;
@@ -313,21 +313,21 @@ void GroupCollective::reduce_part() {
 
 // `bytes`: bytes that were read from each other member of this host.
 void GroupCollective::count_read(int64_t bytes) {
-  if (part_.meter != nullptr && meeting_.size() > 1)
-    part_.meter->add(LinkClass::kHost, bytes * (meeting_.size() - 1));
+  if (part_.meter != nullptr && rendezvous_.size() > 1)
+    part_.meter->add(LinkClass::kHost, bytes * (rendezvous_.size() - 1));
 }
 
-void GroupCollective::begin_lane() {
-  if (part_.index >= part_.lanes) return raise_reduced();
+void GroupCollective::begin_channel() {
+  if (part_.index >= part_.channels) return raise_reduced();
   buckets_.clear();
-  for (uint32_t m = 0; m < meeting_.size(); ++m) buckets_.push_back(meeting_.post(m).bucket);
-  const LineRange lane = bucket_.lines().part(part_.index, part_.index + 1, part_.lanes);
+  for (uint32_t m = 0; m < rendezvous_.size(); ++m) buckets_.push_back(rendezvous_.slot(m).bucket);
+  const LineRange channel = bucket_.lines().part(part_.index, part_.index + 1, part_.channels);
   part_.reduce->begin({.members = buckets_,
                        .mine = &bucket_,
-                       .lines = lane,
+                       .lines = channel,
                        .reduction = reduction_,
                        .poisoned = agreed_.poisoned});
-  if (!agreed_.poisoned) count_read(2 * bucket_.stored_bytes(lane));
+  if (!agreed_.poisoned) count_read(2 * bucket_.stored_bytes(channel));
   phase_ = Phase::kHosts;
 }
 
@@ -342,7 +342,7 @@ Progress GroupCollective::advance_hosts() {
   if (kind_ == Kind::kMove) return advance_move();
   if (kind_ == Kind::kLarge) {
     if (part_.reduce->advance() == Progress::kPending) return Progress::kPending;
-    meeting_.post(part_.index).failed[sequence_ & 1] = part_.reduce->poisoned();
+    rendezvous_.slot(part_.index).failed[sequence_ & 1] = part_.reduce->poisoned();
     raise_reduced();
     return Progress::kDone;
   }
@@ -359,24 +359,24 @@ void GroupCollective::give_answer() {
       const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
       auto* out = static_cast<std::byte*>(tensor.out);
       round_partial(tensor.dtype, partial_.data() + piece.partial, out, piece.count);
-      if (meeting_.size() > 1)
-        std::memcpy(meeting_.small_answer() + piece.stored, out,
+      if (rendezvous_.size() > 1)
+        std::memcpy(rendezvous_.small_answer() + piece.stored, out,
                     static_cast<size_t>(piece.count * Bucket::stored_size(tensor)));
     });
   }
-  if (meeting_.size() == 1) return;
-  meeting_.answer.agreed = agreed_;
-  meeting_.answer.given.store(sequence_, std::memory_order_release);
-  meeting_.ring_others(part_.index);
+  if (rendezvous_.size() == 1) return;
+  rendezvous_.answer.agreed = agreed_;
+  rendezvous_.answer.given.store(sequence_, std::memory_order_release);
+  rendezvous_.ring_others(part_.index);
 }
 
 void GroupCollective::take_answer() {
-  agreed_ = meeting_.answer.agreed;
+  agreed_ = rendezvous_.answer.agreed;
   read_words();
   if (kind_ != Kind::kSmall || agreed_.poisoned) return;
   bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
     const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
-    std::memcpy(tensor.out, meeting_.small_answer() + piece.stored,
+    std::memcpy(tensor.out, rendezvous_.small_answer() + piece.stored,
                 static_cast<size_t>(piece.count * Bucket::stored_size(tensor)));
   });
   if (part_.meter != nullptr)

@@ -1,30 +1,31 @@
 // GroupCollective: the collectives of devices on one host or on several, for tensors in host
 // memory.
 //
-//   members of one host  meet in its memory (meeting.h) and read one another's tensors there
+//   members of one host  meet in its memory (rendezvous.h) and read one another's tensors there
 //   hosts                write into one another's memory (links/host_link.h), each to a few others
 //
 //   one host          publish | -> reduce my part of all tensors, into all -> reduced |
-//   several, large    publish | -> one lane a member: host_reduce.h        -> reduced |
+//   several, large    publish | -> one channel a member: host_reduce.h     -> reduced |
 //   small, exchange   publish | -> member 0: host_exchange.h               -> answer  |
 //
 // This holds for all-reduces and exchanges. The other kinds move parts of tensors:
 //
 //   one host, small   publish |                                            -> take my part
 //   one host          publish | -> take, or reduce, my part                -> done |
-//   several           publish | -> the same of this host; one lane a       -> done |
+//   several           publish | -> the same of this host; one channel a    -> done |
 //                                  member: host_move.h, host_scatter.h
 //
 // Ragged rows are two of these, one after the other: sizes, then rows.
 //
-// Every | is a meeting of the members of one host. A small bucket is copied when it is published,
-// so that on one host a member needs no second meeting before its tensors change. The result over
-// several hosts is the tree over hosts of the trees over each host's members (rank_tree.h). If
-// every host has 2^k consecutive members, and the last perhaps fewer, that is the tree over all
-// members, however they are spread.
+// Every | is a rendezvous of the members of one host. A small bucket is copied when it is
+// published, so that on one host a member needs no second rendezvous before its tensors change. The
+// result over several hosts is the tree over hosts of the trees over each host's members
+// (rank_tree.h). If every host has 2^k consecutive members, and the last perhaps fewer, that is the
+// tree over all members, however they are spread.
 //
-// Threads: the device's; alarms on any thread.
-// Ownership: the meeting is shared with the host's other members; memory and bells are the plan's.
+// Threads: the device's; abort flags on any thread.
+// Ownership: the rendezvous is shared with the host's other members; memory and bells are the
+// plan's.
 // Cost: docs/collectives.md.
 #pragma once
 
@@ -33,12 +34,12 @@
 
 #include "executor/collectives/collective.h"
 #include "executor/collectives/collective_call.h"
-#include "executor/collectives/hosts/alarm_board.h"
+#include "executor/collectives/hosts/abort_flags.h"
 #include "executor/collectives/hosts/host_exchange.h"
 #include "executor/collectives/hosts/host_move.h"
 #include "executor/collectives/hosts/host_reduce.h"
 #include "executor/collectives/hosts/host_scatter.h"
-#include "executor/collectives/hosts/meeting.h"
+#include "executor/collectives/hosts/rendezvous.h"
 #include "executor/transfers/link_meter.h"
 
 namespace gangway {
@@ -51,16 +52,16 @@ struct GroupPart {
   std::vector<uint32_t> beside;
   uint32_t size = 1;
   int64_t bytes_max = 0;  // Limit for a collective.
-  std::shared_ptr<HostMeeting> meeting;
+  std::shared_ptr<HostRendezvous> rendezvous;
   uint32_t hosts = 1;
-  uint32_t lanes = 0;                        // 0: there is no other host.
-  std::unique_ptr<HostExchange> exchange;    // Member 0, with other hosts.
-  std::unique_ptr<HostReduce> reduce;        // Members below `lanes`, with large buckets.
-  std::unique_ptr<StreamEdges> edges;        // The same, with kinds that have no bucket:
-  std::unique_ptr<HostMove> move;            //   any of them;
-  std::unique_ptr<HostScatter> scatter;      //   reduce-scatter.
-  std::shared_ptr<const AlarmBoard> alarms;  // Null: no member raises any.
-  LinkMeter* meter = nullptr;                // Null: nothing is counted.
+  uint32_t channels = 0;                          // 0: there is no other host.
+  std::unique_ptr<HostExchange> exchange;         // Member 0, with other hosts.
+  std::unique_ptr<HostReduce> reduce;             // Members below `channels`, with large buckets.
+  std::unique_ptr<StreamEdges> edges;             // The same, with kinds that have no bucket:
+  std::unique_ptr<HostMove> move;                 //   any of them;
+  std::unique_ptr<HostScatter> scatter;           //   reduce-scatter.
+  std::shared_ptr<const AbortFlags> abort_flags;  // Null: no member raises any.
+  LinkMeter* meter = nullptr;                     // Null: nothing is counted.
   PeerCounts peers{};
 };
 
@@ -85,32 +86,32 @@ class GroupCollective final : public Collective {
   uint64_t most() const override { return agreed_.most; }
   std::span<const uint64_t> words() const override { return words_; }
   std::shared_ptr<const Error> failure() const override { return failure_; }
-  void raise_alarm(uint64_t what) override;
-  bool alarmed(uint64_t what) const override;
+  void raise_abort(uint64_t what) override;
+  bool abort_raised(uint64_t what) const override;
 
  private:
   enum class Phase : uint8_t { kIdle, kBegun, kPublished, kHosts, kAnswer, kReduced };
   enum class Kind : uint8_t { kExchange, kSmall, kLarge, kMove };
 
-  void begin_meeting(uint64_t word, bool poisoned);
+  void begin_rendezvous(uint64_t word, bool poisoned);
   void begin_reduce(const CollectiveCall& call, bool poisoned);
   void begin_move(const CollectiveCall& call, bool poisoned);
   void begin_sizes();
   void begin_rows();
-  Progress advance_meetings();
+  Progress advance_rendezvous();
   void publish();
   void publish_move();
-  void read_posts();
+  void read_slots();
   void read_words();
   Progress advance_published();
   Progress advance_hosts();
   Progress advance_move();
-  Progress advance_lane();
+  Progress advance_channel();
   void find_members();
   void meet_on_one_host();
   void move_on_host();
   void begin_host_move();
-  void begin_lane();
+  void begin_channel();
   void begin_answer();
   void give_answer();
   void take_answer();
@@ -119,10 +120,10 @@ class GroupCollective final : public Collective {
   void raise_reduced();
   void count_read(int64_t bytes);
   int64_t small_max() const { return std::min(part_.bytes_max, kSmallBytes); }
-  bool alone() const { return part_.lanes == 0; }
+  bool alone() const { return part_.channels == 0; }
 
   const GroupPart part_;
-  HostMeeting& meeting_;
+  HostRendezvous& rendezvous_;
   std::vector<std::byte> partial_;  // Member 0: partial of this host's members, for a small bucket.
 
   uint64_t sequence_ = 0;  // Number of the collective that was begun last.
@@ -143,7 +144,7 @@ class GroupCollective final : public Collective {
   CollectiveTensor tensor_;
   bool copied_ = false;  // Others read a copy of my tensor.
   HostMembers members_;
-  bool asks_for_poison_ = false;  // Messages of the lane do not reach all hosts.
+  bool asks_for_poison_ = false;  // Messages of the channel do not reach all hosts.
   // The ragged rows, which are moved once their sizes have come.
   bool rows_follow_ = false;
   CollectiveCall rows_;

@@ -10,16 +10,16 @@
 namespace gangway {
 namespace {
 
-std::string edge_area(const GroupView& group, uint32_t lane, uint32_t from) {
-  return cat("lane ", group.name, " ", lane, " ", from);
+std::string edge_area(const GroupView& group, uint32_t channel, uint32_t from) {
+  return cat("lane ", group.name, " ", channel, " ", from);
 }
-// Each host has one alarm area.
-std::string alarm_area(const GroupView& group) { return cat("alarm ", group.name); }
+// Each host has one abort flag area.
+std::string abort_area(const GroupView& group) { return cat("alarm ", group.name); }
 
 uint32_t host_count(const GroupView& group) { return static_cast<uint32_t>(group.hosts.size()); }
 
-// Number of lanes; a lane has a member on every host.
-uint32_t lanes_of(const GroupView& group) {
+// Number of channels; a channel has a member on every host.
+uint32_t channels_of(const GroupView& group) {
   size_t least = group.here().size();
   for (const GroupView::OnHost& host : group.hosts) least = std::min(least, host.members.size());
   return static_cast<uint32_t>(least);
@@ -31,16 +31,16 @@ int64_t small_bytes(const GroupView& group) {
 
 // A partial has at most twice the bytes of its tensor.
 int64_t piece_bytes(const GroupView& group) {
-  const int64_t lane = ceil_div(2 * group.bytes_max, lanes_of(group));
-  return std::min(align_up(lane, kLineBytes) + kLineBytes, HostReduce::kPieceBytes);
+  const int64_t channel = ceil_div(2 * group.bytes_max, channels_of(group));
+  return std::min(align_up(channel, kLineBytes) + kLineBytes, HostReduce::kPieceBytes);
 }
 
 bool has_large(const GroupView& group) { return group.bytes_max > GroupCollective::kSmallBytes; }
 
 // Layout of the area that host `from` writes at host `to`.
-EdgeLayout layout_of(const GroupView& group, uint32_t lane, uint32_t from, uint32_t to) {
+EdgeLayout layout_of(const GroupView& group, uint32_t channel, uint32_t from, uint32_t to) {
   EdgeLayout layout;
-  if (lane == 0) {
+  if (channel == 0) {
     layout.small_stride = kMessageHead + align_up(2 * small_bytes(group), kLineBytes);
     layout.bytes = 2 * layout.small_stride;
   }
@@ -57,33 +57,33 @@ EdgeLayout layout_of(const GroupView& group, uint32_t lane, uint32_t from, uint3
   return layout;
 }
 
-// The hosts that this one exchanges with on a lane, ascending.
-std::vector<uint32_t> peers_of(const GroupView& group, uint32_t lane) {
+// The hosts that this one exchanges with on a channel, ascending.
+std::vector<uint32_t> peers_of(const GroupView& group, uint32_t channel) {
   std::vector<uint32_t> peers;
   const auto add = [&](const HostSchedule& schedule) {
     for (const HostStep& step : schedule.steps) {
       if (step.kind != HostStep::Kind::kFinish) peers.push_back(step.peer);
     }
   };
-  if (lane == 0) add(exchange_schedule(host_count(group), group.self));
+  if (channel == 0) add(exchange_schedule(host_count(group), group.self));
   if (has_large(group)) add(reduce_schedule(host_count(group), group.self));
   std::ranges::sort(peers);
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 
-std::vector<HostEdge> edges_of(const GroupView& group, uint32_t lane, const GroupLinks& links) {
+std::vector<HostEdge> edges_of(const GroupView& group, uint32_t channel, const GroupLinks& links) {
   std::vector<HostEdge> edges;
-  for (const uint32_t peer : peers_of(group, lane)) {
+  for (const uint32_t peer : peers_of(group, channel)) {
     const GroupView::OnHost& host = group.hosts[peer];
     HostEdge edge{.host = peer,
-                  .device = host.members[lane].device,
+                  .device = host.members[channel].device,
                   .link = host.link,
-                  .to = layout_of(group, lane, group.self, peer),
-                  .from = layout_of(group, lane, peer, group.self)};
+                  .to = layout_of(group, channel, group.self, peer),
+                  .from = layout_of(group, channel, peer, group.self)};
     edge.peer = &links.memory_of(host.host, edge.device);
-    edge.there = edge.peer->place(edge_area(group, lane, group.self), edge.to.bytes);
-    edge.here = links.memory->place(edge_area(group, lane, peer), edge.from.bytes);
+    edge.there = edge.peer->place(edge_area(group, channel, group.self), edge.to.bytes);
+    edge.here = links.memory->place(edge_area(group, channel, peer), edge.from.bytes);
     edges.push_back(edge);
   }
   return edges;
@@ -94,8 +94,8 @@ bool has_streams(const GroupView& group) {
   return group.kinds.has_moves() && group.bytes_max > 0 && host_count(group) > 1;
 }
 
-std::string stream_area(const GroupView& group, uint32_t lane, uint32_t from) {
-  return cat("stream ", group.name, " ", lane, " ", from);
+std::string stream_area(const GroupView& group, uint32_t channel, uint32_t from) {
+  return cat("stream ", group.name, " ", channel, " ", from);
 }
 
 // A group of many hosts has small messages, so that all of them fit.
@@ -117,21 +117,21 @@ int64_t stream_bytes(const GroupView& group, uint32_t from, uint32_t to) {
                                 stream_piece_bytes(group));
 }
 
-StreamEdges stream_edges_of(const GroupView& group, uint32_t lane, const GroupLinks& links) {
+StreamEdges stream_edges_of(const GroupView& group, uint32_t channel, const GroupLinks& links) {
   StreamEdges edges;
   for (uint32_t peer = 0; peer < host_count(group); ++peer) {
     if (!has_edge(group, peer)) continue;
     const GroupView::OnHost& host = group.hosts[peer];
     StreamEdge::Ends ends{.host = peer,
                           .link = host.link,
-                          .device = host.members[lane].device,
+                          .device = host.members[channel].device,
                           .memory = links.memory.get(),
                           .piece_bytes = stream_piece_bytes(group)};
     ends.peer = &links.memory_of(host.host, ends.device);
-    ends.there = ends.peer->place(stream_area(group, lane, group.self),
+    ends.there = ends.peer->place(stream_area(group, channel, group.self),
                                   stream_bytes(group, group.self, peer));
-    ends.here =
-        links.memory->place(stream_area(group, lane, peer), stream_bytes(group, peer, group.self));
+    ends.here = links.memory->place(stream_area(group, channel, peer),
+                                    stream_bytes(group, peer, group.self));
     edges.emplace_back(ends);
   }
   return edges;
@@ -139,12 +139,12 @@ StreamEdges stream_edges_of(const GroupView& group, uint32_t lane, const GroupLi
 
 void add_streams(const GroupView& group, const GroupLinks& links, GroupPart& part) {
   part.edges = std::make_unique<StreamEdges>(stream_edges_of(group, part.index, links));
-  LaneView view{.self = group.self,
-                .size = group.size,
-                .lane = part.index,
-                .lanes = part.lanes,
-                .index = part.index,
-                .meter = part.meter};
+  ChannelView view{.self = group.self,
+                   .size = group.size,
+                   .channel = part.index,
+                   .channels = part.channels,
+                   .index = part.index,
+                   .meter = part.meter};
   for (const GroupView::OnHost& host : group.hosts) {
     std::vector<uint32_t>& ranks = view.ranks.emplace_back();
     for (const GroupView::Member& member : host.members) ranks.push_back(member.rank);
@@ -154,13 +154,13 @@ void add_streams(const GroupView& group, const GroupLinks& links, GroupPart& par
   part.move = std::make_unique<HostMove>(std::move(view), *part.edges);
 }
 
-std::shared_ptr<const AlarmBoard> alarms_of(const GroupView& group, const GroupLinks& links) {
-  if (!group.alarms) return nullptr;
-  const std::string area = alarm_area(group);
-  const int64_t bytes = AlarmBoard::bytes(group.size);
-  std::vector<AlarmBoard::Host> hosts;
+std::shared_ptr<const AbortFlags> abort_flags_of(const GroupView& group, const GroupLinks& links) {
+  if (!group.abort_flags) return nullptr;
+  const std::string area = abort_area(group);
+  const int64_t bytes = AbortFlags::bytes(group.size);
+  std::vector<AbortFlags::Host> hosts;
   for (const GroupView::OnHost& host : group.hosts) {
-    AlarmBoard::Host to;
+    AbortFlags::Host to;
     for (const GroupView::Member& member : host.members) {
       to.memory = &links.memory_of(host.host, member.device);
       to.devices.push_back(member.device);
@@ -168,7 +168,7 @@ std::shared_ptr<const AlarmBoard> alarms_of(const GroupView& group, const GroupL
     to.words = to.memory->place(area, bytes);
     hosts.push_back(std::move(to));
   }
-  return std::make_shared<const AlarmBoard>(*links.memory, links.memory->place(area, bytes),
+  return std::make_shared<const AbortFlags>(*links.memory, links.memory->place(area, bytes),
                                             group.size, std::move(hosts));
 }
 
@@ -184,12 +184,12 @@ PeerCounts peer_counts(const GroupView& group) {
 }  // namespace
 
 GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
-                   int64_t bytes_max, bool alarms,
+                   int64_t bytes_max, bool abort_flags,
                    const std::function<LinkClass(uint32_t host)>& link) {
   GroupView group{.name = std::move(name),
                   .size = static_cast<uint32_t>(devices.size()),
                   .bytes_max = bytes_max,
-                  .alarms = alarms};
+                  .abort_flags = abort_flags};
   for (uint32_t rank = 0; rank < devices.size(); ++rank) {
     const uint32_t of = devices[rank].host;
     // Most ranks are on the same host as the one before.
@@ -213,8 +213,8 @@ void carry_sizes(GroupView& group, CollectiveKinds kinds) {
 
 void for_each_area(const GroupView& group, uint32_t index,
                    const std::function<void(const std::string&, int64_t)>& body) {
-  if (group.alarms && index == 0) body(alarm_area(group), AlarmBoard::bytes(group.size));
-  if (index >= lanes_of(group)) return;
+  if (group.abort_flags && index == 0) body(abort_area(group), AbortFlags::bytes(group.size));
+  if (index >= channels_of(group)) return;
   for (const uint32_t peer : peers_of(group, index))
     body(edge_area(group, index, peer), layout_of(group, index, peer, group.self).bytes);
   for (uint32_t peer = 0; has_streams(group) && peer < host_count(group); ++peer) {
@@ -228,8 +228,8 @@ int64_t private_bytes(const GroupView& group, uint32_t index) {
   int64_t bytes = (index == 0 ? 3 : 2) * small;
   if (host_count(group) == 1) return bytes;
   if (index == 0) bytes += 2 * small;
-  if (index < lanes_of(group) && has_large(group)) bytes += piece_bytes(group);
-  if (index < lanes_of(group) && has_streams(group) &&
+  if (index < channels_of(group) && has_large(group)) bytes += piece_bytes(group);
+  if (index < channels_of(group) && has_streams(group) &&
       group.kinds.has(CollectiveKind::kReduceScatter))
     bytes += stream_piece_bytes(group);
   return bytes;
@@ -237,18 +237,18 @@ int64_t private_bytes(const GroupView& group, uint32_t index) {
 
 std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
                                                     const GroupLinks& links) {
-  const auto meeting = std::make_shared<HostMeeting>(links.bells, small_bytes(group));
-  const auto alarms = alarms_of(group, links);
+  const auto rendezvous = std::make_shared<HostRendezvous>(links.bells, small_bytes(group));
+  const auto abort_flags = abort_flags_of(group, links);
   const bool alone = host_count(group) == 1;
   std::vector<std::unique_ptr<Collective>> members;
   for (uint32_t index = 0; index < group.here().size(); ++index) {
     GroupPart part{.index = index,
                    .size = group.size,
                    .bytes_max = group.bytes_max,
-                   .meeting = meeting,
+                   .rendezvous = rendezvous,
                    .hosts = host_count(group),
-                   .lanes = alone ? 0 : lanes_of(group),
-                   .alarms = alarms,
+                   .channels = alone ? 0 : channels_of(group),
+                   .abort_flags = abort_flags,
                    .meter = links.meters[index],
                    .peers = peer_counts(group)};
     const std::vector<GroupView::Member>& here = group.here();
@@ -256,7 +256,7 @@ std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
       part.ranks.push_back(here[m].rank);
       if (here[m].device == here[index].device) part.beside.push_back(m);
     }
-    if (index < part.lanes) {
+    if (index < part.channels) {
       const std::vector<HostEdge> edges = edges_of(group, index, links);
       if (index == 0)
         part.exchange = std::make_unique<HostExchange>(
@@ -266,7 +266,7 @@ std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
             std::make_unique<HostReduce>(reduce_schedule(host_count(group), group.self), edges,
                                          *links.memory, part.meter, piece_bytes(group));
     }
-    if (index < part.lanes && has_streams(group)) add_streams(group, links, part);
+    if (index < part.channels && has_streams(group)) add_streams(group, links, part);
     members.push_back(std::make_unique<GroupCollective>(std::move(part)));
   }
   return members;

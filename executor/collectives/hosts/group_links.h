@@ -43,14 +43,14 @@ struct GroupView {
   uint32_t self = 0;          // Index of this host among them.
   int64_t bytes_max = 0;      // Limit for a collective; 0: members only do exchanges.
   CollectiveKinds kinds{};    // Kinds that they do, besides all-reduces.
-  bool alarms = false;        // Members raise alarms.
+  bool abort_flags = false;   // Members raise abort flags.
 
   const std::vector<Member>& here() const { return hosts[self].members; }
 };
 
 // `devices`: by rank. `link`: the class of the link to that host.
 GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
-                   int64_t bytes_max, bool alarms,
+                   int64_t bytes_max, bool abort_flags,
                    const std::function<LinkClass(uint32_t host)>& link);
 
 // For devices whose tensors are not in host memory, which do these kinds: besides words they

@@ -1,9 +1,9 @@
 // HostEdge: the connection between one member of a group on this host and one on another host,
-// which work on the same lane of the group's values.
+// which work on the same channel of the group's values.
 //
 // Each of the two has an area in its own memory in which the other writes:
 //
-//   small, by parity | { flag least most } partial     twice; lane 0 only
+//   small, by parity | { flag least most } partial     twice; channel 0 only
 //   partials         | flag | a part of a piece        of a large bucket
 //   results          | flag | a part of a piece
 //

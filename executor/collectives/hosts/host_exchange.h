@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "executor/collectives/hosts/host_edge.h"
-#include "executor/collectives/hosts/meeting.h"
+#include "executor/collectives/hosts/rendezvous.h"
 #include "executor/transfers/link_meter.h"
 
 namespace gangway {

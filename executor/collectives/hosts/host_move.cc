@@ -25,7 +25,7 @@ bool HostRoutes::has(CollectiveKinds kinds, uint32_t hosts, uint32_t from, uint3
   return disseminates(kinds) && std::has_single_bit((to + hosts - from) % hosts);
 }
 
-HostMove::HostMove(LaneView view, StreamEdges& edges)
+HostMove::HostMove(ChannelView view, StreamEdges& edges)
     : view_(std::move(view)), edges_(edges), edge_of_(view_.hosts(), edges.size()) {
   for (size_t e = 0; e < edges.size(); ++e) edge_of_[edges[e].host()] = e;
 }
@@ -68,7 +68,7 @@ HostMove::Stream& HostMove::add(std::vector<Stream>& streams, size_t& count, uin
 }
 
 void HostMove::add_segment(Stream& stream, const Block& block, uint32_t member) {
-  stream.walk.add({block, range_of_lane(block.bytes(), view_.lane, view_.lanes), member});
+  stream.walk.add({block, range_of_channel(block.bytes(), view_.channel, view_.channels), member});
 }
 
 // Adds the blocks that the members of `host` give to all others.

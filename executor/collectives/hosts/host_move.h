@@ -1,4 +1,4 @@
-// HostMove: one lane of a collective that moves parts of tensors between hosts unchanged.
+// HostMove: one channel of a collective that moves parts of tensors between hosts unchanged.
 //
 //   all_gather              at distance 1, 2, 4, ...: a host sends what it has, its own and what it
 //                           received, to the host that far behind it, until all have all
@@ -14,7 +14,7 @@
 // Invariants
 //  - Hosts agree on the size of every message without exchanging it: both sides walk the same
 //    segments.
-//  - A lane receives into tensors of all members of its host, each byte in one lane only.
+//  - A channel receives into tensors of all members of its host, each byte in one channel only.
 //  - Poisoned members send their tensors as they are.
 //
 // Threads: the member's device.
@@ -43,13 +43,13 @@ struct HostRoutes {
   }
 };
 
-// A lane of a group, as seen by one of its hosts.
-struct LaneView {
+// A channel of a group, as seen by one of its hosts.
+struct ChannelView {
   std::vector<std::vector<uint32_t>> ranks;  // Ranks of each host's members; hosts by lowest rank.
   uint32_t self = 0;                         // Index of this host among them.
   uint32_t size = 0;                         // Members on all hosts.
-  uint32_t lane = 0, lanes = 1;
-  uint32_t index = 0;  // Index of the member here that works on the lane.
+  uint32_t channel = 0, channels = 1;
+  uint32_t index = 0;  // Index of the member here that works on the channel.
   LinkMeter* meter = nullptr;
 
   uint32_t hosts() const { return static_cast<uint32_t>(ranks.size()); }
@@ -57,7 +57,7 @@ struct LaneView {
 
 class HostMove {
  public:
-  HostMove(LaneView view, StreamEdges& edges);
+  HostMove(ChannelView view, StreamEdges& edges);
 
   // `members`: those of this host; must live until it is done. `poisoned`: whether one of them is.
   void begin(const HostMembers& members, bool poisoned);
@@ -90,7 +90,7 @@ class HostMove {
   void receive_into(const Segment& segment, int64_t begin, int64_t end, const std::byte* from);
   uint32_t phase() const;
 
-  const LaneView view_;
+  const ChannelView view_;
   StreamEdges& edges_;
   std::vector<size_t> edge_of_;  // Indexed by host.
   const HostMembers* members_ = nullptr;

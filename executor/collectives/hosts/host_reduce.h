@@ -1,8 +1,8 @@
-// HostReduce: one lane of a large all-reduce over several hosts: one member of each host reduces
+// HostReduce: one channel of a large all-reduce over several hosts: one member of each host reduces
 // the same part of the bucket, for all members of its host.
 //
-//   piece by piece:  my host's tensors -> partial -> reduce_schedule() with the same lane of other
-//                    hosts -> the result into my host's tensors
+//   piece by piece:  my host's tensors -> partial -> reduce_schedule() with the same channel of
+//                    other hosts -> the result into my host's tensors
 //
 // A piece has at most kPieceBytes, so the memory that hosts need of one another is bounded for
 // every bucket, and stays in the cache.
@@ -30,7 +30,7 @@ class HostReduce {
   struct Input {
     std::span<const Bucket* const> members;
     const Bucket* mine = nullptr;
-    LineRange lines;  // Lines of the lane.
+    LineRange lines;  // Lines of the channel.
     Reduction reduction = Reduction::kSum;
     bool poisoned = false;
   };

@@ -7,7 +7,7 @@
 
 namespace gangway {
 
-HostScatter::HostScatter(LaneView view, StreamEdges& edges, int64_t piece_bytes)
+HostScatter::HostScatter(ChannelView view, StreamEdges& edges, int64_t piece_bytes)
     : view_(std::move(view)),
       edges_(edges),
       piece_bytes_(piece_bytes),
@@ -45,7 +45,7 @@ void HostScatter::walk_parts_of(uint32_t host, SegmentWalk& walk) const {
   const CollectiveCall* call = members_->calls[view_.index];
   for (uint32_t m = 0; m < view_.ranks[host].size(); ++m) {
     const Block block = block_of(call, call, view_.size, 0, view_.ranks[host][m]);
-    walk.add({block, range_of_lane(block.bytes(), view_.lane, view_.lanes), m});
+    walk.add({block, range_of_channel(block.bytes(), view_.channel, view_.channels), m});
   }
 }
 

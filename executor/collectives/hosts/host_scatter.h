@@ -1,4 +1,4 @@
-// HostScatter: one lane of a reduce-scatter over several hosts.
+// HostScatter: one channel of a reduce-scatter over several hosts.
 //
 //   to each other host    the partial of this host's members, for the parts of that host's members
 //   from each             its partial for the parts of this host's members; the partials of all
@@ -23,7 +23,7 @@ namespace gangway {
 
 class HostScatter {
  public:
-  HostScatter(LaneView view, StreamEdges& edges, int64_t piece_bytes);
+  HostScatter(ChannelView view, StreamEdges& edges, int64_t piece_bytes);
 
   // `members`: those of this host; must live until it is done. `poisoned`: whether one of them is.
   void begin(const HostMembers& members, bool poisoned);
@@ -47,7 +47,7 @@ class HostScatter {
   // Bytes of the partial for that many stored bytes.
   int64_t partial_bytes(int64_t stored) const { return stored * widening_; }
 
-  const LaneView view_;
+  const ChannelView view_;
   StreamEdges& edges_;
   const int64_t piece_bytes_;
   std::vector<std::byte> own_;  // The partial of this host.

@@ -1,8 +1,8 @@
-// Segments: the parts of blocks that one lane moves between two hosts, in an order that both know,
-// cut into messages when one is full.
+// Segments: the parts of blocks that one channel moves between two hosts, in an order that both
+// know, cut into messages when one is full.
 //
-// Every block is cut into as many ranges as there are lanes, and lane i has range i of each. Data
-// that a lane has received is thus found by the same lane when it is to be sent on.
+// Every block is cut into as many ranges as there are channels, and channel i has range i of each.
+// Data that a channel has received is thus found by the same channel when it is to be sent on.
 //
 // Threads: values. Cost: a walk keeps its capacity.
 #pragma once
@@ -21,13 +21,13 @@ struct ByteRange {
   int64_t begin = 0, end = 0;
 };
 
-// The range of a lane of `bytes` bytes: whole lines, except at the end.
-inline ByteRange range_of_lane(int64_t bytes, uint32_t lane, uint32_t lanes) {
-  if (lanes == 1) return {0, bytes};
+// The range of a channel of `bytes` bytes: whole lines, except at the end.
+inline ByteRange range_of_channel(int64_t bytes, uint32_t channel, uint32_t channels) {
+  if (channels == 1) return {0, bytes};
   const auto cut = [&](uint32_t index) {
-    return index == lanes ? bytes : bytes * index / lanes / kLineBytes * kLineBytes;
+    return index == channels ? bytes : bytes * index / channels / kLineBytes * kLineBytes;
   };
-  return {cut(lane), cut(lane + 1)};
+  return {cut(channel), cut(channel + 1)};
 }
 
 struct Segment {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "executor/devices/cpu/collectives_beside.h"
+#include "executor/devices/cpu/overlapped_collectives.h"
 #include "executor/kernels/reduce.h"
 #include "runtime/base/error.h"
 
@@ -53,15 +53,16 @@ void CpuFunction::add_step(Step step, const std::vector<Join>& joins) {
 
 CpuFunction::Step CpuFunction::kernel_step(uint32_t part, NodeId id, cpu::Kernel kernel) {
   const Function& of = steps().function(part);
-  const Places& places = this->part(part).places;
+  const Addresses& addresses = this->part(part).addresses;
   const Node& node = of.nodes[id];
   Step step{{step_of(part, id)},
             static_cast<uint32_t>(operands_.size()),
             static_cast<uint32_t>(node.inputs.size()),
             std::move(kernel),
-            places.scratch(id)};
-  for (ValueId input : node.inputs) operands_.push_back(places.of(input));
-  for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(places.of(node.first_result + r));
+            addresses.scratch(id)};
+  for (ValueId input : node.inputs) operands_.push_back(addresses.of(input));
+  for (uint32_t r = 0; r < node.results; ++r)
+    operands_.push_back(addresses.of(node.first_result + r));
   if (step.kind == StepKind::kKernel && timer_ != nullptr)
     step.duration_ns = timer_->kernel_ns(of, id);
   return step;
@@ -79,21 +80,21 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   // A call begins, or the caller has set the step.
   const uint32_t now = frame.step;
   const bool begins = now == 0 && !frame.begun;
-  if (begins) CollectivesBeside(*this, frame, turn, timer_).drop();
+  if (begins) OverlappedCollectives(*this, frame, turn, timer_).drop();
   if (begins || now != frame.at.step) go_to(frame, now);
   uint32_t command = frame.at.command;
   frame.at.step = kNone;  // A kernel may throw on the way.
   Progress progress = Progress::kDone;
   while (frame.step < frame.end) {
     const Step& step = steps_[command];
-    if (frame.beside_count > 0 && advance_beside(step, frame, turn) == Progress::kPending) {
+    if (frame.overlapped_count > 0 && advance_overlapped(step, frame, turn) == Progress::kPending) {
       progress = Progress::kPending;
       break;
     }
     // The joins before it were done as before any step: later steps rely on that.
     if (step.ahead && is_in_last_iteration(frame)) {
       if (step.kind == StepKind::kCollective)
-        CollectivesBeside(*this, frame, turn, timer_).pass_over(step.collective);
+        OverlappedCollectives(*this, frame, turn, timer_).pass_over(step.collective);
       ++frame.step;
       ++command;
       continue;
@@ -118,7 +119,7 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   frame.at.step = frame.step;
   frame.at.command = command;
   const bool ends = frame.end == commit_step() || frame.end == step_count();
-  if (frame.beside_count > 0 && ends && progress == Progress::kDone) return join(frame, turn);
+  if (frame.overlapped_count > 0 && ends && progress == Progress::kDone) return join(frame, turn);
   return progress;
 }
 
@@ -140,7 +141,7 @@ void CpuFunction::go_to(CallFrame& frame, uint32_t step) const {
     frame.at.command += level.node;
     const Step& found = steps_[frame.at.command];
     if (found.kind != StepKind::kEnterBody) break;
-    loops_[found.loop].places.bind(frame.bases.data(), 0);
+    loops_[found.loop].addresses.bind(frame.bases.data(), 0);
     enter(frame, frame.at.command, level.iteration);
     frame.at.command = loops_[found.loop].first_command;
   }
@@ -149,15 +150,15 @@ void CpuFunction::go_to(CallFrame& frame, uint32_t step) const {
 void CpuFunction::enter(CallFrame& frame, uint32_t command, uint32_t iteration) const {
   GW_DASSERT(frame.at.depth < frame.at.loops.size());
   frame.at.loops[frame.at.depth++] = {command, iteration};
-  loops_[steps_[command].loop].places.bind(frame.bases.data(), iteration);
+  loops_[steps_[command].loop].addresses.bind(frame.bases.data(), iteration);
 }
 
 // Command at which the innermost loop continues: its begin, or the one behind it.
 uint32_t CpuFunction::next_iteration(CallFrame& frame) const {
   CallFrame::Loop& now = frame.at.loops[frame.at.depth - 1];
   const Loop& loop = loops_[steps_[now.command].loop];
-  if (++now.iteration < loop.places.length()) {
-    loop.places.bind(frame.bases.data(), now.iteration);
+  if (++now.iteration < loop.addresses.length()) {
+    loop.addresses.bind(frame.bases.data(), now.iteration);
     return loop.first_command;
   }
   --frame.at.depth;
@@ -166,11 +167,11 @@ uint32_t CpuFunction::next_iteration(CallFrame& frame) const {
 
 bool CpuFunction::is_in_last_iteration(const CallFrame& frame) const {
   const CallFrame::Loop& now = frame.at.loops[frame.at.depth - 1];
-  return loops_[steps_[now.command].loop].places.is_last(now.iteration);
+  return loops_[steps_[now.command].loop].addresses.is_last(now.iteration);
 }
 
 void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {
-  const Place* operands = operands_.data() + step.first_operand;
+  const Address* operands = operands_.data() + step.first_operand;
   step.kernel({par_, frame.bases.data(), operands, operands + step.inputs, step.scratch,
                frame.mesh_device});
 }
@@ -230,40 +231,41 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
 
 // In a checked run the result is checked before the next step begins.
 Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Turn& turn) const {
-  CollectivesBeside beside(*this, frame, turn, timer_);
+  OverlappedCollectives overlapped(*this, frame, turn, timer_);
   if (!frame.begun) {
-    CollectiveQueue::Item& item = beside.begin(step.collective);
+    CollectiveQueue::Item& item = overlapped.begin(step.collective);
     item.call = call_of(step, frame, item.tensors);
     item.bytes = step.met->bytes();
     frame.begun = true;
   }
   const bool looking = looks_at(frame, step);
-  beside.poll();
+  overlapped.poll();
   turn.timed_until_ns = 0;
-  if (frame.check && beside.join_all() == Progress::kPending) return Progress::kPending;
+  if (frame.check && overlapped.join_all() == Progress::kPending) return Progress::kPending;
   if (looking && !frame.poisoned) check_results(frame, step);
   frame.begun = false;
   return Progress::kDone;
 }
 
 // Polls the overlapping collectives and waits for those that this step needs.
-Progress CpuFunction::advance_beside(const Step& step, CallFrame& frame, Turn& turn) const {
-  CollectivesBeside beside(*this, frame, turn, timer_);
-  beside.poll();
-  if (step.kind == StepKind::kEndOfBody && is_in_last_iteration(frame)) return beside.join_all();
-  return beside.join({joins_.data() + step.first_join, step.joins});
+Progress CpuFunction::advance_overlapped(const Step& step, CallFrame& frame, Turn& turn) const {
+  OverlappedCollectives overlapped(*this, frame, turn, timer_);
+  overlapped.poll();
+  if (step.kind == StepKind::kEndOfBody && is_in_last_iteration(frame))
+    return overlapped.join_all();
+  return overlapped.join({joins_.data() + step.first_join, step.joins});
 }
 
 Progress CpuFunction::join(CallFrame& frame, Turn& turn) const {
-  CollectivesBeside beside(*this, frame, turn, timer_);
-  beside.poll();
-  return beside.join_all();
+  OverlappedCollectives overlapped(*this, frame, turn, timer_);
+  overlapped.poll();
+  return overlapped.join_all();
 }
 
 // Whether the step would be blamed if its results are not finite: no step is blamed yet, and its
 // inputs are finite.
 bool CpuFunction::looks_at(const CallFrame& frame, const Step& step) const {
-  return frame.check && frame.culprit == kNone &&
+  return frame.check && frame.origin_step == kNone &&
          inputs_finite(*step.part, step.node,
                        [&](ValueId value) { return finite(frame, *step.part, value); });
 }
@@ -271,7 +273,7 @@ bool CpuFunction::looks_at(const CallFrame& frame, const Step& step) const {
 void CpuFunction::check_results(CallFrame& frame, const Step& step) const {
   if (!results_finite(*step.part, step.node,
                       [&](ValueId value) { return finite(frame, *step.part, value); }))
-    frame.culprit = frame.step;
+    frame.origin_step = frame.step;
 }
 
 bool CpuFunction::finite(const CallFrame& frame, const Part& part, ValueId value) const {

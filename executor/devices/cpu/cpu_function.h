@@ -2,7 +2,7 @@
 // order.
 //
 // A run walks the list; it allocates nothing, and looks nothing up. Collectives overlap with later
-// steps, and are polled between steps (collectives_beside.h). The commands of a body are in the
+// steps, and are polled between steps (overlapped_collectives.h). The commands of a body are in the
 // list once: a scan enters them, and their end goes back to their begin until all iterations are
 // done (CallFrame::at has the frame's position). A checked run (CallFrame::check) checks every
 // float tensor between steps, until it knows which step to blame.
@@ -37,13 +37,13 @@ class CpuFunction final : public PlannedFunction {
     uint32_t first_operand = 0;  // Index into operands_: inputs, then results.
     uint32_t inputs = 0;
     cpu::Kernel kernel;
-    Place scratch;
+    Address scratch;
     uint32_t loop = 0;  // kEnterBody: index into loops_.
     // Joins before the step: a range of joins_.
     uint32_t first_join = 0, joins = 0;
   };
   struct Loop {
-    BodyLoop places;
+    BodyLoop addresses;
     uint32_t first_command = 0;  // First command of the body.
   };
 
@@ -55,7 +55,7 @@ class CpuFunction final : public PlannedFunction {
   void enter(CallFrame& frame, uint32_t command, uint32_t iteration) const;
   uint32_t next_iteration(CallFrame& frame) const;
   bool is_in_last_iteration(const CallFrame& frame) const;
-  Progress advance_beside(const Step& step, CallFrame& frame, Turn& turn) const;
+  Progress advance_overlapped(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;
@@ -72,7 +72,7 @@ class CpuFunction final : public PlannedFunction {
   std::vector<uint32_t> first_command_;  // Indexed by part.
   std::vector<Step> steps_;
   std::vector<Loop> loops_;
-  std::vector<Place> operands_;
+  std::vector<Address> operands_;
   std::vector<Join> joins_;
 };
 

@@ -40,14 +40,14 @@ class CpuStreamTest : public testing::Test {
   // Returns the thread that did the work.
   std::thread::id serve(int64_t ns) {
     OneStep& work = works_.emplace_back(ns);
-    stream_.enqueue_unrung(work, lane_);
+    stream_.enqueue_unrung(work, rank_stream_);
     spent_ns_ = stream_.serve_or_ring(kBriefNs);
     work.retired.get_future().wait();
     return work.done_by.get_future().get();
   }
 
   std::deque<OneStep> works_;
-  Lane lane_;
+  RankStream rank_stream_;
   Parallel par_{1};
   CpuStream stream_{"cpu", par_, SpinPolicy::park()};
   int64_t spent_ns_ = 0;
@@ -73,9 +73,9 @@ TEST_F(CpuStreamTest, ServingADeviceThatIsAtWorkDoesNotWait) {
   std::promise<void> go_on;
   std::future<void> gone_on = go_on.get_future();
   OneStep &first = works_.emplace_back(kNever, &gone_on), &second = works_.emplace_back(1000);
-  stream_.enqueue(first, lane_);
+  stream_.enqueue(first, rank_stream_);
   while (!first.begun.load()) std::this_thread::yield();
-  stream_.enqueue_unrung(second, lane_);
+  stream_.enqueue_unrung(second, rank_stream_);
   EXPECT_EQ(stream_.serve_or_ring(kBriefNs), 0);
   go_on.set_value();
   second.retired.get_future().wait();

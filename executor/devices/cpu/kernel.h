@@ -15,8 +15,8 @@
 #include <functional>
 #include <span>
 
+#include "executor/devices/lower/address.h"
 #include "executor/devices/lower/node_view.h"
-#include "executor/devices/lower/place.h"
 #include "executor/kernels/parallel.h"
 #include "ir/graph/function.h"
 
@@ -29,12 +29,12 @@ namespace gangway::cpu {
 struct KernelArgs {
   Parallel& par;
   std::byte* const* bases;
-  const Place* inputs;
-  const Place* results;
-  Place scratch;
+  const Address* inputs;
+  const Address* results;
+  Address scratch;
   uint32_t mesh_device = 0;
 
-  std::byte* at(const Place& place) const { return bases[place.base] + place.offset; }
+  std::byte* at(const Address& address) const { return bases[address.base] + address.offset; }
   const void* in(size_t i) const { return at(inputs[i]); }
   void* out(size_t i) const { return at(results[i]); }
   void* scratch_data() const { return at(scratch); }

@@ -30,17 +30,18 @@ size_t count_on(const cuda::Gpu& gpu, const DeviceGroup& group) {
 
 }  // namespace
 
-std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const DeviceGroup& group) {
+std::unique_ptr<Collective> CudaDevice::collective(RendezvousOfGroup rendezvous,
+                                                   const DeviceGroup& group) {
   if (count_on(stream_.gpu(), group) == group.members.size())
     return std::make_unique<CopyCollective>(
-        stream_, std::move(meetings.all),
+        stream_, std::move(rendezvous.all),
         CopyCollective::Options{
             .meter = stream_.moved, .bytes_max = group.bytes_max, .kinds = group.kinds});
   const bool has_ranks = group.ranks_per_device > 1;
-  const auto among_cards = [&](std::unique_ptr<Collective> meeting) {
-    const LinkClass next = group.links[meeting->rank()];
+  const auto among_cards = [&](std::unique_ptr<Collective> host_side) {
+    const LinkClass next = group.links[host_side->rank()];
     return std::make_unique<CommCollective>(
-        stream_, stream_.comms(), std::move(meeting),
+        stream_, stream_.comms(), std::move(host_side),
         CommCollective::Options{.group = group.name,
                                 .next = next,
                                 .meter = stream_.moved,
@@ -48,11 +49,11 @@ std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const Devi
                                 .kinds = has_ranks ? CollectiveKinds() : group.kinds,
                                 .card_of = group.device_of});
   };
-  if (!has_ranks) return among_cards(std::move(meetings.all));
+  if (!has_ranks) return among_cards(std::move(rendezvous.all));
   std::unique_ptr<CommCollective> cards;
-  if (meetings.devices != nullptr) cards = among_cards(std::move(meetings.devices));
+  if (rendezvous.devices != nullptr) cards = among_cards(std::move(rendezvous.devices));
   return std::make_unique<RankCollective>(
-      stream_, std::move(meetings.all), std::move(cards),
+      stream_, std::move(rendezvous.all), std::move(cards),
       RankCollective::Options{
           .meter = stream_.moved, .bytes_max = group.bytes_max, .kinds = group.kinds});
 }

@@ -30,7 +30,8 @@ class CudaDevice final : public Device {
   explicit CudaDevice(const CudaDeviceOptions& options);
 
   CudaStream& stream() { return stream_; }
-  std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group) override;
+  std::unique_ptr<Collective> collective(RendezvousOfGroup rendezvous,
+                                         const DeviceGroup& group) override;
   int64_t collective_bytes(const DeviceGroup& group) const override;
   std::optional<CollectiveRefusal> refuses(const DeviceGroup& group) const override;
   std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots) override;

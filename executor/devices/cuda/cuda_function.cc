@@ -16,7 +16,7 @@ constexpr uint32_t kGraphStepsMax = uint32_t{1} << 12;
 
 // All are of one stream.
 std::optional<uint32_t> joins_to(const std::vector<Join>& joins) {
-  return joins.empty() ? std::nullopt : std::optional(joins[0].beside);
+  return joins.empty() ? std::nullopt : std::optional(joins[0].overlapped);
 }
 
 // "step: %14 dot", "step: %20 fusion of mul, exp, add"
@@ -132,21 +132,21 @@ void CudaFunction::add_part(uint32_t part, Lowered lowered) {
 }
 
 void CudaFunction::place(cuda::Command& command, uint32_t part, NodeId id) const {
-  const Places& places = this->part(part).places;
+  const Addresses& addresses = this->part(part).addresses;
   for (cuda::Argument& argument : command.arguments) {
     if (!argument.is_tensor) continue;
     const NodeId of = argument.ref.node == kNone ? id : argument.ref.node;
     const Node& node = steps().function(part).nodes[of];
     switch (argument.ref.of) {
       case cuda::TensorRef::kInput:
-        argument.place = places.of(node.inputs[argument.ref.index]);
+        argument.address = addresses.of(node.inputs[argument.ref.index]);
         break;
       case cuda::TensorRef::kResult:
-        argument.place = places.of(node.first_result + argument.ref.index);
+        argument.address = addresses.of(node.first_result + argument.ref.index);
         break;
-      case cuda::TensorRef::kScratch: argument.place = places.scratch(id); break;
+      case cuda::TensorRef::kScratch: argument.address = addresses.scratch(id); break;
     }
-    argument.place.offset += argument.ref.offset;
+    argument.address.offset += argument.ref.offset;
   }
 }
 
@@ -165,7 +165,7 @@ void CudaFunction::go_to(CallFrame& frame, CudaStream& card, uint32_t step) cons
     if (steps_[frame.at.command].kind != StepKind::kEnterBody) break;
     enter_or_leave(frame.at);
     CallFrame::Loop& loop = frame.at.loops[frame.at.depth - 1];
-    loop_of(loop).places.bind(frame.bases.data(), 0);
+    loop_of(loop).addresses.bind(frame.bases.data(), 0);
     loop.iteration = level.iteration;
     const bool issues = can_issue(frame, card);
     const cuda::Status status =
@@ -184,7 +184,7 @@ void CudaFunction::enter_or_leave(Position& at) const {
     return;
   }
   CallFrame::Loop& now = at.loops[at.depth - 1];
-  if (++now.iteration < loop_of(now).places.length()) {
+  if (++now.iteration < loop_of(now).addresses.length()) {
     at.command = loop_of(now).first_command;
   } else {
     --at.depth;
@@ -195,7 +195,7 @@ void CudaFunction::enter_or_leave(Position& at) const {
 bool CudaFunction::passes_over(const Step& step, const Position& at) const {
   if (!step.ahead) return false;
   const CallFrame::Loop& loop = at.loops[at.depth - 1];
-  return loop_of(loop).places.is_last(loop.iteration);
+  return loop_of(loop).addresses.is_last(loop.iteration);
 }
 
 // The same, and sets bases and copies rows. Without a stream nothing is copied, here and below.
@@ -218,14 +218,14 @@ void CudaFunction::enter_or_leave(CallFrame& frame, CudaStream& card) const {
 
 cuda::Status CudaFunction::begin_iteration(CallFrame& frame, cuda::StreamHandle stream) const {
   const CallFrame::Loop& at = frame.at.loops[frame.at.depth - 1];
-  const BodyLoop& places = loop_of(at).places;
-  places.bind(frame.bases.data(), at.iteration);
+  const BodyLoop& addresses = loop_of(at).addresses;
+  addresses.bind(frame.bases.data(), at.iteration);
   cuda::Status status;
   const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
     status = gpu_->driver().copy({stream, steps_[at.command].label}, to, from, bytes);
     return status.ok();
   };
-  if (stream) places.in_copies(frame.bases.data(), at.iteration, copy);
+  if (stream) addresses.in_copies(frame.bases.data(), at.iteration, copy);
   return status;
 }
 
@@ -236,16 +236,16 @@ cuda::Status CudaFunction::end_iteration(CallFrame& frame, cuda::StreamHandle st
     status = gpu_->driver().copy({stream, steps_[at.command].label}, to, from, bytes);
     return status.ok();
   };
-  if (stream) loop_of(at).places.out_copies(frame.bases.data(), at.iteration, copy);
+  if (stream) loop_of(at).addresses.out_copies(frame.bases.data(), at.iteration, copy);
   return status;
 }
 
 // Restores the bases at the frame's position, after another walk.
 void CudaFunction::bind_again(CallFrame& frame) const {
   for (uint32_t d = 0; d < frame.at.depth; ++d) {
-    const BodyLoop& places = loop_of(frame.at.loops[d]).places;
-    places.bind(frame.bases.data(), 0);
-    places.bind(frame.bases.data(), frame.at.loops[d].iteration);
+    const BodyLoop& addresses = loop_of(frame.at.loops[d]).addresses;
+    addresses.bind(frame.bases.data(), 0);
+    addresses.bind(frame.bases.data(), frame.at.loops[d].iteration);
   }
 }
 
@@ -253,11 +253,11 @@ Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {
   auto& card = static_cast<CudaStream&>(turn.stream);
   // A call begins, or somebody has set the step.
   const uint32_t now = frame.step;
-  if (now != frame.at.step || (now == 0 && !frame.begun && frame.told_by == 0))
+  if (now != frame.at.step || (now == 0 && !frame.begun && frame.flags_by == 0))
     go_to(frame, card, now);
   if (advance_steps(frame, turn) == Progress::kPending) return Progress::kPending;
   end_bodies(frame, card);
-  frame.told = nullptr;
+  frame.flags = nullptr;
   // Collectives go on beside the sections that follow, up to where the join plan waits for them.
   if (frame.end == commit_step() || frame.end == step_count()) card.join_collectives();
   return Progress::kDone;
@@ -377,7 +377,7 @@ bool CudaFunction::replay_to(const Position& end, CallFrame& frame, CudaStream& 
     walked = true;
     return issue_to(end, frame, stream);
   };
-  const std::span<std::byte* const> bases(frame.bases.data(), main().places.end_base());
+  const std::span<std::byte* const> bases(frame.bases.data(), main().addresses.end_base());
   cuda::Status status;
   const bool replayed = card.graphs().replay(
       {card.compute(), steps_[begin.command].label},
@@ -420,14 +420,14 @@ Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& t
   if (!frame.begun) {
     issue(step, frame, card);
     if (frame.poisoned) return Progress::kDone;
-    frame.told_by = card.mark();
+    frame.flags_by = card.mark();
     frame.begun = true;
     frame.resume_at_ns = 0;
   }
   if (frame.resume_at_ns == 0) {
     std::shared_ptr<const Error> failure;
-    if (card.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
-    frame.told_by = 0;
+    if (card.reached(frame.flags_by, &failure) == Progress::kPending) return Progress::kPending;
+    frame.flags_by = 0;
     if (failure != nullptr) frame.error = std::move(failure);
     frame.resume_at_ns = card.now_ns() + step.duration_ns;
   }
@@ -452,20 +452,20 @@ Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) co
 Progress CudaFunction::advance_checked(const Step& step, CallFrame& frame, Turn& turn) const {
   DeviceStream& card = turn.stream;
   const auto looks = [&] {
-    return frame.culprit == kNone && !frame.poisoned && frame.error == nullptr;
+    return frame.origin_step == kNone && !frame.poisoned && frame.error == nullptr;
   };
-  if (frame.told_by == 0 || frame.begun) {
+  if (frame.flags_by == 0 || frame.begun) {
     // An in-place step overwrites its inputs, so they are checked first.
     if (!frame.begun && looks()) check_inputs(step, frame, card);
     if (advance_step(step, frame, turn) == Progress::kPending) return Progress::kPending;
     card.join_collectives();
     if (!looks()) return Progress::kDone;
     check_results(step, frame, card);
-    frame.told_by = card.mark();
+    frame.flags_by = card.mark();
   }
   std::shared_ptr<const Error> failure;
-  if (card.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
-  frame.told_by = 0;
+  if (card.reached(frame.flags_by, &failure) == Progress::kPending) return Progress::kPending;
+  frame.flags_by = 0;
   if (failure != nullptr) frame.error = std::move(failure);
   if (looks()) blame(step, frame);
   return Progress::kDone;
@@ -473,16 +473,16 @@ Progress CudaFunction::advance_checked(const Step& step, CallFrame& frame, Turn&
 
 void CudaFunction::check_inputs(const Step& step, CallFrame& frame, DeviceStream& card) const {
   const auto bytes = static_cast<int64_t>(flags_ * sizeof(uint32_t));
-  if (frame.told == nullptr) frame.told = gpu_->host_memory(bytes, card.name());
-  gpu_->driver().host_access({frame.told.get(), bytes, cuda::AccessKind::kWrite}, "host");
-  std::fill_n(frame.told.get(), bytes, std::byte{0});
-  auto* flag = reinterpret_cast<uint32_t*>(frame.told.get());
+  if (frame.flags == nullptr) frame.flags = gpu_->host_memory(bytes, card.name());
+  gpu_->driver().host_access({frame.flags.get(), bytes, cuda::AccessKind::kWrite}, "host");
+  std::fill_n(frame.flags.get(), bytes, std::byte{0});
+  auto* flag = reinterpret_cast<uint32_t*>(frame.flags.get());
   for (const ValueId input : step.in_graph().inputs) check(step, frame, card, input, flag++);
 }
 
 void CudaFunction::check_results(const Step& step, CallFrame& frame, DeviceStream& card) const {
   const Node& node = step.in_graph();
-  auto* const flag = reinterpret_cast<uint32_t*>(frame.told.get()) + node.inputs.size();
+  auto* const flag = reinterpret_cast<uint32_t*>(frame.flags.get()) + node.inputs.size();
   for (uint32_t r = 0; r < node.results; ++r)
     check(step, frame, card, node.first_result + r, flag + r);
 }
@@ -496,7 +496,7 @@ void CudaFunction::check(const Step& step, const CallFrame& frame, DeviceStream&
 
 void CudaFunction::blame(const Step& step, CallFrame& frame) const {
   const Node& node = step.in_graph();
-  const auto* const flags = reinterpret_cast<const uint32_t*>(frame.told.get());
+  const auto* const flags = reinterpret_cast<const uint32_t*>(frame.flags.get());
   const auto bytes = static_cast<int64_t>(flags_ * sizeof(uint32_t));
   gpu_->driver().host_access({flags, bytes, cuda::AccessKind::kRead}, "host");
   const auto is_finite = [&](ValueId value) {
@@ -507,7 +507,7 @@ void CudaFunction::blame(const Step& step, CallFrame& frame) const {
   };
   if (inputs_finite(*step.part, step.node, is_finite) &&
       !results_finite(*step.part, step.node, is_finite))
-    frame.culprit = frame.step;
+    frame.origin_step = frame.step;
 }
 
 }  // namespace gangway

@@ -10,7 +10,7 @@
 // iteration (ir/transforms/memory/join_plan.h). They stay out of the graphs: a graph ends only when
 // everything that it forked has ended, so nothing launched after it could overlap them; and a new
 // communicator would require all its graphs to be captured again. A run walks the list and
-// launches; it allocates nothing, looks nothing up, and waits only for a collective's meeting on
+// launches; it allocates nothing, looks nothing up, and waits only for a collective's rendezvous on
 // the host.
 //
 // In a checked run (CallFrame::check) the card checks what each step reads and writes, and the host
@@ -52,7 +52,7 @@ class CudaFunction final : public PlannedFunction {
     uint32_t loop = 0;  // kEnterBody: in loops_.
   };
   struct Loop {
-    BodyLoop places;
+    BodyLoop addresses;
     uint32_t first_command = 0;  // First command of the body.
   };
   // The commands that a part was lowered to.

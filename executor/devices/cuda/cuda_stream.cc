@@ -149,9 +149,9 @@ void CudaStream::end_collective() {
 }
 
 // Collectives end in the order of their stream, so waiting for the last one waits for all before.
-void CudaStream::join(size_t beside) {
-  if (collectives_.size() <= beside) return;
-  const auto last = collectives_.end() - static_cast<std::ptrdiff_t>(beside);
+void CudaStream::join(size_t overlapped) {
+  if (collectives_.size() <= overlapped) return;
+  const auto last = collectives_.end() - static_cast<std::ptrdiff_t>(overlapped);
   cuda::EventHandle& event = *(last - 1);
   // end_collective() could not record it.
   if (!event) event = record_on({communication_, "collective"});

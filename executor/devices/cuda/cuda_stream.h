@@ -60,8 +60,8 @@ class CudaStream final : public ThreadedStream, public CardStreams {
   cuda::Status fork() override;
   void end_collective() override;
   // Work that is enqueued on the compute stream next runs after all collectives but the newest
-  // `beside`.
-  void join(size_t beside);
+  // `overlapped`.
+  void join(size_t overlapped);
   const Work* owner() const override { return at_work; }
   Mark next_mark() const override { return last_mark_ + 1; }
   Mark take_mark() override { return make_mark(); }

@@ -9,7 +9,7 @@ int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 }  // namespace
 
-int64_t BodyLoop::scratch_bytes(const Node& node, const Places& body, int64_t alignment) {
+int64_t BodyLoop::scratch_bytes(const Node& node, const Addresses& body, int64_t alignment) {
   const ScanLayout layout(node);
   int64_t bytes = aligned(body.arena_bytes());
   for (ValueId c = 0; c < layout.carries; ++c) bytes += aligned(node.body->types[c].bytes());
@@ -24,22 +24,22 @@ int64_t BodyLoop::scratch_bytes(const Node& node, const Places& body, int64_t al
 }
 
 void BodyLoop::add_stacked(const Stacked& stacked, bool is_result, int64_t alignment,
-                           Place& scratch) {
+                           Address& scratch) {
   if (stacked.row_bytes % alignment == 0) return stacked_.push_back(stacked);
   (is_result ? rows_ : slices_).push_back(stacked);
   fixed_.push_back({scratch, stacked.base});
   scratch.offset += aligned(stacked.row_bytes);
 }
 
-BodyLoop::BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body,
-                   int64_t alignment)
+BodyLoop::BodyLoop(NodeId id, const Function& function, const Addresses& outer,
+                   const Addresses& body, int64_t alignment)
     : layout_(function.nodes[id]) {
   const Node& node = function.nodes[id];
   const auto operands = static_cast<uint32_t>(node.inputs.size());
   operand_base_ = body.first_base();
   result_base_ = operand_base_ + operands;
   const auto carries = static_cast<uint32_t>(layout_.carries);
-  Place scratch = outer.scratch(id);
+  Address scratch = outer.scratch(id);
   fixed_.push_back({scratch, result_base_ + node.results});
   scratch.offset += aligned(body.arena_bytes());
   for (uint32_t c = 0; c < carries; ++c) {
@@ -47,28 +47,28 @@ BodyLoop::BodyLoop(NodeId id, const Function& function, const Places& outer, con
     scratch.offset += aligned(node.body->types[c].bytes());
   }
   for (uint32_t p = carries; p < operands; ++p) {
-    const Place place = outer.of(node.inputs[p]);
+    const Address address = outer.of(node.inputs[p]);
     if (p < layout_.first_stacked()) {
-      fixed_.push_back({place, operand_base_ + p});
+      fixed_.push_back({address, operand_base_ + p});
     } else {
       const bool next = layout_.shows_next(p, operands);
-      add_stacked({place, node.body->types[p].bytes(), operand_base_ + p, next}, false, alignment,
+      add_stacked({address, node.body->types[p].bytes(), operand_base_ + p, next}, false, alignment,
                   scratch);
     }
   }
   for (uint32_t r = carries; r < node.results; ++r) {
-    const Place place = outer.of(node.first_result + r);
+    const Address address = outer.of(node.first_result + r);
     if (layout_.stacks) {
       const int64_t row_bytes = node.body->types[node.body->results[r]].bytes();
-      add_stacked({place, row_bytes, result_base_ + r}, true, alignment, scratch);
+      add_stacked({address, row_bytes, result_base_ + r}, true, alignment, scratch);
     } else {
-      fixed_.push_back({place, result_base_ + r});
+      fixed_.push_back({address, result_base_ + r});
     }
   }
 }
 
 void BodyLoop::bind(std::byte** bases, uint32_t iteration) const {
-  const auto at = [bases](const Place& place) { return bases[place.base] + place.offset; };
+  const auto at = [bases](const Address& address) { return bases[address.base] + address.offset; };
   for (uint32_t c = 0; c < carries_.size(); ++c) {
     const Carry& carry = carries_[c];
     bases[operand_base_ + c] =
@@ -77,7 +77,7 @@ void BodyLoop::bind(std::byte** bases, uint32_t iteration) const {
   }
   for (const Stacked& stacked : stacked_) bases[stacked.base] = row_of(bases, stacked, iteration);
   if (iteration > 0) return;
-  for (const Fixed& fixed : fixed_) bases[fixed.base] = at(fixed.place);
+  for (const Fixed& fixed : fixed_) bases[fixed.base] = at(fixed.address);
 }
 
 }  // namespace gangway

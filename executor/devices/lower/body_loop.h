@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/devices/lower/places.h"
+#include "executor/devices/lower/addresses.h"
 #include "ir/graph/bodies.h"
 #include "ir/graph/function.h"
 
@@ -26,9 +26,9 @@ namespace gangway {
 class BodyLoop {
  public:
   // Scratch of a node that runs a body. `alignment`: that of the device's tensors.
-  static int64_t scratch_bytes(const Node& node, const Places& body, int64_t alignment = 1);
+  static int64_t scratch_bytes(const Node& node, const Addresses& body, int64_t alignment = 1);
 
-  BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body,
+  BodyLoop(NodeId id, const Function& function, const Addresses& outer, const Addresses& body,
            int64_t alignment = 1);
 
   uint32_t length() const { return static_cast<uint32_t>(layout_.length); }
@@ -52,21 +52,21 @@ class BodyLoop {
 
  private:
   struct Carry {
-    Place operand, result, spare;
+    Address operand, result, spare;
   };
   struct Stacked {
-    Place first;
+    Address first;
     int64_t row_bytes = 0;
     uint32_t base = 0;
     bool shows_next = false;  // It is the row of the next iteration.
   };
   struct Fixed {
-    Place place;
+    Address address;
     uint32_t base = 0;
   };
   using Copied = Stacked;  // Copied from or to the place that its base points to.
 
-  void add_stacked(const Stacked& stacked, bool is_result, int64_t alignment, Place& scratch);
+  void add_stacked(const Stacked& stacked, bool is_result, int64_t alignment, Address& scratch);
   int64_t row(const Stacked& stacked, uint32_t iteration) const {
     const bool next = stacked.shows_next && !is_last(iteration);
     const int64_t at = int64_t{iteration} + (next ? 1 : 0);
@@ -78,7 +78,7 @@ class BodyLoop {
   }
 
   // The buffer in which an iteration leaves the carry. The last iteration writes the result.
-  const Place& carry_after(const Carry& carry, int64_t iteration) const {
+  const Address& carry_after(const Carry& carry, int64_t iteration) const {
     return (layout_.length - 1 - iteration) % 2 == 0 ? carry.result : carry.spare;
   }
 

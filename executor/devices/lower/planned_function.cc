@@ -55,7 +55,7 @@ void PlannedFunction::check_committed(const CallFrame& frame, DeviceStream& stre
 std::vector<PlannedPart> PlannedFunction::memory_plans() const {
   std::vector<PlannedPart> plans;
   plans.reserve(parts_.size());
-  for (const Part& part : parts_) plans.push_back({part.function, &part.places.plan()});
+  for (const Part& part : parts_) plans.push_back({part.function, &part.addresses.plan()});
   return plans;
 }
 
@@ -72,7 +72,7 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
     const auto scratch = [&](const Function& of, NodeId id) {
       const uint32_t inner = steps_.body_of(of.nodes[id]);
       if (inner == kNone) return scratch_bytes(of, id);
-      return BodyLoop::scratch_bytes(of.nodes[id], parts_[inner].places, alignment_);
+      return BodyLoop::scratch_bytes(of.nodes[id], parts_[inner].addresses, alignment_);
     };
     const LocalFunction& planned = is_main ? local_ : body;
     // A card joins collectives of an iteration at its end.
@@ -80,13 +80,13 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
         streams == Streams::kByGroup ? part.repeated : std::nullopt;
     MemoryPlan memory =
         plan_memory(planned, scratch, repeated, is_main ? together : std::vector<Together>());
-    part.places = Places(*part.function, std::move(memory), is_main ? 0 : bases_);
-    if (!is_main) bases_ = part.places.end_base();
+    part.addresses = Addresses(*part.function, std::move(memory), is_main ? 0 : bases_);
+    if (!is_main) bases_ = part.addresses.end_base();
     find_collectives(part);
     const auto stream_of = [&](NodeId id) {
       return streams == Streams::kOne ? uint32_t{0} : part.met.at(id).collective;
     };
-    part.joins = plan_joins(planned, part.places.plan(), scratch, stream_of, repeated);
+    part.joins = plan_joins(planned, part.addresses.plan(), scratch, stream_of, repeated);
   }
 }
 
@@ -120,7 +120,8 @@ PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) 
 
 BodyLoop PlannedFunction::loop_of(uint32_t part, NodeId id) const {
   const Function& of = *parts_[part].function;
-  return {id, of, parts_[part].places, parts_[steps_.body_of(of.nodes[id])].places, alignment_};
+  return {id, of, parts_[part].addresses, parts_[steps_.body_of(of.nodes[id])].addresses,
+          alignment_};
 }
 
 std::vector<uint32_t> PlannedFunction::section_steps() const {
@@ -138,11 +139,11 @@ Progress PlannedFunction::wait_to_resume(CallFrame& frame, Turn& turn) {
   // The turn's clock was read before this step, perhaps long before.
   turn.now_ns = turn.stream.now_ns();
   if (turn.now_ns < frame.resume_at_ns) {
-    frame.holds = Hold::kAll;
+    frame.blocks = Blocks::kAll;
     turn.wake_by(frame.resume_at_ns);
     return Progress::kPending;
   }
-  frame.holds = Hold::kNothing;
+  frame.blocks = Blocks::kNothing;
   frame.begun = false;
   return Progress::kDone;
 }

@@ -23,10 +23,10 @@
 
 #include "executor/devices/compiled_function.h"
 #include "executor/devices/device_stream.h"
+#include "executor/devices/lower/addresses.h"
 #include "executor/devices/lower/body_loop.h"
 #include "executor/devices/lower/masked_values.h"
 #include "executor/devices/lower/met_node.h"
-#include "executor/devices/lower/places.h"
 #include "ir/plan/step_map.h"
 #include "ir/transforms/memory/join_plan.h"
 #include "ir/transforms/memory/plan_memory.h"
@@ -35,7 +35,7 @@ namespace gangway {
 
 class PlannedFunction : public CompiledFunction {
  public:
-  int64_t arena_bytes() const override { return main().places.arena_bytes(); }
+  int64_t arena_bytes() const override { return main().addresses.arena_bytes(); }
   uint32_t step_count() const override { return steps_.count(); }
   uint32_t commit_step() const override { return steps_.first_step(local_.commit_begin); }
   std::vector<uint32_t> section_steps() const override;
@@ -51,7 +51,7 @@ class PlannedFunction : public CompiledFunction {
   struct Part {
     const Function* function = nullptr;
     const std::vector<bool>* masked = nullptr;  // Indexed by ValueId.
-    Places places;
+    Addresses addresses;
     struct Met {
       MetNode node;
       uint32_t collective = 0;  // Index into collective_needs().
@@ -98,8 +98,8 @@ class PlannedFunction : public CompiledFunction {
   uint32_t bases() const { return bases_; }
 
   static std::byte* address(const CallFrame& frame, const Part& part, ValueId value) {
-    const Place place = part.places.of(value);
-    return frame.bases[place.base] + place.offset;
+    const Address address = part.addresses.of(value);
+    return frame.bases[address.base] + address.offset;
   }
 
   // The call of a collective on the tensors at their current addresses in the frame.

@@ -36,7 +36,7 @@ void SimDeviceStream::stop() {
   queue_.drop();
 }
 
-void SimDeviceStream::push(Work& work, Lane* lane) { queue_.push(work, lane); }
+void SimDeviceStream::push(Work& work, RankStream* rank_stream) { queue_.push(work, rank_stream); }
 
 void SimDeviceStream::ring() {
   rung_ = true;

@@ -29,7 +29,7 @@ class SimDeviceStream final : public DeviceStream {
   // Peers ring it through a function: see bell().
   void use_bell(Bell) override {}
   Bell bell() const { return {nullptr, bell_}; }
-  bool collectives_hold() const override { return true; }
+  bool collectives_block() const override { return true; }
   int64_t now_ns() const override;
   int64_t send_ns(LinkClass link, int64_t bytes) const override;
   void copy(void* to, const void* from, int64_t bytes) override;
@@ -37,7 +37,7 @@ class SimDeviceStream final : public DeviceStream {
 
  private:
   bool has_values() const { return !host_->options().timed_only; }
-  void push(Work& work, Lane* lane) override;
+  void push(Work& work, RankStream* rank_stream) override;
   void serve();
 
   Reactor& reactor_;
@@ -46,7 +46,7 @@ class SimDeviceStream final : public DeviceStream {
   const std::shared_ptr<SimDeviceStream*>
       rung_stream_;  // Peers may ring a destroyed one: null then.
   const std::shared_ptr<const std::function<void()>> bell_;
-  LaneQueue queue_;
+  DeviceSchedule queue_;
   bool rung_ = false;
   bool stopping_ = false;
   WaitQueue ringing_;

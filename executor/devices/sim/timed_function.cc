@@ -34,27 +34,27 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
 }
 
 Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
-  CollectivesBeside beside(*this, frame, turn, &timer_);
-  if (frame.step == 0 && !frame.begun) beside.drop();
-  beside.poll();
+  OverlappedCollectives overlapped(*this, frame, turn, &timer_);
+  if (frame.step == 0 && !frame.begun) overlapped.drop();
+  overlapped.poll();
   while (frame.step < frame.end) {
     // The frame may have waited for the last collective that was under way.
-    const bool may_wait = !frame.begun && (frame.awaited != 0 || !beside.none());
-    if (may_wait && (beside.join_awaited() == Progress::kPending ||
-                     join_at(frame.step, beside) == Progress::kPending))
+    const bool may_wait = !frame.begun && (frame.awaited != 0 || !overlapped.none());
+    if (may_wait && (overlapped.join_awaited() == Progress::kPending ||
+                     join_at(frame.step, overlapped) == Progress::kPending))
       return Progress::kPending;
     const PlannedStep& step = planned_step(frame.step);
     if (step.ahead && step.kind == StepKind::kCollective && steps().is_passed_over(frame.step)) {
-      beside.pass_over(step.collective);
+      overlapped.pass_over(step.collective);
       ++frame.step;
       continue;
     }
     if (step.kind == StepKind::kCollective) {
       // The collective has no tensors: its members only meet, with their flags.
-      CollectiveQueue::Item& item = beside.begin(step.collective);
+      CollectiveQueue::Item& item = overlapped.begin(step.collective);
       item.call.kind = step.met->kind();
       item.bytes = step.met->bytes();
-      beside.poll();
+      overlapped.poll();
       ++frame.step;
       continue;
     }
@@ -64,23 +64,24 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
     frame.step = end;
   }
   const bool ends = frame.end == commit_step() || frame.end == step_count();
-  if (ends && !beside.none() && join(frame, turn) == Progress::kPending) return Progress::kPending;
+  if (ends && !overlapped.none() && join(frame, turn) == Progress::kPending)
+    return Progress::kPending;
   // The awaited collective may have ended in poll().
-  frame.holds = Hold::kNothing;
+  frame.blocks = Blocks::kNothing;
   frame.awaited = 0;
   return Progress::kDone;
 }
 
 Progress TimedFunction::join(CallFrame& frame, Turn& turn) const {
-  CollectivesBeside beside(*this, frame, turn, &timer_);
-  beside.poll();
-  return beside.join_all();
+  OverlappedCollectives overlapped(*this, frame, turn, &timer_);
+  overlapped.poll();
+  return overlapped.join_all();
 }
 
 // Waits for the joins before the step: behind the body if one of its iterations has just ended, all
 // if a loop is left, and before the nodes that begin with the step.
-Progress TimedFunction::join_at(uint32_t step, CollectivesBeside& beside) const {
-  if (steps().is_flat()) return beside.join(main().joins.before[step]);
+Progress TimedFunction::join_at(uint32_t step, OverlappedCollectives& overlapped) const {
+  if (steps().is_flat()) return overlapped.join(main().joins.before[step]);
   const std::vector<StepMap::Level> now = steps().path(step);
   size_t begun = 0;  // The first level whose node begins.
   if (step > 0) {
@@ -90,12 +91,13 @@ Progress TimedFunction::join_at(uint32_t step, CollectivesBeside& beside) const 
     const bool next_iteration = now[same].node == before[same].node;
     begun = next_iteration ? same + 1 : same;
     const bool leaves_loop = before.size() - 1 > begun;
-    if (leaves_loop) return beside.join_all();
-    if (next_iteration && beside.join(part(before[begun].part).joins.behind) == Progress::kPending)
+    if (leaves_loop) return overlapped.join_all();
+    if (next_iteration &&
+        overlapped.join(part(before[begun].part).joins.behind) == Progress::kPending)
       return Progress::kPending;
   }
   for (size_t level = begun; level < now.size(); ++level) {
-    if (beside.join(part(now[level].part).joins.before[now[level].node]) == Progress::kPending)
+    if (overlapped.join(part(now[level].part).joins.before[now[level].node]) == Progress::kPending)
       return Progress::kPending;
   }
   return Progress::kDone;

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "executor/devices/cpu/collectives_beside.h"
+#include "executor/devices/cpu/overlapped_collectives.h"
 #include "executor/devices/cpu/step_timer.h"
 #include "executor/devices/lower/planned_function.h"
 
@@ -30,7 +30,7 @@ class TimedFunction final : public PlannedFunction {
 
  private:
   const PlannedStep& planned_step(uint32_t step) const;
-  Progress join_at(uint32_t step, CollectivesBeside& beside) const;
+  Progress join_at(uint32_t step, OverlappedCollectives& overlapped) const;
   void begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const;
   void record_kernels(const CallFrame& frame, Turn& turn, uint32_t end, int64_t cost_ns) const;
 

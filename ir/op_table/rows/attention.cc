@@ -108,7 +108,7 @@ Factors by_heads(const OpCall& call, std::string_view spec) {
 }
 
 Factors packed_attention_factors(const OpCall& call) {
-  return lowered(
+  return distributed(
       by_heads(call, call.op == Op::packed_attention ? "bsph -> bsh, bhs; whole p"
                                                      : "bsph, bsh, bhs, bsh -> bsph; whole p"),
       's', kRingAttention);
@@ -125,9 +125,9 @@ Factors attention_factors(const OpCall& call) {
             is_grad ? "-> bqh, bkh, bkh" : "-> bqh, bhq", "; whole qk");
     return by_heads(call, spec);
   }
-  return lowered(by_heads(call, is_grad ? "bsh, bsh, bsh, bsh, bhs, bsh -> bsh, bsh, bsh"
-                                        : "bsh, bsh, bsh -> bsh, bhs"),
-                 's', kRingAttention);
+  return distributed(by_heads(call, is_grad ? "bsh, bsh, bsh, bsh, bhs, bsh -> bsh, bsh, bsh"
+                                            : "bsh, bsh, bsh -> bsh, bhs"),
+                     's', kRingAttention);
 }
 
 struct Heads {
@@ -303,7 +303,7 @@ std::vector<OpRow> attention_rows() {
                   "queries] (f64 for f64). Queries are the last of the keys; or two more operands, "
                   "q_start and k_start i32[], say where in the sequence both begin. A query that "
                   "sees no key gives zeros, and -inf.",
-           .lowerings = {ring_attention()}}),
+           .distributed_ops = {ring_attention()}}),
       composite({.op = Op::attention_grad,
                  .name = "attention_grad",
                  .inputs_min = 6,
@@ -317,7 +317,7 @@ std::vector<OpRow> attention_rows() {
                  .cost = [](const OpCall& c) { return attention_cost(c, 5); },
                  .doc = "(q, k, v, out, lse, dout), and perhaps q_start and k_start: dq, dk, dv. "
                         "Of a part of the keys where lse and out are of all: terms of dq.",
-                 .lowerings = {ring_attention_grad()}}),
+                 .distributed_ops = {ring_attention_grad()}}),
       composite({.op = Op::attention_decode,
                  .name = "attention_decode",
                  .inputs_min = 4,
@@ -348,7 +348,7 @@ std::vector<OpRow> packed_attention_rows() {
                  .doc =
                      "(qkv[batch, seq, 3, dim]): attention of q, k and v, which lie side by side "
                      "as one product with their joined weights gives them.",
-                 .lowerings = {packed_ring_attention()}}),
+                 .distributed_ops = {packed_ring_attention()}}),
       composite({.op = Op::packed_attention_grad,
                  .name = "packed_attention_grad",
                  .inputs_min = 4,
@@ -360,7 +360,7 @@ std::vector<OpRow> packed_attention_rows() {
                  .decompose = packed_attention_grad_parts,
                  .cost = [](const OpCall& c) { return packed_attention_cost(c, 5); },
                  .doc = "(qkv, out, lse, dout): dqkv, the results of attention_grad side by side.",
-                 .lowerings = {packed_ring_attention_grad()}}),
+                 .distributed_ops = {packed_ring_attention_grad()}}),
   };
 }
 

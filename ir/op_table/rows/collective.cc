@@ -1,5 +1,5 @@
 // Rows of the ops that exist in local functions only: what the partitioner inserts where producer
-// and consumer are placed differently, and what lowerings build loops of.
+// and consumer are placed differently, and what distributed ops build loops of.
 #include "ir/op_table/rows/collective.h"
 
 #include "ir/op_table/cost.h"
@@ -124,7 +124,7 @@ std::vector<OpRow> collective_rows() {
        .attrs = {axes_attr()},
        .type_rule = axis_index_type,
        .factors = whole_factors,
-       .no_gradient = kByLowerings,
+       .no_gradient = kByDistributedOps,
        .cost = per_result<0>,
        .doc = "Which member this device is among those along the mesh axes, i32[]: 0 to n - 1 in "
               "row-major order over the axes as listed. Nothing is sent."},

@@ -13,7 +13,7 @@
 namespace gangway::internal {
 
 inline constexpr std::string_view kMadeLater = "the partitioner makes it, after differentiation";
-inline constexpr std::string_view kByLowerings =
+inline constexpr std::string_view kByDistributedOps =
     "it exists in local functions alone, which are not differentiated";
 
 // `attr` lists different mesh axes.

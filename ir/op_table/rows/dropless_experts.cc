@@ -23,13 +23,13 @@ double grad_w_sends(const OpCall&, int64_t) { return 0; }
 
 }  // namespace
 
-Lowering dropless_product() {
+DistributedOp dropless_product() {
   return {.name = kDroplessExperts,
           .sent_bytes = product_sends,
           .doc = "experts and groups cut: rows go to their experts' devices and back"};
 }
 
-Lowering dropless_grad_w() {
+DistributedOp dropless_grad_w() {
   return {.name = kDroplessExperts,
           .sent_bytes = grad_w_sends,
           .doc = "experts and groups cut: rows of both operands go to their experts' devices"};

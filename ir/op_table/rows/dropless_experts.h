@@ -15,7 +15,7 @@ inline constexpr std::string_view kDroplessExperts = "dropless_experts";
 // Default of `bound`: a device has room for so many times the rows that it has itself.
 inline constexpr double kDroplessBound = 2;
 
-Lowering dropless_product();  // grouped_dot
-Lowering dropless_grad_w();   // grouped_dot_grad_w
+DistributedOp dropless_product();  // grouped_dot
+DistributedOp dropless_grad_w();   // grouped_dot_grad_w
 
 }  // namespace gangway::internal

@@ -147,7 +147,7 @@ OpRow ragged_row() {
                  dim_attr("bound", "the first size of the result"),
                  {"must_fit", AttrKind::kBool, false, "a run with more rows than the bound fails"}},
        .type_rule = ragged_all_to_all_type,
-       .no_gradient = kByLowerings,
+       .no_gradient = kByDistributedOps,
        .cost = ragged_all_to_all_cost,
        .doc = "(rows[r, ...], sizes i32[n]): rows lie sorted by the member that gets them, sizes "
               "says how many each gets. Gives [bound, ...], the rows received, by sender, with "

@@ -28,7 +28,7 @@ Factors take_factors(const OpCall& call) {
   FactorList list(call);
   Factor& rows = list.add(FactorKind::kReduce, table.dims[0]);
   rows.input_dims[0] = 0;
-  rows.lowering = kVocabularyParallel;
+  rows.distributed_op = kVocabularyParallel;
   for (int d = 0; d < index.rank(); ++d) {
     Factor& factor = list.add(FactorKind::kPass, index.dims[at(d)]);
     factor.input_dims[1] = factor.result_dims[0] = d;
@@ -59,7 +59,7 @@ Factors scatter_add_factors(const OpCall& call) {
   FactorList list(call);
   Factor& rows = list.add(FactorKind::kPass, call.attrs.integer("rows"));
   rows.result_dims[0] = 0;
-  rows.lowering = kVocabularyParallel;
+  rows.distributed_op = kVocabularyParallel;
   for (int d = 0; d < index.rank(); ++d)
     list.add(FactorKind::kReduce, index.dims[at(d)]).input_dims = {d, d};
   for (int d = index.rank(); d < updates.rank(); ++d) {
@@ -199,7 +199,7 @@ std::vector<OpRow> lookup_rows() {
                .cost = per_result<0>,
                .doc = "(table[n, ...], index i32[...]): rows of the table, [index..., ...]; an "
                       "index out of range gives zeros.",
-               .lowerings = {vocabulary_take()}}),
+               .distributed_ops = {vocabulary_take()}}),
       indexed({.op = Op::scatter_add,
                .name = "scatter_add",
                .inputs_min = 2,
@@ -216,7 +216,7 @@ std::vector<OpRow> lookup_rows() {
                .cost = per_input<1>,
                .doc = "(index i32[...], updates[index..., ...]): sums of the updates of each row, "
                       "[rows, ...]; an index out of range adds nothing.",
-               .lowerings = {vocabulary_scatter_add()}}),
+               .distributed_ops = {vocabulary_scatter_add()}}),
   };
 }
 

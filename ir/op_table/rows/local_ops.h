@@ -1,4 +1,4 @@
-// Ops that lowerings trace in addition to ordinary ones: this device's member number, and
+// Ops that distributed ops trace in addition to ordinary ones: this device's member number, and
 // collectives over the axes that cut the lowered factor. For local functions alone.
 //
 // Threads: one thread, the builder's.
@@ -11,18 +11,18 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
 #include "ir/types/reduction.h"
 
 namespace gangway::internal {
 
 // This device's member number, i32[].
-inline Value member_index(const LoweringCall& c) {
+inline Value member_index(const DistributedCall& c) {
   return c.builder.emit1(Op::axis_index, {}, {{"axes", c.axes}}, Loc::current());
 }
 
 // Reduces all terms in one collective.
-inline std::vector<Value> all_reduce(const LoweringCall& c, const std::vector<Value>& terms,
+inline std::vector<Value> all_reduce(const DistributedCall& c, const std::vector<Value>& terms,
                                      Reduction reduction) {
   return c.builder.emit(Op::all_reduce, terms,
                         {{"axes", c.axes}, {"reduction", std::string(to_string(reduction))}},
@@ -31,7 +31,7 @@ inline std::vector<Value> all_reduce(const LoweringCall& c, const std::vector<Va
 
 // A scan over 0 .. length - 1: `body` gets the carries, the invariants and which iteration it is,
 // i32[], all in its own builder, and gives the next carries. Unlike scan() it keeps nothing for a
-// gradient, which a lowering never has.
+// gradient, which a distributed op never has.
 using LoopBody = std::function<std::vector<Value>(const std::vector<Value>& carries,
                                                   const std::vector<Value>& invariants, Value at)>;
 inline std::vector<Value> loop(Builder& builder, int64_t length, const std::vector<Value>& carries,
@@ -61,10 +61,10 @@ inline double all_reduce_bytes(double bytes, int64_t members) {
   return 2 * bytes * static_cast<double>(members - 1) / static_cast<double>(members);
 }
 
-// The factor of that name takes the lowering; it may be cut then.
-inline Factors lowered(Factors factors, char name, std::string_view lowering) {
+// The factor of that name takes the distributed op; it may be cut then.
+inline Factors distributed(Factors factors, char name, std::string_view distributed_op) {
   for (Factor& factor : factors) {
-    if (factor.name == name) factor.lowering = lowering;
+    if (factor.name == name) factor.distributed_op = distributed_op;
   }
   return factors;
 }

@@ -325,7 +325,7 @@ Factors with_dropless(const OpCall& call, Factors factors) {
               .size = std::gcd(groups, experts),
               .input_dims = {0, 0, 0},
               .result_dims = {0},
-              .lowering = kDroplessExperts};
+              .distributed_op = kDroplessExperts};
   // Weights decide that the product is cut so, so this factor precedes their other one.
   if (both.size > 1) factors.insert(factors.begin() + 1, std::move(both));
   return factors;
@@ -334,8 +334,8 @@ Factors with_dropless(const OpCall& call, Factors factors) {
 // With a capacity the expert is the outer part of a slot's number, so that a cut by experts cuts
 // the slots: rows go to their experts and back by an all-to-all.
 //
-// Without one, a device that has some of the experts and some of the groups takes a lowering, which
-// is a factor of both: `x`, which is not among the letters.
+// Without one, a device that has some of the experts and some of the groups takes a distributed op,
+// which is a factor of both: `x`, which is not among the letters.
 Factors product_factors(const OpCall& call, std::string_view even, std::string_view by_sizes) {
   if (call.attrs.integer("capacity") == 0)
     return with_dropless(call, einsum_factors(call, by_sizes));
@@ -382,7 +382,7 @@ std::vector<OpRow> product_rows() {
                           "each slot's row times its expert's matrix; rows behind all sizes give "
                           "zeros. With a capacity there are no sizes: each expert has as many "
                           "rows.",
-                   .lowerings = {dropless_product()}}),
+                   .distributed_ops = {dropless_product()}}),
           product({.op = Op::grouped_dot_grad_w,
                    .name = "grouped_dot_grad_w",
                    .type_rule = grouped_dot_grad_w_type,
@@ -393,7 +393,7 @@ std::vector<OpRow> product_rows() {
                    .doc = "(x[groups, slots, d], dy[groups, slots, h], sizes): x^T dy over the "
                           "rows of each expert, [experts, d, h]. Sizes or a capacity as in "
                           "grouped_dot.",
-                   .lowerings = {dropless_grad_w()}})};
+                   .distributed_ops = {dropless_grad_w()}})};
 }
 
 OpRow route_row() {

@@ -247,8 +247,8 @@ std::vector<OpRow> loss_rows() {
            .type_rule = cross_entropy_type,
            .factors =
                [](const OpCall& c) {
-                 return lowered(einsum_factors(c, "...c, ... -> ..., ..."), 'c',
-                                kVocabularyParallel);
+                 return distributed(einsum_factors(c, "...c, ... -> ..., ..."), 'c',
+                                    kVocabularyParallel);
                },
            .gradient = cross_entropy_gradient,
            .decompose = cross_entropy_parts,
@@ -257,7 +257,7 @@ std::vector<OpRow> loss_rows() {
                   "max(logits)) in nats and log_sum, which is log(sum(exp(logits - max(logits)))), "
                   "f32[...] (f64 for f64). A label that is no class gives NaN in loss and "
                   "gradient: it must not train.",
-           .lowerings = {vocabulary_cross_entropy()}}),
+           .distributed_ops = {vocabulary_cross_entropy()}}),
       composite({.op = Op::cross_entropy_grad,
                  .name = "cross_entropy_grad",
                  .inputs_min = 4,
@@ -265,8 +265,8 @@ std::vector<OpRow> loss_rows() {
                  .type_rule = cross_entropy_grad_type,
                  .factors =
                      [](const OpCall& c) {
-                       return lowered(einsum_factors(c, "...c, ..., ..., ... -> ...c"), 'c',
-                                      kVocabularyParallel);
+                       return distributed(einsum_factors(c, "...c, ..., ..., ... -> ...c"), 'c',
+                                          kVocabularyParallel);
                      },
                  .no_gradient = kNoSecond,
                  .decompose = cross_entropy_grad_parts,
@@ -274,7 +274,7 @@ std::vector<OpRow> loss_rows() {
                  .doc =
                      "(logits, labels, log_sum, dloss): (softmax - one_hot(label)) * dloss, where "
                      "softmax is exp(logits - max(logits) - log_sum).",
-                 .lowerings = {vocabulary_cross_entropy_grad()}}),
+                 .distributed_ops = {vocabulary_cross_entropy_grad()}}),
       composite({.op = Op::cross_entropy_and_grad,
                  .name = "cross_entropy_and_grad",
                  .inputs_min = 3,

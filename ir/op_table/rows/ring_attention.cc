@@ -18,7 +18,7 @@ bool deals_stripes(const Attrs& attrs, int64_t rows, int64_t members) {
 // A node that is cut along its sequence into `members` parts of `rows` rows.
 class Ring {
  public:
-  explicit Ring(const LoweringCall& c) : c_(c), rows_(c.inputs[0].dim(1)) {}
+  explicit Ring(const DistributedCall& c) : c_(c), rows_(c.inputs[0].dim(1)) {}
 
   bool is_causal() const { return c_.attrs.flag("causal"); }
   bool is_striped() const { return deals_stripes(c_.attrs, rows_, c_.members); }
@@ -81,7 +81,7 @@ class Ring {
     return reshape(dealt, before);
   }
 
-  const LoweringCall& c_;
+  const DistributedCall& c_;
   const int64_t rows_;
 };
 
@@ -107,7 +107,7 @@ Attended block(const Ring& ring, const Values& qkv, const Type& out, Value membe
 }
 
 // `qkv`: queries, keys and values as the ring has them, in stripes or not.
-Values attend_round(const LoweringCall& c, const Ring& ring, const Values& qkv) {
+Values attend_round(const DistributedCall& c, const Ring& ring, const Values& qkv) {
   const Value& q = qkv[0];
   const Value member = member_index(c);
   const DType wide = accumulator(q.dtype());
@@ -129,13 +129,13 @@ Values attend_round(const LoweringCall& c, const Ring& ring, const Values& qkv) 
           ring.from_stripes(all.lse, 2)};
 }
 
-Values lower_attention(const LoweringCall& c) {
+Values distributed_attention(const DistributedCall& c) {
   const Ring ring(c);
   const Value q = ring.to_stripes(c.inputs[0], 1), k = ring.to_stripes(c.inputs[1], 1);
   return attend_round(c, ring, {q, k, ring.to_stripes(c.inputs[2], 1)});
 }
 
-Values lower_packed_attention(const LoweringCall& c) {
+Values distributed_packed_attention(const DistributedCall& c) {
   const Ring ring(c);
   return attend_round(c, ring, unpacked(ring.to_stripes(c.inputs[0], 1), Loc::current()));
 }
@@ -152,7 +152,7 @@ Values with_terms(const Ring& ring, const Values& now, const Values& fixed, Valu
 }
 
 // dq, dk and dv as the ring has them. `qkv` too; `given`: out, lse and dout as the node has them.
-Values gradients_round(const LoweringCall& c, const Ring& ring, const Values& qkv,
+Values gradients_round(const DistributedCall& c, const Ring& ring, const Values& qkv,
                        std::span<const Value> given) {
   const Value zeros = c.builder.constant(qkv[0].type().with(accumulator(qkv[0].dtype())), 0);
   const Values fixed = {qkv[0], ring.to_stripes(given[0], 1), ring.to_stripes(given[1], 2),
@@ -169,7 +169,7 @@ Values gradients_round(const LoweringCall& c, const Ring& ring, const Values& qk
   return {sums[0], ring.pass_on(sums[1]), ring.pass_on(sums[2])};
 }
 
-Values lower_attention_grad(const LoweringCall& c) {
+Values distributed_attention_grad(const DistributedCall& c) {
   const Ring ring(c);
   Values qkv;
   for (size_t i = 0; i < 3; ++i) qkv.push_back(ring.to_stripes(c.inputs[i], 1));
@@ -178,7 +178,7 @@ Values lower_attention_grad(const LoweringCall& c) {
   return results;
 }
 
-Values lower_packed_attention_grad(const LoweringCall& c) {
+Values distributed_packed_attention_grad(const DistributedCall& c) {
   const Ring ring(c);
   const Values qkv = unpacked(ring.to_stripes(c.inputs[0], 1), Loc::current());
   Values results = gradients_round(c, ring, qkv, std::span(c.inputs).subspan(1));
@@ -238,30 +238,30 @@ Value packed(const Values& parts, Loc loc) {
   return concat(wide, parts[0].rank() - 1, loc);
 }
 
-Lowering ring_attention() {
+DistributedOp ring_attention() {
   return {
       .name = kRingAttention,
-      .build = lower_attention,
+      .build = distributed_attention,
       .sent_bytes = attention_sends,
       .doc = "the sequence cut: keys and values go round, causal rows are dealt out in stripes"};
 }
 
-Lowering ring_attention_grad() {
+DistributedOp ring_attention_grad() {
   return {.name = kRingAttention,
-          .build = lower_attention_grad,
+          .build = distributed_attention_grad,
           .sent_bytes = attention_grad_sends,
           .doc = "the sequence cut: keys, values and their gradients go round"};
 }
 
-Lowering packed_ring_attention() {
-  Lowering packed = ring_attention();
-  packed.build = lower_packed_attention;
+DistributedOp packed_ring_attention() {
+  DistributedOp packed = ring_attention();
+  packed.build = distributed_packed_attention;
   return packed;
 }
 
-Lowering packed_ring_attention_grad() {
-  Lowering packed = ring_attention_grad();
-  packed.build = lower_packed_attention_grad;
+DistributedOp packed_ring_attention_grad() {
+  DistributedOp packed = ring_attention_grad();
+  packed.build = distributed_packed_attention_grad;
   return packed;
 }
 

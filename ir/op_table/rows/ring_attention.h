@@ -31,10 +31,10 @@ namespace gangway::internal {
 
 inline constexpr std::string_view kRingAttention = "ring_attention";
 
-Lowering ring_attention();
-Lowering ring_attention_grad();
-Lowering packed_ring_attention();
-Lowering packed_ring_attention_grad();
+DistributedOp ring_attention();
+DistributedOp ring_attention_grad();
+DistributedOp packed_ring_attention();
+DistributedOp packed_ring_attention_grad();
 
 // [.., 3, dim] -> queries, keys and values, [.., dim] each; packed() lays three such tensors side
 // by side again.

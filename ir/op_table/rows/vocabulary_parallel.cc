@@ -9,23 +9,23 @@ namespace gangway::internal {
 namespace {
 
 // Counted from the first of this device's `rows`; those of other devices are out of range.
-Value own_index(const LoweringCall& c, Value index, int64_t rows) {
+Value own_index(const DistributedCall& c, Value index, int64_t rows) {
   return index - member_index(c) * rows;
 }
 
-Values lower_take(const LoweringCall& c) {
+Values distributed_take(const DistributedCall& c) {
   const Value table = c.inputs[0];
   return {take(table, own_index(c, c.inputs[1], table.dim(0)))};
 }
 
-Values lower_scatter_add(const LoweringCall& c) {
+Values distributed_scatter_add(const DistributedCall& c) {
   const int64_t rows = c.call.attrs.integer("rows") / c.members;
   return {scatter_add(own_index(c, c.inputs[0], rows), c.inputs[1], rows)};
 }
 
 double sends_nothing(const OpCall& /*call*/, int64_t /*members*/) { return 0; }
 
-int64_t classes_of(const LoweringCall& c) { return c.call.inputs[0].dims.back(); }
+int64_t classes_of(const DistributedCall& c) { return c.call.inputs[0].dims.back(); }
 
 Value is_below(Value index, int64_t size) { return logical_and(ge(index, 0), lt(index, size)); }
 
@@ -35,7 +35,7 @@ constexpr double kNoClass = std::numeric_limits<double>::quiet_NaN();
 struct Tops {
   Value own, all;
 };
-Tops tops_of(const LoweringCall& c, Value logits) {
+Tops tops_of(const DistributedCall& c, Value logits) {
   const Value own = raise(reduce_max(logits, {-1}), Loc::current());
   return {own, all_reduce(c, {own}, Reduction::kMax)[0]};
 }
@@ -43,7 +43,7 @@ Tops tops_of(const LoweringCall& c, Value logits) {
 // The op over the part gives log_sum of it, and its loss: that less what the label's logit has over
 // the part's largest, where the label is in the part. All of it then counts from the largest of all
 // parts, so that what all logits share costs no digits.
-Values lower_cross_entropy(const LoweringCall& c) {
+Values distributed_cross_entropy(const DistributedCall& c) {
   const Value logits = c.inputs[0], labels = c.inputs[1];
   const Value own_labels = own_index(c, labels, logits.dim(-1));
   const Values own = c.builder.emit(Op::cross_entropy, {logits, own_labels}, {}, Loc::current());
@@ -55,7 +55,7 @@ Values lower_cross_entropy(const LoweringCall& c) {
   return {where(is_below(labels, classes_of(c)), log_sum + sums[1], kNoClass), log_sum};
 }
 
-Values lower_cross_entropy_grad(const LoweringCall& c) {
+Values distributed_cross_entropy_grad(const DistributedCall& c) {
   const Value logits = c.inputs[0], labels = c.inputs[1];
   const Value x = raise(logits, Loc::current());
   const Value word = iota(c.builder, x.type().with(DType::kI32), x.rank() - 1);
@@ -85,30 +85,30 @@ double cross_entropy_grad_sends(const OpCall& call, int64_t members) {
 
 }  // namespace
 
-Lowering vocabulary_take() {
+DistributedOp vocabulary_take() {
   return {.name = kVocabularyParallel,
-          .build = lower_take,
+          .build = distributed_take,
           .sent_bytes = sends_nothing,
           .doc = "the table cut by rows: each device finds its own, others are zeros"};
 }
 
-Lowering vocabulary_scatter_add() {
+DistributedOp vocabulary_scatter_add() {
   return {.name = kVocabularyParallel,
-          .build = lower_scatter_add,
+          .build = distributed_scatter_add,
           .sent_bytes = sends_nothing,
           .doc = "the result cut by rows: each device adds up the updates of its own"};
 }
 
-Lowering vocabulary_cross_entropy() {
+DistributedOp vocabulary_cross_entropy() {
   return {.name = kVocabularyParallel,
-          .build = lower_cross_entropy,
+          .build = distributed_cross_entropy,
           .sent_bytes = cross_entropy_sends,
           .doc = "the classes cut: three numbers of each row are all-reduced, no logits are sent"};
 }
 
-Lowering vocabulary_cross_entropy_grad() {
+DistributedOp vocabulary_cross_entropy_grad() {
   return {.name = kVocabularyParallel,
-          .build = lower_cross_entropy_grad,
+          .build = distributed_cross_entropy_grad,
           .sent_bytes = cross_entropy_grad_sends,
           .doc = "the classes cut: the largest logit of each row is all-reduced"};
 }

@@ -15,9 +15,9 @@ namespace gangway::internal {
 
 inline constexpr std::string_view kVocabularyParallel = "vocabulary_parallel";
 
-Lowering vocabulary_take();
-Lowering vocabulary_scatter_add();
-Lowering vocabulary_cross_entropy();
-Lowering vocabulary_cross_entropy_grad();
+DistributedOp vocabulary_take();
+DistributedOp vocabulary_scatter_add();
+DistributedOp vocabulary_cross_entropy();
+DistributedOp vocabulary_cross_entropy_grad();
 
 }  // namespace gangway::internal

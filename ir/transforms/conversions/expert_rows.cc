@@ -46,7 +46,7 @@ void ExpertRows::take(const std::vector<RowsGiven>& given) {
   }
 }
 
-std::vector<ValueId> ExpertRows::lower(const LoweredNode& node) {
+std::vector<ValueId> ExpertRows::lower(const DistributedNode& node) {
   const int64_t members = conversions::size_of_axes(out_.source().mesh, node.axes);
   const RowsKey key = key_of(node, members);
   const Exchange& exchange = exchange_of(key, node, members);
@@ -61,7 +61,7 @@ std::vector<ValueId> ExpertRows::lower(const LoweredNode& node) {
   return {is_product ? sent_back(key, result, node.id) : result};
 }
 
-RowsKey ExpertRows::key_of(const LoweredNode& node, int64_t members) const {
+RowsKey ExpertRows::key_of(const DistributedNode& node, int64_t members) const {
   const Dims& x = type_of(node.inputs[0]).dims;
   return {.sizes = node.inputs[2],
           .slots = x[1],
@@ -69,7 +69,7 @@ RowsKey ExpertRows::key_of(const LoweredNode& node, int64_t members) const {
           .bound = rows_bound(node.attrs.real("bound"), x[0] * x[1], members)};
 }
 
-const ExpertRows::Exchange& ExpertRows::exchange_of(const RowsKey& key, const LoweredNode& node,
+const ExpertRows::Exchange& ExpertRows::exchange_of(const RowsKey& key, const DistributedNode& node,
                                                     int64_t members) {
   const auto [at, is_new] = exchanges_.try_emplace(key);
   Exchange& exchange = at->second;

@@ -33,8 +33,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/transforms/conversions/distribute_node.h"
 #include "ir/transforms/conversions/expert_exchange.h"
-#include "ir/transforms/conversions/lower_node.h"
 #include "ir/transforms/rewrite/rewrite.h"
 
 namespace gangway {
@@ -71,7 +71,7 @@ class ExpertRows {
   void take(const std::vector<RowsGiven>& given);
 
   // Appends the local nodes of a product that is cut by experts. The results, here.
-  std::vector<ValueId> lower(const LoweredNode& node);
+  std::vector<ValueId> lower(const DistributedNode& node);
   // To be called behind each other local node of one result. Returns the value that is to stand for
   // it: the node's, or equal rows that are sent back once.
   ValueId follow(NodeId id, ValueId result);
@@ -96,8 +96,8 @@ class ExpertRows {
     std::vector<ValueId> values;  // ExpertExchange::values().
   };
 
-  RowsKey key_of(const LoweredNode& node, int64_t members) const;
-  const Exchange& exchange_of(const RowsKey& key, const LoweredNode& node, int64_t members);
+  RowsKey key_of(const DistributedNode& node, int64_t members) const;
+  const Exchange& exchange_of(const RowsKey& key, const DistributedNode& node, int64_t members);
   ValueId there(ValueId x, const RowsKey& key, NodeId id);
   ValueId sent_back(const RowsKey& key, ValueId now, NodeId id);
   ValueId run_there(NodeId id, ValueId result);

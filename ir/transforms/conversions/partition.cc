@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "ir/graph/bodies.h"
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
+#include "ir/transforms/conversions/distribute_node.h"
 #include "ir/transforms/conversions/expert_rows.h"
-#include "ir/transforms/conversions/lower_node.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/error.h"
 
@@ -199,7 +199,7 @@ class Partitioner {
     if (shares_body(old.op)) return run_body(id, std::move(node));
     node.attrs = local_attrs(call, factors, placed_.parts[id]);
     if (old.results > 0) say_cuts(call, old.first_result, node.attrs);
-    if (const Factor* factor = lowered_factor(factors, placed_.parts[id])) {
+    if (const Factor* factor = distributed_factor(factors, placed_.parts[id])) {
       const std::vector<int> axes = axes_cutting(id, factors, *factor);
       return keep_results(id, lower({id, call, node.attrs, *factor, axes, node.inputs}));
     }
@@ -211,9 +211,10 @@ class Partitioner {
     keep_results(id, results);
   }
 
-  std::vector<ValueId> lower(const LoweredNode& node) {
-    const bool is_of_experts = lowering_of(node.call.op, node.factor.lowering).build == nullptr;
-    return is_of_experts ? rows_.lower(node) : lower_node(out_, node);
+  std::vector<ValueId> lower(const DistributedNode& node) {
+    const bool is_of_experts =
+        distributed_op_of(node.call.op, node.factor.distributed_op).build == nullptr;
+    return is_of_experts ? rows_.lower(node) : distribute_node(out_, node);
   }
 
   // A scan or call whose operands are converted.

@@ -12,9 +12,9 @@
 // the backward pass separately: else those of all layers would lie whole at once (FSDP, Zhao et al.
 // 2023).
 //
-// An op that is cut along a factor with a lowering is replaced by it (lower_node.h). Products of
-// dropless experts are lowered together, so that rows stay with the experts between them
-// (expert_rows.h).
+// An op that is cut along a factor with a distributed op is replaced by it (distribute_node.h).
+// Products of dropless experts are lowered together, so that rows stay with the experts between
+// them (expert_rows.h).
 //
 // Threads: a pure function.
 // Cost: linear in nodes; a conversion is looked for once for each type and pair of shardings.

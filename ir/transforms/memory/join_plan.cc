@@ -22,58 +22,58 @@ class Joiner {
  public:
   // Waits in `joins` until this collective, and with it the older ones of its stream, are done.
   void join(std::vector<Join>& joins, size_t index) {
-    const uint32_t stream = beside_[index].stream;
+    const uint32_t stream = overlapped_[index].stream;
     uint32_t newer = 0;
-    for (size_t i = beside_.size(); i-- > 0;) {
-      if (beside_[i].stream != stream) continue;
+    for (size_t i = overlapped_.size(); i-- > 0;) {
+      if (overlapped_[i].stream != stream) continue;
       if (i > index) {
         ++newer;
       } else {
-        beside_.erase(beside_.begin() + static_cast<std::ptrdiff_t>(i));
+        overlapped_.erase(overlapped_.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
     std::erase_if(joins, [&](const Join& other) { return other.stream == stream; });
     joins.push_back({stream, newer});
   }
   void join_all(std::vector<Join>& joins) {
-    while (!beside_.empty()) join(joins, beside_.size() - 1);
+    while (!overlapped_.empty()) join(joins, overlapped_.size() - 1);
   }
 
   // Joins the collectives that the node conflicts with. `stream`: the node's own, if it is a
   // collective; else kNone.
   void join_conflicts(std::vector<Join>& joins, const std::vector<Touch>& now, uint32_t stream) {
-    for (size_t i = beside_.size(); i-- > 0;) {
-      if (i >= beside_.size() || beside_[i].stream == stream) continue;
-      if (conflict(now, beside_[i].touched)) join(joins, i);
+    for (size_t i = overlapped_.size(); i-- > 0;) {
+      if (i >= overlapped_.size() || overlapped_[i].stream == stream) continue;
+      if (conflict(now, overlapped_[i].touched)) join(joins, i);
     }
   }
 
   // The next iteration sees collectives that still run at the addresses that they have now; those
   // that it can't touch any more are forgotten.
   void repeat(size_t carries) {
-    for (Beside& beside : beside_) {
-      beside.is_older = true;
+    for (Overlapped& overlapped : overlapped_) {
+      overlapped.is_older = true;
       std::vector<Touch> again;
-      for (const Touch& touch : beside.touched) {
+      for (const Touch& touch : overlapped.touched) {
         if (const auto seen = seen_again(touch, carries)) again.push_back(*seen);
       }
-      beside.touched = std::move(again);
+      overlapped.touched = std::move(again);
     }
   }
   // Joins the collectives of the iteration before.
   void join_older(std::vector<Join>& joins) {
-    for (size_t i = beside_.size(); i-- > 0;) {
-      if (i < beside_.size() && beside_[i].is_older) join(joins, i);
+    for (size_t i = overlapped_.size(); i-- > 0;) {
+      if (i < overlapped_.size() && overlapped_[i].is_older) join(joins, i);
     }
   }
 
   void begin(std::vector<Join>& joins, uint32_t stream, std::vector<Touch> now) {
-    if (beside_.size() == kBesideMax) join(joins, 0);
-    beside_.push_back({stream, std::move(now)});
+    if (overlapped_.size() == kOverlappedMax) join(joins, 0);
+    overlapped_.push_back({stream, std::move(now)});
   }
 
  private:
-  struct Beside {
+  struct Overlapped {
     uint32_t stream;
     std::vector<Touch> touched;
     bool is_older = false;  // It belongs to the iteration before.
@@ -88,7 +88,7 @@ class Joiner {
     return touch.at.index < carries ? std::optional(touch) : std::nullopt;
   }
 
-  std::vector<Beside> beside_;  // Under way, oldest first.
+  std::vector<Overlapped> overlapped_;  // Under way, oldest first.
 };
 
 }  // namespace

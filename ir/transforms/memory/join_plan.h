@@ -11,11 +11,11 @@
 //
 // Collectives of one *stream* end in their order: a card has one stream, elsewhere each group of
 // devices is one. A step therefore waits for a number of the oldest of a stream; the newest
-// `beside` continue. A collective queues behind the others of its stream without waiting here.
+// `overlapped` continue. A collective queues behind the others of its stream without waiting here.
 //
 // Invariant: join_plan_test holds it to every pair of steps.
 // Threads: pure.
-// Cost: nodes * operands of the collectives that are under way, at most kBesideMax; once per
+// Cost: nodes * operands of the collectives that are under way, at most kOverlappedMax; once per
 // function.
 #pragma once
 
@@ -29,11 +29,12 @@
 
 namespace gangway {
 
-inline constexpr size_t kBesideMax = 64;  // Collectives under way; one more waits for the oldest.
+// Collectives under way; one more waits for the oldest.
+inline constexpr size_t kOverlappedMax = 64;
 
 struct Join {
   uint32_t stream = 0;
-  uint32_t beside = 0;  // Number of the stream's newest collectives that need not be done.
+  uint32_t overlapped = 0;  // Number of the stream's newest collectives that need not be done.
   friend bool operator==(const Join&, const Join&) = default;
 };
 

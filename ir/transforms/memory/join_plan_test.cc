@@ -70,10 +70,10 @@ void expect_right(const Planned& p) {
   for (NodeId id = 0; id < p.joins.size(); ++id) {
     for (const Join& join : p.joins[id]) {
       std::vector<NodeId>& stream = under_way[join.stream];
-      ASSERT_LT(join.beside, stream.size()) << id;
-      const NodeId newest = stream[stream.size() - join.beside - 1];
+      ASSERT_LT(join.overlapped, stream.size()) << id;
+      const NodeId newest = stream[stream.size() - join.overlapped - 1];
       EXPECT_TRUE(id == p.local.commit_begin || clash(p, id, newest)) << id;
-      stream.erase(stream.begin(), stream.end() - join.beside);
+      stream.erase(stream.begin(), stream.end() - join.overlapped);
     }
     const uint32_t own = p.reduces(id) ? p.stream_of(id) : kNone;
     for (const auto& [stream, nodes] : under_way) {
@@ -83,7 +83,7 @@ void expect_right(const Planned& p) {
     if (p.reduces(id)) under_way[own].push_back(id);
   }
   for (const Join& join : p.behind) {
-    EXPECT_EQ(join.beside, 0u);
+    EXPECT_EQ(join.overlapped, 0u);
     under_way.erase(join.stream);
   }
   for (const auto& [stream, nodes] : under_way) EXPECT_TRUE(nodes.empty()) << stream;
@@ -114,7 +114,7 @@ TEST(JoinPlan, OnlyStepsThatTouchTheBytesOfAnAllReduceWaitForIt) {
     expect_right(p);
     for (const std::vector<Join>& joins : p.joins) {
       waits += joins.size();
-      for (const Join& join : joins) goes_on += join.beside > 0 ? 1 : 0;
+      for (const Join& join : joins) goes_on += join.overlapped > 0 ? 1 : 0;
     }
   }
   EXPECT_GT(waits, 100u);

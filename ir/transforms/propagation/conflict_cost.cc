@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
 
 namespace gangway {
 
@@ -26,11 +26,11 @@ CutCost ConflictCost::of(NodeId id, int axis, int index) const {
     if (dim >= 0 || factor.kind == FactorKind::kReduce)
       add(cost, node.first_result + r, axis, dim >= 0);
   }
-  if (!factor.lowering.empty()) {
+  if (!factor.distributed_op.empty()) {
     const std::vector<Type> inputs = input_types(graph_, node);
     const OpCall call{node.op, inputs, node.attrs, node.body.get()};
     const int64_t members = graph_.mesh.axes[static_cast<size_t>(axis)].size;
-    const double sent = lowering_of(node.op, factor.lowering).sent_bytes(call, members);
+    const double sent = distributed_op_of(node.op, factor.distributed_op).sent_bytes(call, members);
     cost.conversions += sent > 0 ? 1 : 0;
     cost.bytes += sent;
   }

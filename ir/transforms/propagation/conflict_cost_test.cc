@@ -4,7 +4,7 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
 #include "ir/transforms/propagation/joint_graph.h"
 
 namespace gangway::conflict_cost_test {
@@ -131,10 +131,10 @@ TEST(ConflictCost, ALoweringThatSendsCountsAsOneConversion) {
   const Node& node = known.function.nodes[known.node()];
   int lowered = 0;
   for (const Factor& factor : known.factors[known.node()]) {
-    if (factor.lowering.empty()) continue;
+    if (factor.distributed_op.empty()) continue;
     const std::vector<Type> inputs = input_types(known.function, node);
-    const double sent =
-        lowering_of(node.op, factor.lowering).sent_bytes({node.op, inputs, node.attrs, nullptr}, 4);
+    const double sent = distributed_op_of(node.op, factor.distributed_op)
+                            .sent_bytes({node.op, inputs, node.attrs, nullptr}, 4);
     EXPECT_GT(sent, 0);
     expect_cost(known.cost(factor.name, kModel), 1, 0, sent);
     ++lowered;

@@ -2,7 +2,7 @@
 //
 // Invariants
 //  - A cut that is permitted can be partitioned: the op allows it (FactorKind), no part is empty
-//    for lack of indices, and at most one factor with a lowering is cut, into equal parts.
+//    for lack of indices, and at most one factor with a distributed op is cut, into equal parts.
 //  - Parts are unequal only as the tensor that asks for the cut is itself, and only where the op
 //    may run on parts that end in padding (may_pad). Axes of different tensors that meet in a node
 //    make no unequal parts.
@@ -18,7 +18,8 @@
 //
 // Threads: one thread.
 // Ownership: keeps references to the graph, its factors and its parts, which must live as long.
-// Cost: linear in the node's operands and results, for each other factor that a lowering concerns.
+// Cost: linear in the node's operands and results, for each other factor that a distributed op
+// concerns.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ class CutLimits {
 
  private:
   bool divides_with_others(NodeId id, size_t index, int64_t parts);
-  bool is_lowered_along_another(NodeId id, size_t index) const;
+  bool is_distributed_along_another(NodeId id, size_t index) const;
   bool may_pad_along(NodeId id, const Factor& factor) const;
 
   const JointGraph& joint_;

@@ -87,17 +87,17 @@ TEST(CutLimits, ATieOfALoopMayBeUnequal) {
   EXPECT_EQ(others, 1) << "exp";
 }
 
-// tanh of f32[rows, 8], whose factors are given lowerings that it does not have.
+// tanh of f32[rows, 8], whose factors are given distributed ops that it does not have.
 TEST(CutLimits, OnlyOneFactorWithALoweringIsCut) {
   Builder b("lowered", kMesh);
   b.result("y", tanh(b.parameter("x", f32({8, 8}))));
   Limited limited(b);
-  limited.factors[0][0].lowering = "one";
-  limited.factors[0][1].lowering = "other";
+  limited.factors[0][0].distributed_op = "one";
+  limited.factors[0][1].distributed_op = "other";
   EXPECT_TRUE(limited.can_cut(1, kModel, 2));
   limited.parts[0][0] = 4;
   EXPECT_FALSE(limited.can_cut(1, kModel, 2));
-  limited.factors[0][1].lowering = {};
+  limited.factors[0][1].distributed_op = {};
   EXPECT_TRUE(limited.can_cut(1, kModel, 2));
 }
 
@@ -111,7 +111,7 @@ TEST(CutLimits, AFactorWithALoweringDividesTheDimensionThatItShares) {
   limited.factors[0] = {factor(4), factor(2)};
   limited.parts[0] = {4, 1};
   EXPECT_TRUE(limited.can_cut(1, kModel, 2));
-  limited.factors[0][1].lowering = "one";
+  limited.factors[0][1].distributed_op = "one";
   EXPECT_FALSE(limited.can_cut(1, kModel, 2)) << "8 parts of 12 rows";
   limited.parts[0] = {2, 1};
   EXPECT_TRUE(limited.can_cut(1, kModel, 2)) << "4 parts of 12 rows";

@@ -87,7 +87,7 @@ struct Cuts {
   std::vector<Sharding> layouts;                     // [value]; open: replicate.
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis], of its layout.
   std::vector<ShardingDecision> decisions;           // In the order they were taken.
-  // Ties (and axes) of residuals that are kept as sums which are not done (keep_as_read.h).
+  // Ties (and axes) of residuals that are kept as sums which are not done (residual_sharding.h).
   std::set<std::pair<NodeId, size_t>> kept_sums = {};
   int64_t steps = 0;
 };

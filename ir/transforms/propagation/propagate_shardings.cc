@@ -4,8 +4,8 @@
 
 #include "ir/transforms/propagation/decide_cuts.h"
 #include "ir/transforms/propagation/joint_graph.h"
-#include "ir/transforms/propagation/keep_as_read.h"
 #include "ir/transforms/propagation/place_values.h"
+#include "ir/transforms/propagation/residual_sharding.h"
 
 namespace gangway {
 namespace {
@@ -69,7 +69,7 @@ Propagation propagate_shardings(const Function& global,
       annotations_of(joint.graph(), parameter_shardings, result_shardings);
   Cuts cuts = decide_cuts(joint, factors, annotations);
   PlacedValues placed = place_values(joint, factors, cuts, parameter_shardings);
-  if (keep_as_read(joint, placed, cuts)) {
+  if (shard_residuals(joint, placed, cuts)) {
     placed = place_values(joint, factors, cuts, parameter_shardings);
     forget_dropped_sums(joint.graph(), placed, cuts);
   }

@@ -6,7 +6,7 @@
 //                       in both directions. It asks conflict_cost what a cut would move, sum_terms
 //                       what a loop adds up unreduced, and cut_limits which cuts are possible
 //   place_values        what that makes of values: whole, in parts, or sums that are not done yet
-//   keep_as_read        residuals that both passes read gathered are kept so
+//   shard_residuals     residuals that both passes read gathered are kept so
 //
 // Threads: pure.
 // Errors: kInvalid where two annotations disagree, naming both places.

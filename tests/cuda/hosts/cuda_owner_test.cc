@@ -131,7 +131,7 @@ TEST_P(CudaOwnerTest, AProgramThatIsGivenUpTellsThoseThatShareItsCommunicatorWhy
   t.machine->release();
   const Done sharing = t->wait(RunId(3));
   ASSERT_TRUE(sharing.error);
-  EXPECT_TRUE(sharing.culprit);
+  EXPECT_TRUE(sharing.is_origin);
   EXPECT_THAT(sharing.error->what(), HasSubstr("a program that shares it was given up"));
   t->start(request(kSharing, 4));
   EXPECT_FALSE(t->wait(RunId(4)).error);
@@ -178,7 +178,7 @@ TEST_P(CudaOwnerTest, ARunThatTakesTheResultOfOneThatFailsOnItsCardCommitsNothin
     ASSERT_TRUE(taken.error);
     EXPECT_THAT(taken.error->what(), HasSubstr("communicator"));
     if (commits) {
-      EXPECT_THAT(t->get_state<float>("w", kWide, {2}), testing::Each(0.0f));
+      EXPECT_THAT(t->read_state<float>("w", kWide, {2}), testing::Each(0.0f));
     }
   }
 }

@@ -31,7 +31,7 @@ TEST_P(CardHosts, AStepThatIsNotFiniteCommitsNothingAndNamesTheFirstOp) {
   ASSERT_TRUE(done.error);
   EXPECT_THAT(done.error->what(), HasSubstr("exp of f32[4, 2]"));
   EXPECT_THAT(done.error->what(), HasSubstr("training_step.h"));
-  EXPECT_THAT(t->get_state<float>("w", 2), Each(1.0f));
+  EXPECT_THAT(t->read_state<float>("w", 2), Each(1.0f));
   EXPECT_EQ(t.reports(), "");
 }
 

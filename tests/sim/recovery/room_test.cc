@@ -40,7 +40,7 @@ TEST(RecoveryRoomTest, AProgramThatWaitsForRoomSaysSoOnceWhateverOthersRun) {
     SimCluster cluster(
         *reactor, {.hosts = 3, .memory_bytes = 4 << 20, .checkpoint_folder = root.path().string()});
     std::vector<std::string> told;
-    const auto times_told = [&](const std::string& text) {
+    const auto times_reported = [&](const std::string& text) {
       return std::ranges::count_if(
           told, [&](const std::string& line) { return line.find(text) != std::string::npos; });
     };
@@ -63,12 +63,12 @@ TEST(RecoveryRoomTest, AProgramThatWaitsForRoomSaysSoOnceWhateverOthersRun) {
       for (int i = 0; i < 300; ++i) filling->run().wait();
       pass(*reactor, 20 * kSecond);
       EXPECT_EQ(installed(core, "first"), before) << "it looks whether it would fit, and waits";
-      EXPECT_EQ(times_told("waits for room"), 1);
-      EXPECT_EQ(times_told("goes on on"), 0);
+      EXPECT_EQ(times_reported("waits for room"), 1);
+      EXPECT_EQ(times_reported("goes on on"), 0);
       filling.reset();
       other.reset();
       pass(*reactor, 20 * kSecond);
-      EXPECT_EQ(times_told("goes on on host-0, host-2"), 1);
+      EXPECT_EQ(times_reported("goes on on host-0, host-2"), 1);
       EXPECT_EQ(step.run()["first"].item<float>(), 7.0f * kElements);
     }
     first.close();

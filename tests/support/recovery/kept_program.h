@@ -42,7 +42,7 @@ class KeptProgramTest : public testing::Test {
   ~KeptProgramTest() override {
     controller_.session_closed(session_);
     reactor_->run_ready();
-    end_copies();
+    end_transfers();
   }
 
   void add_host() {
@@ -96,7 +96,7 @@ class KeptProgramTest : public testing::Test {
     const RunId run = prepared().at(0);
     answered_.insert(run);
     controller_.on_message(hosts_[host()],
-                           RunDoneFrame{.run = run, .error = error, .culprit = true});
+                           RunDoneFrame{.run = run, .error = error, .is_origin = true});
     reactor_->run_ready();
   }
   void run_to_its_end() {
@@ -104,12 +104,13 @@ class KeptProgramTest : public testing::Test {
     finish();
   }
   // Ends all copies that the hosts have not answered, and returns their number.
-  size_t end_copies(const std::optional<Error>& error = {}) {
+  size_t end_transfers(const std::optional<Error>& error = {}) {
     size_t count = 0;
     for (size_t host = 0; host < executors_.size(); ++host) {
-      const std::vector<CopyFrame> all = executors_[host].all<CopyFrame>();
+      const std::vector<HostTransferFrame> all = executors_[host].all<HostTransferFrame>();
       for (; copied_[host] < all.size(); ++copied_[host], ++count)
-        controller_.on_message(hosts_[host], CopyDoneFrame{all[copied_[host]].request, error});
+        controller_.on_message(hosts_[host],
+                               HostTransferDoneFrame{all[copied_[host]].request, error});
     }
     reactor_->run_ready();
     return count;
@@ -126,7 +127,7 @@ class KeptProgramTest : public testing::Test {
     controller_.tick(reactor_->clock().now_ns());
     reactor_->run_ready();
   }
-  std::vector<std::string> told() const { return client_.warnings(); }
+  std::vector<std::string> reported() const { return client_.warnings(); }
   uint64_t version() { return controller_.tables().slices.at(slice_, session_).version->value; }
   FakeCheckpoints& store() { return executors_[host()].store; }
 

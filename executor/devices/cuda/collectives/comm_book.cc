@@ -35,17 +35,17 @@ void CommBook::drop(const std::string& group) {
   look();
 }
 
-void CommBook::launched(const std::shared_ptr<Comm>& comm, Collective& meeting,
+void CommBook::launched(const std::shared_ptr<Comm>& comm, Collective& rendezvous,
                         std::string_view label) {
   const uint64_t mark = device_.next_mark();
   const Work* const owner = device_.owner();
   for (Flight& flight : flights_) {
-    if (flight.comm != comm || flight.meeting != &meeting || flight.owner != owner) continue;
+    if (flight.comm != comm || flight.rendezvous != &rendezvous || flight.owner != owner) continue;
     flight.label = label;
     flight.last = mark;
     return;
   }
-  flights_.push_back({comm, &meeting, owner, std::string(label), mark, mark});
+  flights_.push_back({comm, &rendezvous, owner, std::string(label), mark, mark});
 }
 
 namespace {
@@ -70,14 +70,14 @@ void CommBook::look_at(Flight& flight) {
       auto error = device_.failure_of(status);
       if (status.sticky) return;  // The device has ended, and everything here.
       comm.abort(std::move(error));
-    } else if (flight.meeting->alarmed(Collective::kEverything)) {
+    } else if (flight.rendezvous->abort_raised(Collective::kEverything)) {
       comm.abort(given_up(flight.label));
-    } else if (flight.meeting->alarmed(comm.identity())) {
+    } else if (flight.rendezvous->abort_raised(comm.identity())) {
       comm.abort(nullptr);
     }
   }
-  if (comm.broken() && !std::exchange(flight.told, true))
-    flight.meeting->raise_alarm(comm.identity());
+  if (comm.broken() && !std::exchange(flight.reported, true))
+    flight.rendezvous->raise_abort(comm.identity());
 }
 
 void CommBook::look() {

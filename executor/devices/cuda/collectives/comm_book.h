@@ -3,17 +3,17 @@
 //
 // When a communicator breaks at one member, the others do not notice: their cards wait inside their
 // own. The member that notices it (a launch fails, the driver reports an error, the device is lost)
-// aborts its communicator and raises an alarm in the meetings of all collectives that are in flight
-// on it. The other members look for alarms while they wait for their cards, and abort too. The
-// works that launched the collectives in flight then fail, each with its own next mark; a mark that
-// another work took in between does not report the failure. The next collective of the group
-// creates a new communicator. The same happens when a plan with collectives in flight is given up
-// (an alarm about everything).
+// aborts its communicator and raises an abort flag in the rendezvous of all collectives that are in
+// flight on it. The other members look for abort flags while they wait for their cards, and abort
+// too. The works that launched the collectives in flight then fail, each with its own next mark; a
+// mark that another work took in between does not report the failure. The next collective of the
+// group creates a new communicator. The same happens when a plan with collectives in flight is
+// given up (an abort flag about everything).
 //
-// Invariant: every communicator has a number that all its members know, so an alarm about an old
-// one is not taken for one about its successor.
+// Invariant: every communicator has a number that all its members know, so an abort flag about an
+// old one is not taken for one about its successor.
 // Threads: the device's; the destructor after it.
-// Ownership: handles are its own; meetings are the plans', and outlive collectives in flight.
+// Ownership: handles are its own; rendezvous are the plans', and outlive collectives in flight.
 // Cost: a query (about 1 us) for each collective in flight, only while a mark is waited for.
 #pragma once
 
@@ -61,10 +61,10 @@ class CommBook {
   void drop(const std::string& group);
 
   // The work that is advanced launched a collective; the device's next mark comes after it. The
-  // book releases `meeting` when a mark after it is reached.
-  void launched(const std::shared_ptr<Comm>& comm, Collective& meeting, std::string_view label);
-  // Looks for failures and alarms. Called while a mark is waited for, and when a communicator was
-  // found broken.
+  // book releases `rendezvous` when a mark after it is reached.
+  void launched(const std::shared_ptr<Comm>& comm, Collective& rendezvous, std::string_view label);
+  // Looks for failures and abort flags. Called while a mark is waited for, and when a communicator
+  // was found broken.
   void look();
   // Called for each mark, in order, with the work that took it: what failed of the collectives that
   // this work launched before; null: nothing.
@@ -75,11 +75,11 @@ class CommBook {
  private:
   struct Flight {
     std::shared_ptr<Comm> comm;
-    Collective* meeting = nullptr;
+    Collective* rendezvous = nullptr;
     const Work* owner = nullptr;
     std::string label;
     uint64_t first = 0, last = 0;  // The marks that come after its launches.
-    bool told = false;
+    bool reported = false;
   };
 
   void look_at(Flight& flight);

@@ -9,12 +9,12 @@
 namespace gangway {
 
 CommCollective::CommCollective(CardStreams& device, CommBook& comms,
-                               std::unique_ptr<Collective> meeting, Options options)
-    : ForwardingCollective(std::move(meeting)),
+                               std::unique_ptr<Collective> rendezvous, Options options)
+    : ForwardingCollective(std::move(rendezvous)),
       device_(device),
       comms_(comms),
       options_(std::move(options)),
-      own_cards_(meeting_->size()) {
+      own_cards_(rendezvous_->size()) {
   std::iota(own_cards_.begin(), own_cards_.end(), 0);
   if (options_.kinds.has(CollectiveKind::kRaggedAllToAll))
     sizes_ = std::make_unique<RaggedSizes>(device_, size());
@@ -35,7 +35,7 @@ void CommCollective::begin(const CollectiveCall& call, bool poisoned) {
   keep(call);
   ranks_.assign(1, {rank(), &call_, staging_});
   ranks_given_ = false;
-  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
+  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_rendezvous(poisoned);
   no_comm_ = false;
   sizes_->begin(call_, label_, poisoned);
   phase_ = Phase::kSizes;
@@ -44,10 +44,10 @@ void CommCollective::begin(const CollectiveCall& call, bool poisoned) {
 void CommCollective::begin_ranks(std::vector<CardRank> ranks, bool poisoned) {
   ranks_ = std::move(ranks);
   ranks_given_ = true;
-  begin_meeting(poisoned);
+  begin_rendezvous(poisoned);
 }
 
-void CommCollective::begin_meeting(bool poisoned) {
+void CommCollective::begin_rendezvous(bool poisoned) {
   poisoned_ = poisoned;
   tried_ = no_comm_ = false;
   failure_ = nullptr;
@@ -58,10 +58,10 @@ void CommCollective::begin_meeting(bool poisoned) {
 // Once the sizes are known the members meet for the rows; where they are not, since a member was
 // poisoned, the phase stays kSizes and the collective is done.
 Progress CommCollective::advance_sizes() {
-  if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
-  if (!meeting_->poisoned()) {
+  if (sizes_->advance(*rendezvous_) == Progress::kPending) return Progress::kPending;
+  if (!rendezvous_->poisoned()) {
     call_ = sizes_->known();
-    begin_meeting(sizes_->failure() != nullptr);
+    begin_rendezvous(sizes_->failure() != nullptr);
   }
   failure_ = sizes_->failure();
   return Progress::kDone;
@@ -70,12 +70,12 @@ Progress CommCollective::advance_sizes() {
 // Each member gives the number of its communicator.
 void CommCollective::meet() {
   phase_ = Phase::kMeet;
-  meeting_->begin_exchange(comm_ == nullptr ? 0 : comm_->identity(),
-                           poisoned_ || device_.lost() != nullptr);
+  rendezvous_->begin_exchange(comm_ == nullptr ? 0 : comm_->identity(),
+                              poisoned_ || device_.lost() != nullptr);
 }
 
 bool CommCollective::agreed() const {
-  return meeting_->least() != 0 && meeting_->least() == meeting_->most();
+  return rendezvous_->least() != 0 && rendezvous_->least() == rendezvous_->most();
 }
 
 Progress CommCollective::advance() {
@@ -88,8 +88,8 @@ Progress CommCollective::advance() {
       if (!connected()) return Progress::kPending;
       meet();
     }
-    if (meeting_->advance() == Progress::kPending) return Progress::kPending;
-    if (phase_ == Phase::kExchange || (phase_ == Phase::kMeet && meeting_->poisoned())) break;
+    if (rendezvous_->advance() == Progress::kPending) return Progress::kPending;
+    if (phase_ == Phase::kExchange || (phase_ == Phase::kMeet && rendezvous_->poisoned())) break;
     if (phase_ == Phase::kId) {
       if (take_id_word()) connect();
     } else if (agreed()) {
@@ -117,14 +117,14 @@ void CommCollective::begin_id() {
     if (made.ok()) std::memcpy(id_, made.value().bytes, sizeof(id_));
     if (!made.ok()) fail({cuda::StatusKind::kAborted, false, made.error().message()}, 0);
   }
-  meeting_->begin_exchange(id_[0], false);
+  rendezvous_->begin_exchange(id_[0], false);
 }
 
 // False: more words are to come.
 bool CommCollective::take_id_word() {
-  id_[id_words_++] = meeting_->most();  // The other members' are 0.
+  id_[id_words_++] = rendezvous_->most();  // The other members' are 0.
   if (id_words_ == kIdWords) return true;
-  meeting_->begin_exchange(id_[id_words_], false);
+  rendezvous_->begin_exchange(id_[id_words_], false);
   return false;
 }
 
@@ -139,7 +139,7 @@ void CommCollective::connect() {
   phase_ = Phase::kConnect;
   comm_ = nullptr;
   if (identity() == 0) return;
-  if (device_.lost() != nullptr) return meeting_->raise_alarm(identity());
+  if (device_.lost() != nullptr) return rendezvous_->raise_abort(identity());
   cuda::CommId id;
   std::memcpy(id.bytes, id_, sizeof(id_));
   cuda::Driver& driver = device_.gpu().driver();
@@ -158,30 +158,30 @@ bool CommCollective::connected() {
   const cuda::Status status = device_.lost() != nullptr
                                   ? cuda::Status{cuda::StatusKind::kFault}
                                   : device_.gpu().driver().query(comm_->handle());
-  if (status.kind == cuda::StatusKind::kNotReady && !meeting_->alarmed(identity())) {
+  if (status.kind == cuda::StatusKind::kNotReady && !rendezvous_->abort_raised(identity())) {
     device_.ring();  // The others' arrival rings no bell: look again.
     return false;
   }
   if (status.failed() && device_.lost() == nullptr) fail(status, identity());
-  if (device_.lost() != nullptr) meeting_->raise_alarm(identity());
+  if (device_.lost() != nullptr) rendezvous_->raise_abort(identity());
   if (!status.ok()) comm_ = nullptr;
   if (comm_ != nullptr) comms_.put(options_.group, comm_);
   return true;
 }
 
 void CommCollective::launch() {
-  if (device_.lost() != nullptr) {  // The device was lost after the meeting.
+  if (device_.lost() != nullptr) {  // The device was lost after the rendezvous.
     failure_ = device_.lost();
-    return meeting_->raise_alarm(comm_->identity());
+    return rendezvous_->raise_abort(comm_->identity());
   }
-  // It broke after the meeting began: another work waited for its card meanwhile.
+  // It broke after the rendezvous began: another work waited for its card meanwhile.
   if (comm_->broken()) {
     failure_ = comm_->why();
     no_comm_ = failure_ == nullptr;
-    return meeting_->raise_alarm(comm_->identity());
+    return rendezvous_->raise_abort(comm_->identity());
   }
   const cuda::Status status = enqueue();
-  if (!status.failed()) return comms_.launched(comm_, *meeting_, label_);
+  if (!status.failed()) return comms_.launched(comm_, *rendezvous_, label_);
   fail(status, comm_->identity());
   comm_->abort(failure_);
 }
@@ -197,9 +197,9 @@ cuda::Status CommCollective::enqueue() {
   if (status.failed()) return status;
   options_.meter.add(LinkClass::kHost, moved.here);
   options_.meter.add(options_.next, moved.sent);
-  const bool told =
+  const bool reported =
       ranks_given_ || call_.kind != CollectiveKind::kRaggedAllToAll || sizes_->tell(label_);
-  if (told) return status;
+  if (reported) return status;
   return copy_failed(label_);
 }
 
@@ -207,7 +207,7 @@ void CommCollective::fail(const cuda::Status& status, uint64_t identity) {
   auto error = std::make_shared<Error>(*device_.failure_of(status));
   error->add_where({.node = std::string(label_)});
   failure_ = std::move(error);
-  meeting_->raise_alarm(identity);
+  rendezvous_->raise_abort(identity);
 }
 
 }  // namespace gangway

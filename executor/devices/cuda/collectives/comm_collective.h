@@ -5,15 +5,15 @@
 //
 // The compute stream runs meanwhile: it waits for the record before the step that needs the result.
 //
-// In the meeting the members learn whether one of them is poisoned. If so no member launches, so no
-// member waits inside a communicator for one that does not come. Members enqueue in ticket order,
-// and all communicators of a device share one stream, so that no two of them can wait for one
-// another.
+// In the rendezvous the members learn whether one of them is poisoned. If so no member launches, so
+// no member waits inside a communicator for one that does not come. Members enqueue in ticket
+// order, and all communicators of a device share one stream, so that no two of them can wait for
+// one another.
 //
-// Each member also gives the number of its communicator of the group in the meeting (comm_book.h).
-// If these differ, the members create a new one before they launch: rank 0 sends its id in words of
-// the meeting. This is done in the first collective of a group, and in the first after a
-// communicator broke.
+// Each member also gives the number of its communicator of the group in the rendezvous
+// (comm_book.h). If these differ, the members create a new one before they launch: rank 0 sends its
+// id in words of the rendezvous. This is done in the first collective of a group, and in the first
+// after a communicator broke.
 //
 // A communicator gathers and scatters whole parts that are contiguous. Other parts go through
 // staging (card_comms.h): they are packed before, or unpacked afterwards. Before ragged rows the
@@ -23,13 +23,13 @@
 // (begin_ranks(), called by RankCollective).
 //
 // Threads: the device's.
-// Ownership: the device and the meeting are the plan's; the communicator is the device's.
+// Ownership: the device and the rendezvous are the plan's; the communicator is the device's.
 // Errors: failure(), with the name of the collective; a later failure is one of the next mark of
 // the work that launched it.
 // Bytes are counted as if the members formed a ring in rank order: a member of N sends 2 B (N - 1)
 // / N to the next one, whatever NCCL does. In the other kinds a member counts the bytes that it
 // must send or pass on: card_comms.h.
-// Cost: NCCL's, and a meeting (about 1 us).
+// Cost: NCCL's, and a rendezvous (about 1 us).
 #pragma once
 
 #include <memory>
@@ -56,7 +56,7 @@ class CommCollective final : public ForwardingCollective {
     // Member that runs each rank of the group. Empty: each member has one rank.
     std::vector<uint32_t> card_of{};
   };
-  CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> meeting,
+  CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> rendezvous,
                  Options options);
 
   static int64_t staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max, uint32_t members);
@@ -71,16 +71,16 @@ class CommCollective final : public ForwardingCollective {
   }
   void use_staging(std::byte* staging) override { staging_ = staging; }
   Progress advance() override;
-  bool poisoned() const override { return meeting_->poisoned() || no_comm_; }
-  void raise_alarm(uint64_t what) override { meeting_->raise_alarm(what); }
-  bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
+  bool poisoned() const override { return rendezvous_->poisoned() || no_comm_; }
+  void raise_abort(uint64_t what) override { rendezvous_->raise_abort(what); }
+  bool abort_raised(uint64_t what) const override { return rendezvous_->abort_raised(what); }
 
  private:
   enum class Phase : uint8_t { kExchange, kSizes, kMeet, kId, kConnect };
   static constexpr size_t kIdWords = sizeof(cuda::CommId) / sizeof(uint64_t);
 
   Progress advance_sizes();
-  void begin_meeting(bool poisoned);
+  void begin_rendezvous(bool poisoned);
   void meet();
   bool agreed() const;
   void begin_id();

@@ -7,9 +7,9 @@
 
 namespace gangway {
 
-CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
+CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> rendezvous,
                                Options options)
-    : ForwardingCollective(std::move(meeting)), device_(device), options_(options) {
+    : ForwardingCollective(std::move(rendezvous)), device_(device), options_(options) {
   if (options_.kinds.has(CollectiveKind::kRaggedAllToAll))
     sizes_ = std::make_unique<RaggedSizes>(device_, size());
   for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();
@@ -35,12 +35,12 @@ void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
 
 void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
   keep(call);
-  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
+  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_rendezvous(poisoned);
   sizes_->begin(call_, label_, poisoned);
   phase_ = Phase::kSizes;
 }
 
-void CopyCollective::begin_meeting(bool poisoned) {
+void CopyCollective::begin_rendezvous(bool poisoned) {
   phase_ = Phase::kMeet;
   ++sequence_;
   const size_t half = sequence_ % 2;
@@ -51,7 +51,8 @@ void CopyCollective::begin_meeting(bool poisoned) {
       device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
                                        {device_.communication(), label_}, part_.events[half]));
   // All members are in this process: the word is the address of this member's part.
-  meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
+  rendezvous_->begin_exchange(reinterpret_cast<uintptr_t>(&part_),
+                              poisoned || !part_.recorded[half]);
 }
 
 bool CopyCollective::lay_in(std::byte* part) {
@@ -68,23 +69,23 @@ bool CopyCollective::lay_parts_in(std::byte* part) {
 
 Progress CopyCollective::advance() {
   if (phase_ == Phase::kSizes) {
-    if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
+    if (sizes_->advance(*rendezvous_) == Progress::kPending) return Progress::kPending;
     failure_ = sizes_->failure();
-    if (meeting_->poisoned()) return device_.end_collective(), Progress::kDone;
+    if (rendezvous_->poisoned()) return device_.end_collective(), Progress::kDone;
     call_ = sizes_->known();
-    begin_meeting(failure_ != nullptr);
+    begin_rendezvous(failure_ != nullptr);
   }
-  if (meeting_->advance() == Progress::kPending) return Progress::kPending;
+  if (rendezvous_->advance() == Progress::kPending) return Progress::kPending;
   if (phase_ == Phase::kExchange) return Progress::kDone;
   const size_t half = sequence_ % 2;
   std::vector<const Part*> parts;
-  for (const uint64_t word : meeting_->words()) {
+  for (const uint64_t word : rendezvous_->words()) {
     parts.push_back(std::bit_cast<const Part*>(word));
     if (parts.back()->recorded[half] && device_.lost() == nullptr)
       device_.note(device_.gpu().driver().wait({device_.communication(), label_},
                                                parts.back()->events[half]));
   }
-  if (!meeting_->poisoned() && device_.lost() == nullptr) finish(parts);
+  if (!rendezvous_->poisoned() && device_.lost() == nullptr) finish(parts);
   device_.end_collective();
   return Progress::kDone;
 }

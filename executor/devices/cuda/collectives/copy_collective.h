@@ -15,7 +15,7 @@
 // reduced are packed when they are copied in, so that one launch reduces a part. Arithmetic: the
 // tree over members of collectives/hosts/rank_tree.h.
 // Threads: the device's.
-// Ownership: the devices and the meeting are the plan's.
+// Ownership: the devices and the rendezvous are the plan's.
 // Errors: a call that fails is a failure of the work that is advanced (CardStreams::note()).
 // Cost: in an all-reduce, each of n members reads the bucket n times. Otherwise each byte that a
 // member gets is read once, or once of each member if it is reduced.
@@ -39,7 +39,7 @@ class CopyCollective final : public ForwardingCollective {
     int64_t bytes_max = 0;  // Limit for a collective.
     CollectiveKinds kinds{};
   };
-  CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, Options options);
+  CopyCollective(CardStreams& device, std::unique_ptr<Collective> rendezvous, Options options);
   ~CopyCollective() override;
 
   static int64_t staging_bytes_for(int64_t bytes_max);
@@ -60,7 +60,7 @@ class CopyCollective final : public ForwardingCollective {
     std::vector<int32_t> sizes[2];  // Sizes of ragged rows.
   };
 
-  void begin_meeting(bool poisoned);
+  void begin_rendezvous(bool poisoned);
   bool lay_in(std::byte* part);
   bool lay_parts_in(std::byte* part);
   void finish(const std::vector<const Part*>& parts);

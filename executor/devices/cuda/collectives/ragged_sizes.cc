@@ -19,7 +19,7 @@ RaggedSizes::RaggedSizes(CardStreams& device, uint32_t members)
 
 void RaggedSizes::begin(const CollectiveCall& call, std::string_view label, bool poisoned) {
   call_ = call;
-  told_ = call.ragged.received;
+  received_on_card_ = call.ragged.received;
   failure_ = nullptr;
   met_ = false;
   std::ranges::fill(sizes_, 0);
@@ -31,16 +31,16 @@ void RaggedSizes::begin(const CollectiveCall& call, std::string_view label, bool
   if (waits_) mark_ = device_.take_mark();
 }
 
-Progress RaggedSizes::advance(Collective& meeting) {
+Progress RaggedSizes::advance(Collective& rendezvous) {
   if (waits_) {
     if (device_.look_for(mark_, &failure_) == Progress::kPending) return Progress::kPending;
     waits_ = false;
     poisoned_ = failure_ != nullptr;
     if (!poisoned_) take_sizes();
   }
-  if (!std::exchange(met_, true)) begin_exchange(meeting);
-  if (meeting.advance() == Progress::kPending) return Progress::kPending;
-  if (!meeting.poisoned()) failure_ = overflow_of(call_, members_);
+  if (!std::exchange(met_, true)) begin_exchange(rendezvous);
+  if (rendezvous.advance() == Progress::kPending) return Progress::kPending;
+  if (!rendezvous.poisoned()) failure_ = overflow_of(call_, members_);
   return Progress::kDone;
 }
 
@@ -50,11 +50,11 @@ void RaggedSizes::take_sizes() {
   keep_to_rows(reinterpret_cast<const int32_t*>(pinned_.get()), call_.ragged.rows, sizes_);
 }
 
-void RaggedSizes::begin_exchange(Collective& meeting) {
+void RaggedSizes::begin_exchange(Collective& rendezvous) {
   call_.ragged.sizes = sizes_.data();
   call_.ragged.received = received_.data();
   tensor_ = {sizes_.data(), received_.data(), members_, DType::kI32};
-  meeting.begin(sizes_call(tensor_, members_), poisoned_);
+  rendezvous.begin(sizes_call(tensor_, members_), poisoned_);
 }
 
 // The copy of earlier sizes is done: compute joined that collective before it came to the mark.
@@ -64,7 +64,8 @@ bool RaggedSizes::tell(std::string_view label) {
   cuda::Driver& driver = device_.gpu().driver();
   driver.host_access({from, bytes, cuda::AccessKind::kWrite}, label);
   std::ranges::copy(received_, reinterpret_cast<int32_t*>(from));
-  return device_.note(driver.copy({device_.communication(), label}, told_, from, bytes));
+  return device_.note(
+      driver.copy({device_.communication(), label}, received_on_card_, from, bytes));
 }
 
 }  // namespace gangway

@@ -8,9 +8,9 @@
 
 namespace gangway {
 
-RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
+RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> rendezvous,
                                std::unique_ptr<CommCollective> cards, Options options)
-    : ForwardingCollective(std::move(meeting)),
+    : ForwardingCollective(std::move(rendezvous)),
       device_(device),
       cards_(std::move(cards)),
       options_(options) {
@@ -39,9 +39,9 @@ void RankCollective::name(std::string_view label) {
   if (cards_ != nullptr) cards_->name(label);
 }
 
-void RankCollective::raise_alarm(uint64_t what) {
-  meeting_->raise_alarm(what);
-  if (cards_ != nullptr) cards_->raise_alarm(what);
+void RankCollective::raise_abort(uint64_t what) {
+  rendezvous_->raise_abort(what);
+  if (cards_ != nullptr) cards_->raise_abort(what);
 }
 
 void RankCollective::begin_exchange(uint64_t word, bool poisoned) {
@@ -51,12 +51,12 @@ void RankCollective::begin_exchange(uint64_t word, bool poisoned) {
 
 void RankCollective::begin(const CollectiveCall& call, bool poisoned) {
   keep(call);
-  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
+  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_rendezvous(poisoned);
   sizes_->begin(call_, label_, poisoned);
   phase_ = Phase::kSizes;
 }
 
-void RankCollective::begin_meeting(bool poisoned) {
+void RankCollective::begin_rendezvous(bool poisoned) {
   phase_ = Phase::kRanks;
   if (poisoned || device_.lost() != nullptr) {
     poisoned = true;
@@ -65,35 +65,35 @@ void RankCollective::begin_meeting(bool poisoned) {
   } else {
     poisoned = !device_.note(device_.fork()) || bytes_needed(call_) > options_.bytes_max;
   }
-  meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned);
+  rendezvous_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned);
 }
 
 Progress RankCollective::advance() {
   if (phase_ == Phase::kSizes) {
-    if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
+    if (sizes_->advance(*rendezvous_) == Progress::kPending) return Progress::kPending;
     failure_ = sizes_->failure();
-    if (meeting_->poisoned()) return device_.end_collective(), Progress::kDone;
+    if (rendezvous_->poisoned()) return device_.end_collective(), Progress::kDone;
     call_ = sizes_->known();
-    begin_meeting(failure_ != nullptr);
+    begin_rendezvous(failure_ != nullptr);
   }
   if (phase_ == Phase::kCards) {
     if (cards_->advance() == Progress::kPending) return Progress::kPending;
     end_cards();
   }
-  if (meeting_->advance() == Progress::kPending) return Progress::kPending;
+  if (rendezvous_->advance() == Progress::kPending) return Progress::kPending;
   if (phase_ == Phase::kExchange) return Progress::kDone;
-  if (phase_ == Phase::kRanks && !meeting_->poisoned()) {
+  if (phase_ == Phase::kRanks && !rendezvous_->poisoned()) {
     find_parts();
     if (cards_ != nullptr) {
       begin_cards();
       phase_ = Phase::kCards;
     } else {
-      meeting_->begin_exchange(0, false);
+      rendezvous_->begin_exchange(0, false);
       phase_ = Phase::kAnswer;
     }
     return advance();
   }
-  if (!meeting_->poisoned() && device_.lost() == nullptr) finish();
+  if (!rendezvous_->poisoned() && device_.lost() == nullptr) finish();
   device_.end_collective();
   return Progress::kDone;
 }
@@ -101,7 +101,7 @@ Progress RankCollective::advance() {
 // Picks the words of this card's ranks from those of all of this host's ranks.
 void RankCollective::find_parts() {
   parts_.clear();
-  for (const uint64_t word : meeting_->words()) {
+  for (const uint64_t word : rendezvous_->words()) {
     const Part* part = std::bit_cast<const Part*>(word);
     if (part == nullptr || part->card != &device_) continue;
     parts_.push_back(part);
@@ -141,7 +141,7 @@ void RankCollective::begin_reduce() {
 void RankCollective::end_cards() {
   failure_ = cards_->failure();
   phase_ = Phase::kAnswer;
-  meeting_->begin_exchange(0, cards_->poisoned() || failure_ != nullptr);
+  rendezvous_->begin_exchange(0, cards_->poisoned() || failure_ != nullptr);
 }
 
 // Operations that the lowest rank enqueued come before this on the stream.

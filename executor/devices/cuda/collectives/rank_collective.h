@@ -12,12 +12,12 @@
 //
 // NCCL refuses two ranks on one card, so the ranks of a card reduce first, and one of them meets
 // the other cards. All operations of a card are on its one communication stream, in the order in
-// which its thread enqueues them: the parts before the first meeting, the sum between the two, the
-// copies of it behind the second. Thus no rank waits on the host for the card, no event is needed,
-// and the next collective may use the same staging.
+// which its thread enqueues them: the parts before the first rendezvous, the sum between the two,
+// the copies of it behind the second. Thus no rank waits on the host for the card, no event is
+// needed, and the next collective may use the same staging.
 //
 // A poisoned rank meets too, and then no rank computes. If the cards' part fails, all ranks learn
-// that in the second meeting.
+// that in the second rendezvous.
 //
 // Invariant: all ranks of a card are members, so that they begin the same collectives in the same
 // order, and no card has two open communicators for one ticket.
@@ -26,7 +26,7 @@
 // Threads: the device's.
 // Ownership: the same as in the other collectives; `cards` is its own.
 // Errors: failure() of the cards' part, at the rank that has it.
-// Cost: two meetings, and those of `cards`.
+// Cost: two rendezvous, and those of `cards`.
 #pragma once
 
 #include <memory>
@@ -49,7 +49,7 @@ class RankCollective final : public ForwardingCollective {
     CollectiveKinds kinds{};
   };
   // `cards`: of one member of each card; null: it is another rank of this one.
-  RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
+  RankCollective(CardStreams& device, std::unique_ptr<Collective> rendezvous,
                  std::unique_ptr<CommCollective> cards, Options options);
 
   static int64_t staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max, uint32_t members);
@@ -62,8 +62,8 @@ class RankCollective final : public ForwardingCollective {
   }
   void use_staging(std::byte* staging) override;
   Progress advance() override;
-  void raise_alarm(uint64_t what) override;
-  bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
+  void raise_abort(uint64_t what) override;
+  bool abort_raised(uint64_t what) const override { return rendezvous_->abort_raised(what); }
 
  private:
   enum class Phase : uint8_t { kExchange, kSizes, kRanks, kCards, kAnswer };
@@ -76,7 +76,7 @@ class RankCollective final : public ForwardingCollective {
     const CollectiveCall* call = nullptr;
   };
 
-  void begin_meeting(bool poisoned);
+  void begin_rendezvous(bool poisoned);
   void find_parts();
   void begin_cards();
   void begin_reduce();
@@ -90,7 +90,7 @@ class RankCollective final : public ForwardingCollective {
   const Options options_;
   std::unique_ptr<RaggedSizes> sizes_;
   Part part_;
-  std::vector<const Part*> parts_;  // Parts of this card's ranks, from the first meeting on.
+  std::vector<const Part*> parts_;  // Parts of this card's ranks, from the first rendezvous on.
   const Part* first_ = nullptr;     // The one with the sum.
   Phase phase_ = Phase::kExchange;
   std::vector<CollectiveTensor> sums_;

@@ -16,10 +16,10 @@ std::shared_ptr<void> Pins::pin(const std::shared_ptr<Driver>& driver, void* dat
     pinned.driver = driver;
   }
   ++pinned.holders;
-  return {data, [pins = shared_from_this()](void* held) { pins->let_go(held); }};
+  return {data, [pins = shared_from_this()](void* held) { pins->release(held); }};
 }
 
-void Pins::let_go(void* data) {
+void Pins::release(void* data) {
   const std::lock_guard lock(mutex_);
   Pinned& pinned = pinned_.at(data);
   if (--pinned.holders > 0) return;

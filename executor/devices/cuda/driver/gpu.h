@@ -49,7 +49,7 @@ class Pins : public std::enable_shared_from_this<Pins> {
     int holders = 0;
     std::shared_ptr<Driver> driver;
   };
-  void let_go(void* data);
+  void release(void* data);
 
   std::mutex mutex_;
   std::map<void*, Pinned> pinned_;

@@ -22,20 +22,20 @@ Written& written() {
 
 Status Command::issue(Driver& driver, At at, std::byte* const* bases, uint32_t mesh_device) const {
   Written& out = written();
-  size_t tensors = 0, told = 0;
+  size_t tensors = 0, filled = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
     if (!argument.is_tensor) {
-      out.values[told++] = argument.value.data() + argument.value_stride * mesh_device;
+      out.values[filled++] = argument.value.data() + argument.value_stride * mesh_device;
       continue;
     }
-    std::byte* const address = bases[argument.place.base] + argument.place.offset;
+    std::byte* const address = bases[argument.address.base] + argument.address.offset;
     out.accesses[tensors] = {address, argument.bytes, argument.access};
     // Packed tensors, which are one parameter of the kernel, take the first elements of the array;
     // the others come behind its room for more.
     void*& place = out.addresses[i < packed ? i : packed_capacity - packed + i];
     place = address;
-    if (i == 0 || i >= packed) out.values[told++] = static_cast<const void*>(&place);
+    if (i == 0 || i >= packed) out.values[filled++] = static_cast<const void*>(&place);
     ++tensors;
   }
   for (size_t i = packed; i < packed_capacity; ++i) out.addresses[i] = nullptr;
@@ -53,7 +53,7 @@ Status Command::issue(Driver& driver, At at, std::byte* const* bases, uint32_t m
                             .grid = grid,
                             .block = block,
                             .shared_bytes = shared_bytes,
-                            .arguments = {out.values, told},
+                            .arguments = {out.values, filled},
                             .accesses = {out.accesses, tensors}});
 }
 

@@ -15,7 +15,7 @@
 
 #include "executor/devices/cuda/driver/driver.h"
 #include "executor/devices/cuda/kernels/launch_sizes.h"
-#include "executor/devices/lower/place.h"
+#include "executor/devices/lower/address.h"
 #include "ir/graph/function.h"
 
 namespace gangway::cuda {
@@ -32,7 +32,7 @@ struct TensorRef {
 struct Argument {
   bool is_tensor = false;
   TensorRef ref;
-  Place place;  // Once memory is planned.
+  Address address;  // Once memory is planned.
   int64_t bytes = 0;
   AccessKind access = AccessKind::kRead;
   std::vector<std::byte> value;  // Bytes of an argument that is no tensor.

@@ -281,8 +281,8 @@ void Lowering::library_or(Result<Prepared> prepared,
   for (Command command : made.value().commands) {
     for (Argument& argument : command.arguments) {
       if (!argument.is_tensor) continue;
-      argument.ref = tensors[argument.place.base].ref;
-      argument.ref.offset += argument.place.offset;
+      argument.ref = tensors[argument.address.base].ref;
+      argument.ref.offset += argument.address.offset;
     }
     add(std::move(command));
   }

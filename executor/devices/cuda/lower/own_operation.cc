@@ -85,7 +85,7 @@ int64_t lse_bytes(const AttentionShape& s) {
 }
 
 Argument tensor(uint32_t base, int64_t bytes, AccessKind access = kRead) {
-  return {.is_tensor = true, .place = {base, 0}, .bytes = bytes, .access = access};
+  return {.is_tensor = true, .address = {base, 0}, .bytes = bytes, .access = access};
 }
 
 // The starts of queries and of keys, which are tensors `first` and the one behind it. If `always`,
@@ -173,7 +173,7 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   // Kernels on the matrix unit have no shifts: they round weights to fewer digits than lse has
   // left.
   Argument shifts = tensor(kScratch, lse_bytes(s), kWrite);
-  shifts.place.offset = lse_bytes(s);
+  shifts.address.offset = lse_bytes(s);
 
   OwnOperation made{.scratch_bytes = (matrix > 0 ? 1 : 2) * lse_bytes(s)};
   Status status;

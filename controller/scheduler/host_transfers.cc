@@ -1,4 +1,4 @@
-#include "controller/scheduler/copies.h"
+#include "controller/scheduler/host_transfers.h"
 
 #include <algorithm>
 
@@ -44,7 +44,7 @@ bool is_replicated(const Sharding& sharding) {
 
 // Adds a new array, sharded like an input of a plan, with its memory reserved on all its devices.
 // The request gets the plan's name on the hosts.
-std::vector<HostId> CopyTable::make_array(SessionId session, CopyFrame& request) {
+std::vector<HostId> HostTransfers::make_array(SessionId session, HostTransferFrame& request) {
   PlanRecord& plan = plans_.at(request.plan, session);
   GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
              " does not exist");
@@ -72,10 +72,10 @@ std::vector<HostId> CopyTable::make_array(SessionId session, CopyFrame& request)
   return layout.holders;
 }
 
-std::vector<HostId> CopyTable::hosts_for(SessionId session, CopyFrame& request) {
+std::vector<HostId> HostTransfers::hosts_for(SessionId session, HostTransferFrame& request) {
   switch (request.kind) {
-    case CopyKind::kPut: return make_array(session, request);
-    case CopyKind::kGet: {
+    case HostTransferKind::kPut: return make_array(session, request);
+    case HostTransferKind::kGet: {
       const ArrayRecord& array = objects_.find(request.array, session);
       if (array.failed != nullptr) throw *array.failed;
       GW_REQUIRE(request.at.bytes == array.type.bytes(), "get: expected ", array.type.bytes(),
@@ -84,8 +84,8 @@ std::vector<HostId> CopyTable::hosts_for(SessionId session, CopyFrame& request) 
       if (is_replicated(array.sharding)) hosts.resize(1);  // One copy is all of it.
       return hosts;
     }
-    case CopyKind::kPutState:
-    case CopyKind::kGetState: {
+    case HostTransferKind::kWriteState:
+    case HostTransferKind::kReadState: {
       GW_REQUIRE(request.name.size() <= kTextBytesMax, "state \"",
                  cut(request.name, kQuotedBytesMax), "\": its name is too long: expected at most ",
                  kTextBytesMax, " bytes");
@@ -97,7 +97,7 @@ std::vector<HostId> CopyTable::hosts_for(SessionId session, CopyFrame& request) 
   return {};
 }
 
-void CopyTable::start(SessionId session, CopyFrame request) {
+void HostTransfers::start(SessionId session, HostTransferFrame request) {
   std::vector<HostId> hosts;
   try {
     hosts = hosts_for(session, request);
@@ -106,22 +106,22 @@ void CopyTable::start(SessionId session, CopyFrame request) {
     ended_(session, request.kind, {.request = request.request, .error = error, .is_settled = true});
     return;
   }
-  Copy copy{.session = session,
-            .kind = request.kind,
-            .client_request = request.request,
-            .pending = {hosts.begin(), hosts.end()}};
-  if (request.kind == CopyKind::kPut || request.kind == CopyKind::kGet) {
-    copy.kept = request.array;
+  HostTransfer transfer{.session = session,
+                        .kind = request.kind,
+                        .client_request = request.request,
+                        .pending = {hosts.begin(), hosts.end()}};
+  if (request.kind == HostTransferKind::kPut || request.kind == HostTransferKind::kGet) {
+    transfer.kept = request.array;
     objects_.keep(request.array);
     objects_.began(request.array);
   } else {
-    copy.states = SliceId(request.scope.id);
+    transfer.states = SliceId(request.scope.id);
   }
-  send(std::move(copy), std::move(request));
+  send(std::move(transfer), std::move(request));
 }
 
-void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame request,
-                         uint64_t tenant, Done done) {
+void HostTransfers::transfer_for(SessionId session, const SliceRecord& scope,
+                                 HostTransferFrame request, uint64_t tenant, Done done) {
   const std::vector<HostId> hosts = state_holders(scope, request.name);
   try {
     if (scope.given_up) throw Error(*scope.given_up);
@@ -129,36 +129,36 @@ void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame 
   } catch (const Error& error) {
     return done({.error = error, .is_settled = true});
   }
-  Copy copy{.session = session,
-            .kind = request.kind,
-            .tenant = tenant,
-            .pending = {hosts.begin(), hosts.end()},
-            .states = scope.id,
-            .done = std::move(done)};
-  send(std::move(copy), std::move(request));
+  HostTransfer transfer{.session = session,
+                        .kind = request.kind,
+                        .tenant = tenant,
+                        .pending = {hosts.begin(), hosts.end()},
+                        .states = scope.id,
+                        .done = std::move(done)};
+  send(std::move(transfer), std::move(request));
 }
 
-bool CopyTable::any_of_states(SliceId slice) const {
-  return std::ranges::any_of(copies_,
+bool HostTransfers::any_of_states(SliceId slice) const {
+  return std::ranges::any_of(transfers_,
                              [&](const auto& item) { return item.second.states == slice; });
 }
 
-void CopyTable::send(Copy copy, CopyFrame request) {
+void HostTransfers::send(HostTransfer transfer, HostTransferFrame request) {
   const uint64_t id = ++last_;
   request.request = id;
-  if (copy.states) request.scope = slices_.find(*copy.states)->host_scope;
+  if (transfer.states) request.scope = slices_.find(*transfer.states)->host_scope;
   if (landings_ != nullptr) {
-    landings_->begins(id, copy.tenant == 0 ? id : copy.tenant,
+    landings_->begins(id, transfer.tenant == 0 ? id : transfer.tenant,
                       {request.at.segment, request.at.offset, request.at.bytes});
   }
   const Frame frame = encode(request);
-  for (HostId host : copy.pending) hosts_.at(host).peer->send(frame);
-  copies_.emplace(id, std::move(copy));
+  for (HostId host : transfer.pending) hosts_.at(host).peer->send(frame);
+  transfers_.emplace(id, std::move(transfer));
 }
 
-void CopyTable::host_done(HostId host, const CopyDoneFrame& done) {
-  const auto at = copies_.find(done.request);
-  if (at == copies_.end() || !at->second.pending.contains(host)) return;
+void HostTransfers::host_done(HostId host, const HostTransferDoneFrame& done) {
+  const auto at = transfers_.find(done.request);
+  if (at == transfers_.end() || !at->second.pending.contains(host)) return;
   if (done.error && !at->second.error) {
     at->second.error = *done.error;
     at->second.error->add_where({.host = hosts_.at(host).info.name});
@@ -166,39 +166,40 @@ void CopyTable::host_done(HostId host, const CopyDoneFrame& done) {
   host_finished(done.request, host);
 }
 
-void CopyTable::host_finished(uint64_t id, HostId host) {
-  const auto at = copies_.find(id);
+void HostTransfers::host_finished(uint64_t id, HostId host) {
+  const auto at = transfers_.find(id);
   at->second.pending.erase(host);
   if (!at->second.pending.empty()) return;
-  const Copy ended = std::move(at->second);
-  copies_.erase(at);
+  const HostTransfer ended = std::move(at->second);
+  transfers_.erase(at);
   if (ended.kept) {
     objects_.ended(*ended.kept);
     objects_.drop(*ended.kept);
   }
-  const CopyDoneFrame done{
+  const HostTransferDoneFrame done{
       .request = ended.client_request, .error = ended.error, .is_settled = ended.is_settled};
   if (ended.done) return ended.done(done);
   ended_(ended.session, ended.kind, done);
 }
 
-void CopyTable::host_lost(HostId host, const Error& why) {
+void HostTransfers::host_lost(HostId host, const Error& why) {
   std::vector<uint64_t> hit;
-  for (const auto& [id, copy] : copies_) {
-    if (copy.pending.contains(host)) hit.push_back(id);
+  for (const auto& [id, transfer] : transfers_) {
+    if (transfer.pending.contains(host)) hit.push_back(id);
   }
   for (uint64_t id : hit) {
-    Copy& copy = copies_.at(id);
-    copy.error = why;
-    copy.is_settled = false;
+    HostTransfer& transfer = transfers_.at(id);
+    transfer.error = why;
+    transfer.is_settled = false;
     host_finished(id, host);
   }
 }
 
-void CopyTable::session_closed(SessionId session) {
+void HostTransfers::session_closed(SessionId session) {
   // Hosts may still write into the client's segment, which they hold mapped: let them finish.
-  for (auto& [id, copy] : copies_) {
-    if (copy.session == session) copy.error = Error(ErrorKind::kCancelled, "client is gone");
+  for (auto& [id, transfer] : transfers_) {
+    if (transfer.session == session)
+      transfer.error = Error(ErrorKind::kCancelled, "client is gone");
   }
 }
 

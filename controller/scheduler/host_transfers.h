@@ -24,13 +24,14 @@
 
 namespace gangway {
 
-class CopyTable {
+class HostTransfers {
  public:
   // A client's transfer has ended.
-  using Ended = std::function<void(SessionId, CopyKind, CopyDoneFrame)>;
+  using Ended = std::function<void(SessionId, HostTransferKind, HostTransferDoneFrame)>;
   // `landings`: null if nobody looks at them.
-  CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
-            const ProgramNames& names, Ended ended, std::shared_ptr<LandingLog> landings = nullptr)
+  HostTransfers(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
+                const ProgramNames& names, Ended ended,
+                std::shared_ptr<LandingLog> landings = nullptr)
       : hosts_(hosts),
         plans_(plans),
         slices_(slices),
@@ -39,26 +40,26 @@ class CopyTable {
         ended_(std::move(ended)),
         landings_(std::move(landings)) {}
 
-  void start(SessionId session, CopyFrame request);
+  void start(SessionId session, HostTransferFrame request);
   // Gets or puts a state of a slice, which may be another session's that `session` may read. `done`
   // is told the end, perhaps before this returns. `tenant`: the transfer to which the memory
   // belongs now (LandingLog); copies of one tenant into the same memory are of the same hosts, in
   // the order of their tickets.
-  using Done = std::function<void(const CopyDoneFrame&)>;
+  using Done = std::function<void(const HostTransferDoneFrame&)>;
   uint64_t new_tenant() { return ++last_; }
-  void copy_for(SessionId session, const SliceRecord& scope, CopyFrame request, uint64_t tenant,
-                Done done);
-  void host_done(HostId host, const CopyDoneFrame& done);
+  void transfer_for(SessionId session, const SliceRecord& scope, HostTransferFrame request,
+                    uint64_t tenant, Done done);
+  void host_done(HostId host, const HostTransferDoneFrame& done);
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
-  size_t under_way() const { return copies_.size(); }
+  size_t under_way() const { return transfers_.size(); }
   // Whether states of this slice's scope are read or written now. O(copies).
   bool any_of_states(SliceId slice) const;
 
  private:
-  struct Copy {
+  struct HostTransfer {
     SessionId session;
-    CopyKind kind = CopyKind::kGet;
+    HostTransferKind kind = HostTransferKind::kGet;
     uint64_t client_request = 0;
     uint64_t tenant = 0;  // 0: its own.
     std::set<HostId> pending;
@@ -68,9 +69,9 @@ class CopyTable {
     std::optional<SliceId> states;  // Slice in whose scope its state is named.
     Done done;                      // Told of the end; none: the client is.
   };
-  std::vector<HostId> hosts_for(SessionId session, CopyFrame& request);
-  void send(Copy copy, CopyFrame request);
-  std::vector<HostId> make_array(SessionId session, CopyFrame& request);
+  std::vector<HostId> hosts_for(SessionId session, HostTransferFrame& request);
+  void send(HostTransfer transfer, HostTransferFrame request);
+  std::vector<HostId> make_array(SessionId session, HostTransferFrame& request);
   void host_finished(uint64_t id, HostId host);
 
   HostTable& hosts_;
@@ -80,7 +81,7 @@ class CopyTable {
   const ProgramNames& names_;
   const Ended ended_;
   const std::shared_ptr<LandingLog> landings_;
-  std::map<uint64_t, Copy> copies_;
+  std::map<uint64_t, HostTransfer> transfers_;
   uint64_t last_ = 0;
 };
 

@@ -1,34 +1,34 @@
-#include "executor/devices/cpu/collectives_beside.h"
+#include "executor/devices/cpu/overlapped_collectives.h"
 
 #include <algorithm>
 
 namespace gangway {
 
-CollectiveQueue::Item& CollectivesBeside::begin(uint32_t stream) {
-  if (frame_.beside.size() < frame_.collectives.size())
-    frame_.beside.resize(frame_.collectives.size());
-  ++frame_.beside_count;
-  CollectiveQueue::Item& item = frame_.beside[stream].push();
+CollectiveQueue::Item& OverlappedCollectives::begin(uint32_t stream) {
+  if (frame_.overlapped.size() < frame_.collectives.size())
+    frame_.overlapped.resize(frame_.collectives.size());
+  ++frame_.overlapped_count;
+  CollectiveQueue::Item& item = frame_.overlapped[stream].push();
   item.step = frame_.step;
   item.tensors.clear();
   return item;
 }
 
-void CollectivesBeside::pass_over(uint32_t stream) {
-  if (stream >= frame_.beside.size() || frame_.beside[stream].size() == 0) return;
+void OverlappedCollectives::pass_over(uint32_t stream) {
+  if (stream >= frame_.overlapped.size() || frame_.overlapped[stream].size() == 0) return;
   begin(stream).is_gap = true;
 }
 
-void CollectivesBeside::poll() {
+void OverlappedCollectives::poll() {
   if (none()) return;
   if (timer_ != nullptr) turn_.now_ns = turn_.stream.now_ns();
-  for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
-    if (frame_.beside[stream].size() > 0) poll(stream, turn_.now_ns);
+  for (uint32_t stream = 0; stream < frame_.overlapped.size(); ++stream) {
+    if (frame_.overlapped[stream].size() > 0) poll(stream, turn_.now_ns);
   }
 }
 
-void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
-  CollectiveQueue& queue = frame_.beside[stream];
+void OverlappedCollectives::poll(uint32_t stream, int64_t now_ns) {
+  CollectiveQueue& queue = frame_.overlapped[stream];
   Collective& collective = *frame_.collectives[stream];
   for (size_t i = 0; i < queue.size(); ++i) {
     CollectiveQueue::Item& item = queue.at(i);
@@ -51,11 +51,11 @@ void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
   }
   while (queue.size() > 0 && queue.at(0).met && queue.at(0).end_ns <= now_ns) {
     queue.pop();
-    --frame_.beside_count;
+    --frame_.overlapped_count;
   }
 }
 
-void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64_t now_ns) {
+void OverlappedCollectives::meet(uint32_t stream, CollectiveQueue::Item& item, int64_t now_ns) {
   const Collective& collective = *frame_.collectives[stream];
   item.met = true;
   function_.take_outcome(collective, item.step, frame_);
@@ -69,7 +69,7 @@ void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64
 
 // The span begins when the item was begun on its group. On a modelled device, a collective of the
 // same group that ends later uses the links after the one before.
-void CollectivesBeside::record(const CollectiveQueue::Item& item, int64_t end_ns) {
+void OverlappedCollectives::record(const CollectiveQueue::Item& item, int64_t end_ns) {
   internal::TraceBuffer* row = turn_.stream.trace.collectives_row;
   if (row == nullptr) return;
   const int64_t begin_ns = std::max(item.begun_ns, turn_.stream.trace.collective_recorded_ns);
@@ -85,31 +85,31 @@ void CollectivesBeside::record(const CollectiveQueue::Item& item, int64_t end_ns
                .mark = TraceMark::kMeeting});
 }
 
-void CollectivesBeside::drop() {
+void OverlappedCollectives::drop() {
   if (none()) return;
-  for (CollectiveQueue& queue : frame_.beside) queue.clear();
-  frame_.beside_count = 0;
+  for (CollectiveQueue& queue : frame_.overlapped) queue.clear();
+  frame_.overlapped_count = 0;
   frame_.awaited = 0;
 }
 
-Progress CollectivesBeside::join(std::span<const Join> joins) {
+Progress OverlappedCollectives::join(std::span<const Join> joins) {
   for (const Join& join : joins) {
-    if (join.stream >= frame_.beside.size()) continue;
-    CollectiveQueue& queue = frame_.beside[join.stream];
-    if (queue.size() <= join.beside) continue;
-    size_t at = queue.size() - join.beside - 1;
+    if (join.stream >= frame_.overlapped.size()) continue;
+    CollectiveQueue& queue = frame_.overlapped[join.stream];
+    if (queue.size() <= join.overlapped) continue;
+    size_t at = queue.size() - join.overlapped - 1;
     while (queue.at(at).is_gap) --at;  // The oldest is no gap.
     return wait_for(join.stream, queue.at(at));
   }
   frame_.awaited = 0;
-  frame_.holds = Hold::kNothing;
+  frame_.blocks = Blocks::kNothing;
   return Progress::kDone;
 }
 
-Progress CollectivesBeside::join_awaited() {
+Progress OverlappedCollectives::join_awaited() {
   if (frame_.awaited == 0) return Progress::kDone;
-  for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
-    CollectiveQueue& queue = frame_.beside[stream];
+  for (uint32_t stream = 0; stream < frame_.overlapped.size(); ++stream) {
+    CollectiveQueue& queue = frame_.overlapped[stream];
     for (size_t i = 0; i < queue.size(); ++i) {
       CollectiveQueue::Item& item = queue.at(i);
       if (item.step + 1 == frame_.awaited) return wait_for(stream, item);
@@ -118,27 +118,27 @@ Progress CollectivesBeside::join_awaited() {
   return Progress::kDone;
 }
 
-Progress CollectivesBeside::join_all() {
-  for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
+Progress OverlappedCollectives::join_all() {
+  for (uint32_t stream = 0; stream < frame_.overlapped.size(); ++stream) {
     const Join all{.stream = stream};
     if (join({&all, 1}) == Progress::kPending) return Progress::kPending;
   }
   return Progress::kDone;
 }
 
-Progress CollectivesBeside::wait_for(uint32_t stream, CollectiveQueue::Item& item) {
+Progress OverlappedCollectives::wait_for(uint32_t stream, CollectiveQueue::Item& item) {
   frame_.awaited = item.step + 1;
   turn_.timed_until_ns = 0;
   if (item.met) {
     if (!item.waited) timer_->begin_collective(frame_, turn_, item.end_ns - turn_.now_ns);
     item.waited = true;
-    frame_.holds = Hold::kAll;
+    frame_.blocks = Blocks::kAll;
     turn_.wake_by(item.end_ns);
     return Progress::kPending;
   }
   const Collective& collective = *frame_.collectives[stream];
-  const bool holds = turn_.stream.collectives_hold() && collective.all_here_began();
-  frame_.holds = holds ? Hold::kOthers : Hold::kNothing;
+  const bool blocks = turn_.stream.collectives_block() && collective.all_here_began();
+  frame_.blocks = blocks ? Blocks::kOthers : Blocks::kNothing;
   return Progress::kPending;
 }
 

@@ -1,4 +1,4 @@
-#include "ir/transforms/propagation/keep_as_read.h"
+#include "ir/transforms/propagation/residual_sharding.h"
 
 #include <algorithm>
 #include <map>
@@ -19,9 +19,9 @@ struct Residual {
   std::vector<ValueId> values = {};  // Results of the ties.
 };
 
-class Keeper {
+class ResidualKeeper {
  public:
-  Keeper(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts)
+  ResidualKeeper(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts)
       : joint_(joint),
         graph_(joint.graph()),
         placed_(placed),
@@ -255,8 +255,8 @@ class Keeper {
 
 }  // namespace
 
-bool keep_as_read(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts) {
-  return Keeper(joint, placed, cuts).run();
+bool shard_residuals(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts) {
+  return ResidualKeeper(joint, placed, cuts).run();
 }
 
 }  // namespace gangway

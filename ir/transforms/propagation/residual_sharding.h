@@ -30,6 +30,6 @@ namespace gangway {
 
 // Changes how the ties of residuals are cut, and the decisions on them. `placed`: what the cuts
 // have given so far. Says whether it changed any, so that values are to be placed again.
-bool keep_as_read(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts);
+bool shard_residuals(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts);
 
 }  // namespace gangway

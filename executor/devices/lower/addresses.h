@@ -1,4 +1,4 @@
-// Places: the places of a function's tensors in the bases of a call, by its memory plan: the
+// Addresses: the addresses of a function's tensors in the bases of a call, by its memory plan: the
 // parameters, then the results, then one arena. Bases of a body come behind those of the function
 // that is called.
 //
@@ -10,15 +10,15 @@
 #include <cstdint>
 #include <utility>
 
-#include "executor/devices/lower/place.h"
+#include "executor/devices/lower/address.h"
 #include "ir/transforms/memory/plan_memory.h"
 
 namespace gangway {
 
-class Places {
+class Addresses {
  public:
-  Places() = default;
-  Places(const Function& function, MemoryPlan plan, uint32_t first_base = 0)
+  Addresses() = default;
+  Addresses(const Function& function, MemoryPlan plan, uint32_t first_base = 0)
       : function_(&function), plan_(std::move(plan)), first_base_(first_base) {}
 
   const MemoryPlan& plan() const { return plan_; }
@@ -26,7 +26,7 @@ class Places {
   uint32_t first_base() const { return first_base_; }
   uint32_t end_base() const { return arena_base() + 1; }
 
-  Place of(ValueId value) const {
+  Address of(ValueId value) const {
     const MemorySlot& slot = plan_.slots[value];
     switch (slot.kind) {
       case MemorySlot::Kind::kParameter: return {first_base_ + slot.index, slot.offset};
@@ -35,7 +35,7 @@ class Places {
     }
     return {arena_base(), slot.offset};
   }
-  Place scratch(NodeId id) const {
+  Address scratch(NodeId id) const {
     return {arena_base(), std::max<int64_t>(0, plan_.scratch_offset[id])};
   }
 

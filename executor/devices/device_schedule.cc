@@ -1,4 +1,4 @@
-#include "executor/devices/lanes.h"
+#include "executor/devices/device_schedule.h"
 
 #include <algorithm>
 #include <functional>
@@ -42,8 +42,8 @@ bool lie_over_one_another(const Work& a, const Work& b) {
 
 }  // namespace
 
-void LaneQueue::push(Work& work, Lane* lane) {
-  work.lane_ = lane;
+void DeviceSchedule::push(Work& work, RankStream* rank_stream) {
+  work.rank_stream_ = rank_stream;
   Work* head = incoming_.load(std::memory_order_relaxed);
   do {
     work.next_ = head;
@@ -51,28 +51,28 @@ void LaneQueue::push(Work& work, Lane* lane) {
                                             std::memory_order_relaxed));
 }
 
-bool LaneQueue::take_incoming() {
+bool DeviceSchedule::take_incoming() {
   if (incoming_.load(std::memory_order_relaxed) == nullptr) return false;
   Work* work = reversed(incoming_.exchange(nullptr, std::memory_order_acquire), &Work::next_);
   while (work != nullptr) {
     Work* next = work->next_;
     work->next_ = nullptr;
-    Lane* lane = work->lane_;
-    if (lane == nullptr) {
+    RankStream* rank_stream = work->rank_stream_;
+    if (rank_stream == nullptr) {
       tasks_.push_back(work);
-    } else if (lane->first_ == nullptr) {
-      lane->first_ = lane->last_ = work;
-      lanes_.push_back(lane);
+    } else if (rank_stream->first_ == nullptr) {
+      rank_stream->first_ = rank_stream->last_ = work;
+      streams_.push_back(rank_stream);
     } else {
-      lane->last_->next_ = work;
-      lane->last_ = work;
+      rank_stream->last_->next_ = work;
+      rank_stream->last_ = work;
     }
     work = next;
   }
   return true;
 }
 
-void LaneQueue::drop() {
+void DeviceSchedule::drop() {
   take_incoming();
   while (settling_ != nullptr) {
     Work* work = settling_;
@@ -80,31 +80,31 @@ void LaneQueue::drop() {
     work->retire(false);
   }
   for (Work* task : std::exchange(tasks_, {})) task->retire(false);
-  for (Lane* lane : std::exchange(lanes_, {})) {
-    while (lane->first_ != nullptr) {
-      Work* work = lane->first_;
-      lane->first_ = work->next_;
+  for (RankStream* rank_stream : std::exchange(streams_, {})) {
+    while (rank_stream->first_ != nullptr) {
+      Work* work = rank_stream->first_;
+      rank_stream->first_ = work->next_;
       work->retire(false);
     }
   }
 }
 
-Progress LaneQueue::advance(Turn& turn) {
+Progress DeviceSchedule::advance(Turn& turn) {
   turn.incoming = &incoming_;
   settle(turn);
   do {
     take_incoming();
   } while (advance_one(turn));
-  const bool idle = lanes_.empty() && tasks_.empty() && settling_ == nullptr;
+  const bool idle = streams_.empty() && tasks_.empty() && settling_ == nullptr;
   return idle ? Progress::kDone : Progress::kPending;
 }
 
-int64_t LaneQueue::brief_ns(int64_t limit_ns) {
+int64_t DeviceSchedule::brief_ns(int64_t limit_ns) {
   take_incoming();
   if (!tasks_.empty() || settling_ != nullptr || holder_.work != nullptr) return kNever;
   int64_t sum_ns = 0;
-  for (const Lane* lane : lanes_) {
-    for (const Work* work = lane->first_; work != nullptr; work = work->next_) {
+  for (const RankStream* rank_stream : streams_) {
+    for (const Work* work = rank_stream->first_; work != nullptr; work = work->next_) {
       const int64_t ns = work->modelled_ns();
       if (work->needs_others() || ns > limit_ns - sum_ns) return kNever;
       sum_ns += ns;
@@ -115,25 +115,25 @@ int64_t LaneQueue::brief_ns(int64_t limit_ns) {
 
 // Works with lower tickets than one that was seen had been pushed, and granted, before it, so they
 // can all be found now.
-bool LaneQueue::missed_candidates() const {
+bool DeviceSchedule::missed_candidates() const {
   if (candidates_.empty()) return false;  // A ring comes.
   if (incoming_.load(std::memory_order_acquire) != nullptr) return true;
-  if (candidates_.size() == tasks_.size() + lanes_.size()) return false;
-  const auto ready = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane* lane) {
-    return lane->first_->ticket() != kNoTicket;
-  });
+  if (candidates_.size() == tasks_.size() + streams_.size()) return false;
+  const auto ready = std::count_if(
+      streams_.begin(), streams_.end(),
+      [](const RankStream* rank_stream) { return rank_stream->first_->ticket() != kNoTicket; });
   return tasks_.size() + static_cast<size_t>(ready) != candidates_.size();
 }
 
-void LaneQueue::find_candidates() {
+void DeviceSchedule::find_candidates() {
   do {
     take_incoming();
     candidates_.clear();
     for (Work* task : tasks_) candidates_.push_back({task->ticket(), candidates_.size(), task});
-    for (Lane* lane : lanes_) {
-      const uint64_t ticket = lane->first_->ticket();
+    for (RankStream* rank_stream : streams_) {
+      const uint64_t ticket = rank_stream->first_->ticket();
       if (ticket != kNoTicket)
-        candidates_.push_back({ticket, candidates_.size(), lane->first_, lane});
+        candidates_.push_back({ticket, candidates_.size(), rank_stream->first_, rank_stream});
     }
   } while (missed_candidates());
   if (candidates_.size() < 2) return;
@@ -143,13 +143,13 @@ void LaneQueue::find_candidates() {
 }
 
 // Whether the candidates before it, which wait, let it go on.
-bool LaneQueue::may_go_on(const Candidate& candidate, const DeviceStream& stream) const {
+bool DeviceSchedule::may_go_on(const Candidate& candidate, const DeviceStream& stream) const {
   for (size_t i = 0; i < passed_over_; ++i) {
     const Work& before = *candidates_[i].work;
     if (share_a_state(before, *candidate.work) || lie_over_one_another(before, *candidate.work))
       return false;
   }
-  if (!stream.collectives_hold() || !candidate.work->meets_others()) return true;
+  if (!stream.collectives_block() || !candidate.work->meets_others()) return true;
   return std::none_of(candidates_.begin(),
                       candidates_.begin() + static_cast<std::ptrdiff_t>(passed_over_),
                       [&](const Candidate& before) {
@@ -159,35 +159,35 @@ bool LaneQueue::may_go_on(const Candidate& candidate, const DeviceStream& stream
 
 // Advances one piece of the work that holds the device, or of another rank that it lets go on.
 // False: they wait.
-bool LaneQueue::advance_held(Turn& turn) {
+bool DeviceSchedule::advance_blocked(Turn& turn) {
   turn.until_ticket = 0;
   turn.alone = false;
   if (advance(holder_, turn) != Progress::kPending || holder_.work == nullptr) return true;
-  return advance_beside(turn);
+  return advance_others(turn);
 }
 
 // Advances one piece of another rank that the holder lets go on. False: none can go on.
-bool LaneQueue::advance_beside(Turn& turn) {
+bool DeviceSchedule::advance_others(Turn& turn) {
   const Candidate holder = holder_;
   turn.until_ticket = 0;
   turn.alone = false;
-  for (Lane* lane : lanes_) {
-    if (holder.work->holds() != Hold::kOthers) return false;
-    Work* other = lane->first_;
+  for (RankStream* rank_stream : streams_) {
+    if (holder.work->blocks() != Blocks::kOthers) return false;
+    Work* other = rank_stream->first_;
     if (other == holder.work || other->ticket() != holder.work->ticket()) continue;
-    const Progress progress = advance({other->ticket(), 0, other, lane}, turn);
+    const Progress progress = advance({other->ticket(), 0, other, rank_stream}, turn);
     if (holder_.work == nullptr) holder_ = holder;
     if (progress != Progress::kPending) return true;
-    if (other->holds() == Hold::kAll) return false;
+    if (other->blocks() == Blocks::kAll) return false;
   }
   return false;
 }
 
 // Advances one piece of the lowest ticket that can go on. False: all wait.
-bool LaneQueue::advance_one(Turn& turn) {
-  if (holder_.work != nullptr) return advance_held(turn);
+bool DeviceSchedule::advance_one(Turn& turn) {
+  if (holder_.work != nullptr) return advance_blocked(turn);
   find_candidates();
-  turn.alone = lanes_.size() + tasks_.size() == 1;
+  turn.alone = streams_.size() + tasks_.size() == 1;
   for (passed_over_ = 0; passed_over_ < candidates_.size(); ++passed_over_) {
     const Candidate candidate = candidates_[passed_over_];
     if (!may_go_on(candidate, turn.stream)) continue;
@@ -195,19 +195,19 @@ bool LaneQueue::advance_one(Turn& turn) {
     const bool last = passed_over_ + 1 == candidates_.size();
     turn.until_ticket = passed_over_ > 0 ? 0 : last ? kNoTicket : candidates_[1].ticket;
     if (advance(candidate, turn) != Progress::kPending) return true;
-    if (holder_.work != nullptr) return advance_beside(turn);
+    if (holder_.work != nullptr) return advance_others(turn);
     // It may have advanced before it waited, and then no longer blocks others.
     if (candidate.work->ticket() != candidate.ticket) return true;
   }
   return false;
 }
 
-Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
+Progress DeviceSchedule::advance(const Candidate& candidate, Turn& turn) {
   const Candidate going = candidate;  // A copy, since `candidate` may be the holder's own record.
   turn.stream.at_work = going.work;
   const Progress progress = going.work->advance(turn);
-  const bool holds = progress == Progress::kPending && going.work->holds() != Hold::kNothing;
-  holder_ = holds ? going : Candidate{};
+  const bool blocks = progress == Progress::kPending && going.work->blocks() != Blocks::kNothing;
+  holder_ = blocks ? going : Candidate{};
   if (progress == Progress::kDone) {
     end(going, turn);
     turn.now_ns = turn.stream.now_ns();
@@ -216,13 +216,13 @@ Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
   return progress;
 }
 
-void LaneQueue::end(const Candidate& candidate, Turn& turn) {
+void DeviceSchedule::end(const Candidate& candidate, Turn& turn) {
   Work* done = candidate.work;
-  if (Lane* lane = candidate.lane; lane == nullptr) {
+  if (RankStream* rank_stream = candidate.rank_stream; rank_stream == nullptr) {
     tasks_.erase(std::find(tasks_.begin(), tasks_.end(), done));
   } else {
-    lane->first_ = done->next_;
-    if (lane->first_ == nullptr) std::erase(lanes_, lane);
+    rank_stream->first_ = done->next_;
+    if (rank_stream->first_ == nullptr) std::erase(streams_, rank_stream);
   }
   if (!turn.stream.discrete()) {
     done->settled(turn, nullptr);
@@ -236,7 +236,7 @@ void LaneQueue::end(const Candidate& candidate, Turn& turn) {
   settle(turn);
 }
 
-void LaneQueue::settle(Turn& turn) {
+void DeviceSchedule::settle(Turn& turn) {
   while (settling_ != nullptr) {
     std::shared_ptr<const Error> failure;
     if (turn.stream.reached(settling_->mark_, &failure) == Progress::kPending) return;

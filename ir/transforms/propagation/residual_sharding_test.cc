@@ -1,4 +1,4 @@
-#include "ir/transforms/propagation/keep_as_read.h"
+#include "ir/transforms/propagation/residual_sharding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "ir/transforms/pipeline.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 
-namespace gangway::keep_as_read_test {
+namespace gangway::residual_sharding_test {
 namespace {
 
 using testing::AllOf;
@@ -107,23 +107,23 @@ std::vector<std::string> explained_stacks(const Function& global) {
   return stacks;
 }
 
-TEST(KeepAsRead, InputsOfProductsAreGatheredOnceForBothPasses) {
+TEST(ResidualSharding, InputsOfProductsAreGatheredOnceForBothPasses) {
   const Function global = step({});
   EXPECT_EQ(count(global, Op::all_gather, "model"), (1 + 1) * kLayers);
   EXPECT_EQ(count(global, Op::reduce_scatter, "model"), (1 + 1) * kLayers);
 }
 
-TEST(KeepAsRead, ARematerialisedIterationGathersAgainWhatItComputesAgain) {
+TEST(ResidualSharding, ARematerialisedIterationGathersAgainWhatItComputesAgain) {
   EXPECT_EQ(count(step({.remat = true}), Op::all_gather, "model"), (1 + 1 + 1) * kLayers);
 }
 
-TEST(KeepAsRead, ValuesComputedFromStoredTensorsAreGatheredForEachPassByItself) {
+TEST(ResidualSharding, ValuesComputedFromStoredTensorsAreGatheredForEachPassByItself) {
   const Function global = step({.stored_in_parts = true, .squared = true});
   EXPECT_EQ(count(global, Op::all_gather, "data"), (2 + 2) * kLayers);
   EXPECT_EQ(count(global, Op::all_gather, "model"), (1 + 1) * kLayers);
 }
 
-TEST(KeepAsRead, ASumThatBothPassesReadAsTermsIsNotReduced) {
+TEST(ResidualSharding, ASumThatBothPassesReadAsTermsIsNotReduced) {
   const Function global = step({.mixed = true});
   const Type terms = f32({kBatch / 2, kPositions, kDim});
   EXPECT_EQ(count(global, Op::all_reduce, "model", terms), 0);
@@ -134,7 +134,7 @@ TEST(KeepAsRead, ASumThatBothPassesReadAsTermsIsNotReduced) {
                              HasSubstr("which would have moved 12.0 KiB in 1 conversion"))));
 }
 
-TEST(KeepAsRead, TheDecisionSaysWhatWouldHaveMoved) {
+TEST(ResidualSharding, TheDecisionSaysWhatWouldHaveMoved) {
   // A device has 4 of the 8 rows, and gets 12 of the 16 positions: 4 x 12 x 32 x 4 bytes.
   EXPECT_THAT(explained_stacks(step({})),
               Contains(AllOf(HasSubstr("is replicate on model\n  because "), HasSubstr(kKept),
@@ -143,7 +143,7 @@ TEST(KeepAsRead, TheDecisionSaysWhatWouldHaveMoved) {
 
 // A stack of products of two sums, of which the second is a stack of sums too: as long as that is
 // reduced, products of the first alone are a sum that need not be done.
-TEST(KeepAsRead, AValueThatIsNoSumAnyMoreIsNotReportedAsKept) {
+TEST(ResidualSharding, AValueThatIsNoSumAnyMoreIsNotReportedAsKept) {
   Builder b("f", kMesh);
   Tree given;
   given.set("x", b.parameter("x", f32({4, 8}), {{"model", shard(1)}}));
@@ -173,7 +173,7 @@ TEST(KeepAsRead, AValueThatIsNoSumAnyMoreIsNotReportedAsKept) {
   EXPECT_EQ(why.find(kKept), why.rfind(kKept)) << "of the first stack alone: " << why;
 }
 
-TEST(KeepAsRead, StepsGrowWithTheStacks) {
+TEST(ResidualSharding, StepsGrowWithTheStacks) {
   const auto steps = [](int times) {
     const Function global = step({.times = times});
     EXPECT_EQ(count(global, Op::all_gather, "model"), (1 + 1) * kLayers * times);
@@ -183,4 +183,4 @@ TEST(KeepAsRead, StepsGrowWithTheStacks) {
 }
 
 }  // namespace
-}  // namespace gangway::keep_as_read_test
+}  // namespace gangway::residual_sharding_test

@@ -1,7 +1,7 @@
-// AlarmBoard: the alarms that the members of a group raise outside of collectives. A host keeps two
-// words for each member in its own memory: the number that the member raised last, and whether it
-// raised one about everything. A member that raises an alarm writes it to every host of the group:
-// failures are rare, and must not depend on hosts in between.
+// AbortFlags: the abort flags that the members of a group raise outside of collectives. A host
+// keeps two words for each member in its own memory: the number that the member raised last, and
+// whether it raised one about everything. A member that raises an abort flag writes it to every
+// host of the group: failures are rare, and must not depend on hosts in between.
 //
 // Threads: any.
 // Ownership: memory and bells are the plan's. Cost: alarmed() reads 2 words a member.
@@ -17,7 +17,7 @@
 
 namespace gangway {
 
-class AlarmBoard {
+class AbortFlags {
  public:
   static int64_t bytes(uint32_t members) { return int64_t{2} * members * kWordBytes; }
 
@@ -28,7 +28,7 @@ class AlarmBoard {
     std::vector<uint32_t> devices;  // Devices that wait there.
   };
   // `own` has this host's words, from offset `words`.
-  AlarmBoard(const OwnMemory& own, uint64_t words, uint32_t members, std::vector<Host> hosts)
+  AbortFlags(const OwnMemory& own, uint64_t words, uint32_t members, std::vector<Host> hosts)
       : own_(own), words_(words), members_(members), hosts_(std::move(hosts)) {}
 
   void raise(uint32_t member, uint64_t what) const {

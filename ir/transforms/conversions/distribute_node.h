@@ -1,9 +1,9 @@
-// The local nodes of a node that is cut along a factor which takes a lowering
-// (ir/op_table/lowering.h): the lowering is traced with a builder of its own, and what it traced
-// goes into the local function, with the line and the scopes of the node.
+// The local nodes of a node that is cut along a factor which takes a distributed op
+// (ir/op_table/distributed_op.h): the distributed op is traced with a builder of its own, and what
+// it traced goes into the local function, with the line and the scopes of the node.
 //
 // Threads: pure.
-// Errors: what the lowering throws, with the node's line.
+// Errors: what the distributed op throws, with the node's line.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace gangway {
 
-struct LoweredNode {
+struct DistributedNode {
   NodeId id = kNone;   // Node of the global function, which is the source of the rewriter.
   const OpCall& call;  // In the global view.
   const Attrs& attrs;  // Attributes of the local op.
@@ -27,7 +27,7 @@ struct LoweredNode {
 };
 
 // The results, in the target.
-std::vector<ValueId> lower_node(Rewriter& out, const LoweredNode& node);
+std::vector<ValueId> distribute_node(Rewriter& out, const DistributedNode& node);
 
 // Traces local nodes that come from a node of the global function. `trace` gets the inputs, which
 // are values of the target, as values of its builder.

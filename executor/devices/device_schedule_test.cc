@@ -1,4 +1,4 @@
-#include "executor/devices/lanes.h"
+#include "executor/devices/device_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 class HeldStream final : public BareStream {
  public:
-  bool collectives_hold() const override { return true; }
+  bool collectives_block() const override { return true; }
 };
 
 // The piece of a work at one ticket.
@@ -25,7 +25,7 @@ struct Piece {
   uint64_t ticket = 0;
   bool waits = false;
   bool collective = false;
-  Hold holds = Hold::kNothing;  // While it waits.
+  Blocks blocks = Blocks::kNothing;  // While it waits.
 };
 
 // A run of pieces that logs what it has done.
@@ -47,7 +47,7 @@ class Pieces final : public Work {
   void retire(bool done) override { log_.push_back(name_ + (done ? " done" : " dropped")); }
   uint64_t ticket() const override { return next < granted ? pieces[next].ticket : kNoTicket; }
   bool meets_others() const override { return next < granted && pieces[next].collective; }
-  Hold holds() const override { return pieces[next].holds; }
+  Blocks blocks() const override { return pieces[next].blocks; }
   int64_t modelled_ns() const override { return takes_ns; }
   bool needs_others() const override { return takes_ns == kNever; }
   std::span<const void* const> states() const override { return shared; }
@@ -66,7 +66,7 @@ class Pieces final : public Work {
   std::vector<std::string>& log_;
 };
 
-class LanesTest : public testing::Test {
+class DeviceScheduleTest : public testing::Test {
  protected:
   Progress advance() {
     Turn turn{stream};
@@ -74,11 +74,11 @@ class LanesTest : public testing::Test {
   }
   std::vector<std::string> log;
   HeldStream stream;
-  Lane a, b, c;
-  LaneQueue queue;
+  RankStream a, b, c;
+  DeviceSchedule queue;
 };
 
-TEST_F(LanesTest, TheLowestTicketGoesFirstPieceByPiece) {
+TEST_F(DeviceScheduleTest, TheLowestTicketGoesFirstPieceByPiece) {
   Pieces x("x", {{3}, {4}, {7}}, log), y("y", {{1}, {5}, {8}}, log);
   queue.push(x, &a);
   queue.push(y, &b);
@@ -86,7 +86,7 @@ TEST_F(LanesTest, TheLowestTicketGoesFirstPieceByPiece) {
   EXPECT_THAT(log, ElementsAre("y1", "x3", "x4", "y5", "x7", "x done", "y8", "y done"));
 }
 
-TEST_F(LanesTest, AWorkIsAloneWhileNoOtherLaneAndNoTaskIsThere) {
+TEST_F(DeviceScheduleTest, AWorkIsAloneWhileNoOtherStreamAndNoTaskIsThere) {
   Pieces x("x", {{1}, {2}, {6}, {7}}, log), y("y", {{4}, {5}}, log), task("task", {{8}}, log);
   x.granted = 2;
   queue.push(x, &a);
@@ -104,7 +104,7 @@ TEST_F(LanesTest, AWorkIsAloneWhileNoOtherLaneAndNoTaskIsThere) {
   EXPECT_THAT(task.was_alone, ElementsAre(true));
 }
 
-TEST_F(LanesTest, RunsOfALaneFollowOneAnother) {
+TEST_F(DeviceScheduleTest, RunsOfAStreamFollowOneAnother) {
   Pieces first("first", {{1, true}}, log), second("second", {{2}}, log);
   queue.push(first, &a);
   queue.push(second, &a);
@@ -115,7 +115,7 @@ TEST_F(LanesTest, RunsOfALaneFollowOneAnother) {
   EXPECT_THAT(log, ElementsAre("first1", "first done", "second2", "second done"));
 }
 
-TEST_F(LanesTest, ALaneThatWaitsIsPassedOverAndTriedAgainAfterEachPiece) {
+TEST_F(DeviceScheduleTest, AStreamThatWaitsIsPassedOverAndTriedAgainAfterEachPiece) {
   Pieces low("low", {{1, true}, {2}}, log), high("high", {{5}, {6}}, log);
   queue.push(low, &a);
   queue.push(high, &b);
@@ -128,7 +128,7 @@ TEST_F(LanesTest, ALaneThatWaitsIsPassedOverAndTriedAgainAfterEachPiece) {
   EXPECT_THAT(log, ElementsAre("high5", "low1", "low2", "low done", "high6", "high done"));
 }
 
-TEST_F(LanesTest, ALaneWithoutATicketWaitsForOne) {
+TEST_F(DeviceScheduleTest, ALaneWithoutATicketWaitsForOne) {
   Pieces x("x", {{4}}, log);
   x.granted = 0;
   queue.push(x, &a);
@@ -137,7 +137,7 @@ TEST_F(LanesTest, ALaneWithoutATicketWaitsForOne) {
   EXPECT_EQ(advance(), Progress::kDone);
 }
 
-TEST_F(LanesTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
+TEST_F(DeviceScheduleTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
   Pieces run("run", {{1}}, log), waits("waits", {{0, true}}, log), copy("copy", {{0}}, log);
   queue.push(run, &a);
   queue.push(waits);
@@ -147,7 +147,7 @@ TEST_F(LanesTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, WorksThatShareAStateRunInTicketOrderEvenWhereTheLowerWaits) {
+TEST_F(DeviceScheduleTest, WorksThatShareAStateRunInTicketOrderEvenWhereTheLowerWaits) {
   const int there[2] = {};  // States go by address.
   const int &other = there[0], &state = there[1];
   Pieces step("step", {{1, true}}, log), read("read", {{2}}, log), eval("eval", {{3}}, log),
@@ -166,7 +166,7 @@ TEST_F(LanesTest, WorksThatShareAStateRunInTicketOrderEvenWhereTheLowerWaits) {
                                "eval3", "eval done"));
 }
 
-TEST_F(LanesTest, AnOverlaidWorkBeginsWhenTheOneInItsRegionHasEnded) {
+TEST_F(DeviceScheduleTest, AnOverlaidWorkBeginsWhenTheOneInItsRegionHasEnded) {
   const int region = 0, other_region = 0;
   Pieces lower("lower", {{1}, {2, true}, {3}}, log), higher("higher", {{4}, {5}}, log),
       elsewhere("elsewhere", {{6}}, log);
@@ -183,7 +183,7 @@ TEST_F(LanesTest, AnOverlaidWorkBeginsWhenTheOneInItsRegionHasEnded) {
                                "lower done", "higher4", "higher5", "higher done"));
 }
 
-TEST_F(LanesTest, RanksOfOneRunLieBesideOneAnotherAndTakeTurns) {
+TEST_F(DeviceScheduleTest, RanksOfOneRunLieBesideOneAnotherAndTakeTurns) {
   const int region = 0;
   Pieces x("x", {{1, true}, {2}}, log), y("y", {{1}, {2}}, log), z("z", {{3}}, log);
   x.lies_in = y.lies_in = z.lies_in = &region;
@@ -197,7 +197,7 @@ TEST_F(LanesTest, RanksOfOneRunLieBesideOneAnotherAndTakeTurns) {
   EXPECT_THAT(log, ElementsAre("y1", "x1", "x2", "x done", "y2", "y done", "z3", "z done"));
 }
 
-TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTickets) {
+TEST_F(DeviceScheduleTest, ACollectiveBeginsAfterAllWithLowerTickets) {
   Pieces low("low", {{1, true}, {3, false, true}}, log);
   Pieces high("high", {{2}, {4, false, true}, {5}}, log);
   queue.push(low, &a);
@@ -210,7 +210,7 @@ TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTickets) {
 }
 
 // The other members of the collective may wait for something that the lower ticket sends.
-TEST_F(LanesTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
+TEST_F(DeviceScheduleTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
   Pieces low("low", {{1, true}}, log), high("high", {{3, false, true}}, log);
   queue.push(low, &a);
   queue.push(high, &b);
@@ -219,7 +219,7 @@ TEST_F(LanesTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, ALaneThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
+TEST_F(DeviceScheduleTest, AStreamThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
   Pieces low("low", {{1}, {9}}, log), high("high", {{3, false, true}}, log);
   low.granted = 1;
   queue.push(low, &a);
@@ -229,7 +229,7 @@ TEST_F(LanesTest, ALaneThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
+TEST_F(DeviceScheduleTest, ATaskThatWaitsHoldsUpNoCollective) {
   Pieces task("task", {{0, true}}, log), run("run", {{3, false, true}}, log);
   queue.push(task);
   queue.push(run, &a);
@@ -238,8 +238,8 @@ TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
   queue.drop();  // While the works live.
 }
 
-// A lane that has no ticket when it is first asked, and gets one before the other lane does: this
-// happens when the reactor grants both in between.
+// A rank's stream that has no ticket when it is first asked, and gets one before the other stream
+// does: this happens when the reactor grants both in between.
 class GrantedMeanwhile final : public Work {
  public:
   GrantedMeanwhile(Pieces& mine, Pieces& other) : mine_(mine), other_(other) {}
@@ -261,7 +261,7 @@ class GrantedMeanwhile final : public Work {
   mutable bool asked_ = false;
 };
 
-TEST_F(LanesTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
+TEST_F(DeviceScheduleTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
   Pieces low("low", {{1, false, true}}, log), high("high", {{2, false, true}}, log);
   low.granted = high.granted = 0;
   GrantedMeanwhile first(low, high);
@@ -271,7 +271,7 @@ TEST_F(LanesTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
   EXPECT_THAT(log, ElementsAre("low1", "low done", "high2", "high done"));
 }
 
-TEST_F(LanesTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
+TEST_F(DeviceScheduleTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
   EXPECT_EQ(queue.brief_ns(100), 0);
   Pieces x("x", {{1}}, log), y("y", {{2}}, log), z("z", {{3}}, log);
   x.takes_ns = 60;
@@ -288,7 +288,7 @@ TEST_F(LanesTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
   queue.push(task);
   EXPECT_EQ(queue.brief_ns(1000), kNever);
   EXPECT_EQ(advance(), Progress::kDone);
-  Pieces held("held", {{4, true, false, Hold::kAll}}, log);
+  Pieces held("held", {{4, true, false, Blocks::kAll}}, log);
   held.takes_ns = 1;
   queue.push(held, &a);
   EXPECT_EQ(queue.brief_ns(1000), 1);
@@ -297,9 +297,9 @@ TEST_F(LanesTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
   queue.drop();  // While the works live.
 }
 
-TEST_F(LanesTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting) {
+TEST_F(DeviceScheduleTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting) {
   Pieces low("low", {{1, true}}, log);
-  Pieces high("high", {{2, true, false, Hold::kAll}, {3}}, log);
+  Pieces high("high", {{2, true, false, Blocks::kAll}, {3}}, log);
   queue.push(low, &a);
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
@@ -311,7 +311,7 @@ TEST_F(LanesTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting) {
   EXPECT_THAT(log, ElementsAre("high2", "low1", "low done", "high3", "high done"));
 }
 
-TEST_F(LanesTest, RanksWithTheSameTicketsTakeTurns) {
+TEST_F(DeviceScheduleTest, RanksWithTheSameTicketsTakeTurns) {
   Pieces x("x", {{1}, {2}}, log), y("y", {{1}, {2}}, log);
   queue.push(x, &a);
   queue.push(y, &b);
@@ -319,7 +319,7 @@ TEST_F(LanesTest, RanksWithTheSameTicketsTakeTurns) {
   EXPECT_THAT(log, ElementsAre("x1", "y1", "x2", "x done", "y2", "y done"));
 }
 
-TEST_F(LanesTest, ARankBeginsACollectiveWhileAnotherOfTheSameTicketWaitsInIt) {
+TEST_F(DeviceScheduleTest, ARankBeginsACollectiveWhileAnotherOfTheSameTicketWaitsInIt) {
   Pieces first("first", {{5, true, true}}, log), second("second", {{5, false, true}}, log);
   queue.push(first, &a);
   queue.push(second, &b);
@@ -329,8 +329,8 @@ TEST_F(LanesTest, ARankBeginsACollectiveWhileAnotherOfTheSameTicketWaitsInIt) {
   EXPECT_EQ(advance(), Progress::kDone);
 }
 
-TEST_F(LanesTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTicketGoOn) {
-  Pieces first("first", {{5, true, true, Hold::kOthers}, {6}}, log);
+TEST_F(DeviceScheduleTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTicketGoOn) {
+  Pieces first("first", {{5, true, true, Blocks::kOthers}, {6}}, log);
   Pieces second("second", {{5, false, true}, {6}}, log), other("other", {{3}}, log),
       task("task", {{0}}, log);
   queue.push(first, &a);
@@ -346,8 +346,8 @@ TEST_F(LanesTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTicketGoOn) {
                                "first6", "first done", "second6", "second done"));
 }
 
-TEST_F(LanesTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
-  Pieces first("first", {{5, true, false, Hold::kAll}}, log), second("second", {{5}}, log);
+TEST_F(DeviceScheduleTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
+  Pieces first("first", {{5, true, false, Blocks::kAll}}, log), second("second", {{5}}, log);
   queue.push(first, &a);
   queue.push(second, &b);
   EXPECT_EQ(advance(), Progress::kPending);
@@ -357,7 +357,7 @@ TEST_F(LanesTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
   EXPECT_THAT(log, ElementsAre("first5", "first done", "second5", "second done"));
 }
 
-TEST_F(LanesTest, DroppingTheQueueDropsAllWorkThatIsLeft) {
+TEST_F(DeviceScheduleTest, DroppingTheQueueDropsAllWorkThatIsLeft) {
   Pieces x("x", {{1, true}}, log), y("y", {{2}}, log), task("task", {{0, true}}, log);
   queue.push(x, &a);
   queue.push(y, &a);

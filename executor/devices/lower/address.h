@@ -1,4 +1,4 @@
-// Place: base and offset of a tensor of a compiled function, before a run sets the buffers.
+// Address: base and offset of a tensor of a compiled function, before a run sets the buffers.
 //
 // Threads: a value.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace gangway {
 
-struct Place {
+struct Address {
   uint32_t base = 0;   // Index into CallFrame::bases.
   int64_t offset = 0;  // In bytes.
 };

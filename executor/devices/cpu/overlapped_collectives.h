@@ -18,14 +18,14 @@
 
 namespace gangway {
 
-class CollectivesBeside {
+class OverlappedCollectives {
  public:
   // `timer`: that of a modelled device; null on a real one.
-  CollectivesBeside(const CompiledFunction& function, CallFrame& frame, Turn& turn,
-                    StepTimer* timer)
+  OverlappedCollectives(const CompiledFunction& function, CallFrame& frame, Turn& turn,
+                        StepTimer* timer)
       : function_(function), frame_(frame), turn_(turn), timer_(timer) {}
 
-  bool none() const { return frame_.beside_count == 0; }
+  bool none() const { return frame_.overlapped_count == 0; }
   // Adds the newest collective of the stream, for the frame's step. The caller fills in the item.
   CollectiveQueue::Item& begin(uint32_t stream);
   // The frame's step is passed over: it counts as done together with those before it.

@@ -1,8 +1,8 @@
-// HostMeeting: the rendezvous of the members of a group on one host: memory of that host, which all
-// of them read and no peer writes.
+// HostRendezvous: the rendezvous of the members of a group on one host: memory of that host, which
+// all of them read and no peer writes.
 //
-// Each member has a post (a slot), which only it writes. Counters hold the number of the latest
-// collective and only grow. The values in a post have two copies, used by the parity of that
+// Each member has a slot, which only it writes. Counters hold the number of the latest
+// collective and only grow. The values in a slot have two copies, used by the parity of that
 // number: a member that is one collective ahead never overwrites a value that a slower one still
 // reads. The member that raises a counter last rings the others.
 //
@@ -35,7 +35,7 @@ struct Agreed {
   }
 };
 
-struct alignas(64) Post {
+struct alignas(64) MemberSlot {
   std::atomic<uint64_t> published{0};  // My word and my tensors are set.
   uint64_t words[2] = {0, 0};
   bool poisoned[2] = {false, false};
@@ -45,38 +45,38 @@ struct alignas(64) Post {
   bool failed[2] = {false, false};               // Published by `reduced`: a member was poisoned.
 };
 
-class HostMeeting {
+class HostRendezvous {
  public:
   // `small_bytes`: size of the largest bucket that is copied to be read.
-  HostMeeting(std::vector<Bell> bells, int64_t small_bytes)
+  HostRendezvous(std::vector<Bell> bells, int64_t small_bytes)
       : size_(static_cast<uint32_t>(bells.size())),
         bells_(std::move(bells)),
-        posts_(std::make_unique<Post[]>(size_)),
+        slots_(std::make_unique<MemberSlot[]>(size_)),
         small_stride_(align_up(small_bytes, kLineBytes)),
         small_(bytes(size_, small_bytes)) {}
 
-  // Memory that a meeting needs, besides a constant amount.
+  // Memory that a rendezvous needs, besides a constant amount.
   static size_t bytes(uint32_t members, int64_t small_bytes) {
     return static_cast<size_t>((2 * members + 1) * align_up(small_bytes, kLineBytes));
   }
 
   uint32_t size() const { return size_; }
-  Post& post(uint32_t member) { return posts_[member]; }
+  MemberSlot& slot(uint32_t member) { return slots_[member]; }
   // Where a member copies a small bucket for the others.
   std::byte* small(uint32_t member, uint64_t sequence) {
     return small_.data() + small_stride_ * (2 * member + (sequence & 1));
   }
 
-  bool all_at(std::atomic<uint64_t> Post::* counter, uint64_t value) const {
+  bool all_at(std::atomic<uint64_t> MemberSlot::* counter, uint64_t value) const {
     for (uint32_t m = 0; m < size_; ++m) {
-      if ((posts_[m].*counter).load(std::memory_order_seq_cst) < value) return false;
+      if ((slots_[m].*counter).load(std::memory_order_seq_cst) < value) return false;
     }
     return true;
   }
   // These stores and loads have one order, so the last member sees the counters of all others.
-  void tell(uint32_t member, std::atomic<uint64_t> Post::* counter, uint64_t value) {
-    if (size_ == 1) return (posts_[member].*counter).store(value, std::memory_order_release);
-    (posts_[member].*counter).store(value, std::memory_order_seq_cst);
+  void tell(uint32_t member, std::atomic<uint64_t> MemberSlot::* counter, uint64_t value) {
+    if (size_ == 1) return (slots_[member].*counter).store(value, std::memory_order_release);
+    (slots_[member].*counter).store(value, std::memory_order_seq_cst);
     if (all_at(counter, value)) ring_others(member);
   }
   void ring_others(uint32_t member) const {
@@ -95,7 +95,7 @@ class HostMeeting {
  private:
   const uint32_t size_;
   const std::vector<Bell> bells_;
-  const std::unique_ptr<Post[]> posts_;
+  const std::unique_ptr<MemberSlot[]> slots_;
   const int64_t small_stride_;
   std::vector<std::byte> small_;
 };

@@ -1,9 +1,9 @@
-#include "ir/transforms/conversions/lower_node.h"
+#include "ir/transforms/conversions/distribute_node.h"
 
 #include <memory>
 
 #include "ir/build/builder.h"
-#include "ir/op_table/lowering.h"
+#include "ir/op_table/distributed_op.h"
 #include "ir/transforms/conversions/steps/step.h"
 #include "ir/transforms/rewrite/body_uses.h"
 #include "runtime/base/error.h"
@@ -58,11 +58,11 @@ Function traced(Rewriter& out, NodeId id, std::span<const ValueId> inputs, const
 
 }  // namespace
 
-std::vector<ValueId> lower_node(Rewriter& out, const LoweredNode& node) {
+std::vector<ValueId> distribute_node(Rewriter& out, const DistributedNode& node) {
   const Mesh& mesh = out.source().mesh;
   const std::string axes = conversions::names_of(mesh, {node.axes.begin(), node.axes.end()});
   const int64_t members = conversions::size_of_axes(mesh, node.axes);
-  const auto build = lowering_of(node.call.op, node.factor.lowering).build;
+  const auto build = distributed_op_of(node.call.op, node.factor.distributed_op).build;
   return trace_nodes(out, node.id, node.inputs,
                      [&](Builder& builder, const std::vector<Value>& inputs) {
                        return build({.builder = builder,

@@ -1,4 +1,4 @@
-#include "executor/host/ready_plan.h"
+#include "executor/host/installed_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -123,7 +123,8 @@ PlanMemory allocate_memory(const LinkedPlan& plan, WithInitialisers initialisers
   return memory;
 }
 
-ReadyPlan::ReadyPlan(LinkedPlan&& given, PlanMemory&& on_devices) : LinkedPlan(std::move(given)) {
+InstalledPlan::InstalledPlan(LinkedPlan&& given, PlanMemory&& on_devices)
+    : LinkedPlan(std::move(given)) {
   for (size_t r = 0; r < shares.size(); ++r) {
     devices.push_back(std::make_unique<DevicePlan>(shares[r], links.shares[r]));
     devices[r]->states.resize(plan->values.size());
@@ -131,7 +132,7 @@ ReadyPlan::ReadyPlan(LinkedPlan&& given, PlanMemory&& on_devices) : LinkedPlan(s
   return_to_devices(std::move(on_devices));
 }
 
-void ReadyPlan::leave_devices() {
+void InstalledPlan::leave_devices() {
   for (const auto& device : devices) {
     device->memory = nullptr;
     device->states.assign(device->states.size(), nullptr);
@@ -139,13 +140,13 @@ void ReadyPlan::leave_devices() {
   }
 }
 
-void ReadyPlan::return_to_devices(PlanMemory&& on_devices) {
+void InstalledPlan::return_to_devices(PlanMemory&& on_devices) {
   for (size_t r = 0; r < devices.size(); ++r) devices[r]->memory = std::move(on_devices[r]);
 }
 
-std::unique_ptr<ReadyPlan> ready(LinkedPlan& plan) {
+std::unique_ptr<InstalledPlan> ready(LinkedPlan& plan) {
   PlanMemory memory = allocate_memory(plan, WithInitialisers::kYes);
-  return std::make_unique<ReadyPlan>(std::move(plan), std::move(memory));
+  return std::make_unique<InstalledPlan>(std::move(plan), std::move(memory));
 }
 
 namespace {
@@ -160,7 +161,7 @@ BufferPtr input_buffer(const DevicePlan& device, uint32_t input, int64_t bytes) 
 
 }  // namespace
 
-TensorShards new_input(const ReadyPlan& plan, uint32_t input) {
+TensorShards new_input(const InstalledPlan& plan, uint32_t input) {
   GW_REQUIRE(input < plan.plan->inputs.size(), "put: plan ", plan.id, " has no input ", input);
   TensorShards tensor = plan.shards[plan.plan->inputs[input]];
   for (Shard& shard : tensor.shards) {
@@ -172,7 +173,7 @@ TensorShards new_input(const ReadyPlan& plan, uint32_t input) {
   return tensor;
 }
 
-void use_state(ReadyPlan& plan, uint32_t value, const State& state) {
+void use_state(InstalledPlan& plan, uint32_t value, const State& state) {
   for (const auto& device : plan.devices) {
     const Member& member = device->laid.member;
     const Shard* shard = state.shards.on(member.device, member.rank);
