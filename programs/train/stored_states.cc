@@ -18,6 +18,8 @@ StoredIn place_of(std::string_view state) {
   return state.starts_with(kOptimizer) ? StoredIn::kOptimizer : StoredIn::kStates;
 }
 
+std::vector<std::string> trained_states() { return {cat(kParameters, "*"), cat(kOptimizer, "*")}; }
+
 std::string name_in_model(std::string_view state) {
   return std::string(state.substr(kParameters.size()));
 }

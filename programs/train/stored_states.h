@@ -22,6 +22,8 @@ namespace gangway::programs {
 enum class StoredIn : uint8_t { kModel, kOptimizer, kStates };
 
 StoredIn place_of(std::string_view state);
+// Returns the patterns of the states that training changes: parameters, and what optimizers keep.
+std::vector<std::string> trained_states();
 // The name of a state in the model's files, and the state of such a name.
 std::string name_in_model(std::string_view state);
 std::string state_of(std::string_view name_in_model);

@@ -22,6 +22,7 @@
 #include "programs/train/out_folder.h"
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
+#include "programs/train/stored_states.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/hash.h"
 
@@ -277,7 +278,7 @@ class Training {
                         {.model = sizes_text(options_.config.model),
                          .on_warning = [this](const std::string& line) { progress_.note(line); },
                          // Leaves out the states of text generation, whose type depends on --dtype.
-                         .states = {"params.*", "adamw.*"}});
+                         .states = trained_states()});
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
     GW_REQUIRE(at.data == data_hash_, "train: the checkpoint was made on another text, batch or ",
