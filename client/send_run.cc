@@ -159,7 +159,8 @@ std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executab
   return run;
 }
 
-// Gives the run and its results names, and the run a place in the chain.
+// Gives the run and its results names, and the run a place in the chain. The caller holds
+// `enqueueing`.
 void name_run(RunImpl& run, int64_t time_limit_ms, uint64_t position, RunFrame& frame) {
   ExecutableImpl& executable = *run.executable;
   Session& session = *executable.session;

@@ -145,21 +145,22 @@ void Session::open_frames() {
   frames_ = connection_->open_frames();
   frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
   frames_->lend_to(direct);
-  frames_->closed().on_ready([this](const Result<void>& result) {
+  const std::weak_ptr<ControllerConnection> of = connection_;
+  frames_->closed().on_ready([this, of](const Result<void>& result) {
     frames_end_ = result;
-    frames_ended();
+    frames_ended(of.lock().get());
   });
 }
 
 // The frames of a client that leaves may end before leave() knows how that went.
-void Session::frames_ended() {
+void Session::frames_ended(ControllerConnection* connection) {
   if (is_leaving_ || !frames_end_) return;
   const Error why(ErrorKind::kUnavailable,
                   cat("client: the controller is gone", frames_end_->ok() ? "" : ": ",
                       frames_end_->ok() ? "" : frames_end_->error().message()),
                   {}, "connect again, and restore state from a checkpoint");
   const Error reported = fail_all(why);
-  if (connection_ != nullptr) connection_->give_up(reported);
+  if (connection != nullptr) connection->give_up(reported);
 }
 
 Error Session::closed_error() { return {ErrorKind::kCancelled, "client: closed"}; }
@@ -229,7 +230,7 @@ void Session::leave() {
     });
   } catch (const Error&) {
     is_leaving_ = false;
-    frames_ended();
+    frames_ended(left.get());
     throw;
   }
   end_connection(Ends::kLeft);

@@ -245,7 +245,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void open(Network& network, const std::string& address, const ConnectOptions& options,
             Joins joins);
   void open_frames();
-  void frames_ended();
+  void frames_ended(ControllerConnection* connection);
   enum class Ends : uint8_t { kClosed, kLeft };
   void end_connection(Ends how);
   void give_up_opening(Joins joins);

@@ -69,10 +69,11 @@ bool RunsAgain::take(SessionId session, RunFrame& run, const std::optional<Error
 bool RunsAgain::take_transfer(SessionId session, HostTransferFrame& transfer) {
   const ProgramPtr program = program_of(session);
   if (program == nullptr) return false;
+  const bool is_put = transfer.kind == HostTransferKind::kPut;
   const bool waits =
       (is_of_states(transfer) && !program->waiting.empty()) || program->installing != PlanId() ||
-      (transfer.kind == HostTransferKind::kPut && lacks_plan(*program, transfer.plan)) ||
-      depends(*program, transfer);
+      (is_put && lacks_plan(*program, transfer.plan)) ||
+      (!is_put && program->to_be_created.contains(transfer.array)) || depends(*program, transfer);
   if (waits) enqueue(program, std::move(transfer), {});
   return waits;
 }
@@ -338,11 +339,16 @@ bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error
   return true;
 }
 
-// Calls body(run, deadline_ns, why) for each run with a time limit that is not in the run table.
+// Calls body(plan, run, deadline_ns, why) for each run with a time limit that waits here, or is to
+// be run again. A run of an executable that is not there, or not compiled yet, is left out: it is
+// refused when its turn comes.
 template <class Body>
-void RunsAgain::for_each_limited(const Program& program, const Body& body) {
+void RunsAgain::for_each_limited(const Program& program, const Body& body) const {
   const auto visit = [&](const RunFrame& run, int64_t since_ns, const char* why) {
-    if (run.time_limit_ms > 0) body(run, since_ns + time_limit_ns(run.time_limit_ms), why);
+    if (run.time_limit_ms == 0) return;
+    const PlanRecord* const plan = plan_of(program, run.plan);
+    if (plan == nullptr || plan->plan == nullptr) return;
+    body(*plan, run, since_ns + time_limit_ns(run.time_limit_ms), why);
   };
   for (const Waiting& waiting : program.waiting) {
     if (const auto* run = std::get_if<RunFrame>(&waiting.message))
@@ -360,7 +366,7 @@ void RunsAgain::for_each_limited(const Program& program, const Body& body) {
 std::optional<int64_t> RunsAgain::next_deadline_ns() const {
   std::optional<int64_t> next;
   for (const auto& [session, program] : programs_) {
-    for_each_limited(*program, [&](const RunFrame&, int64_t deadline_ns, const char*) {
+    for_each_limited(*program, [&](const auto&, const auto&, int64_t deadline_ns, const char*) {
       next = std::min(next.value_or(INT64_MAX), deadline_ns);
     });
   }
@@ -375,10 +381,10 @@ void RunsAgain::expire(int64_t now_ns) {
   };
   std::vector<Late> late;
   for (const auto& [session, program] : programs_) {
-    for_each_limited(*program, [&](const RunFrame& run, int64_t deadline_ns, const char* why) {
-      const PlanRecord* const plan = plan_of(*program, run.plan);
-      if (deadline_ns <= now_ns && plan != nullptr)
-        late.push_back({program->session, run.run, past_limit(*plan, run.time_limit_ms, why)});
+    for_each_limited(*program, [&](const PlanRecord& plan, const RunFrame& run, int64_t deadline_ns,
+                                   const char* why) {
+      if (deadline_ns <= now_ns)
+        late.push_back({program->session, run.run, past_limit(plan, run.time_limit_ms, why)});
     });
   }
   // A run may have ended with one before it; then cancel() does nothing.
@@ -426,7 +432,12 @@ void RunsAgain::slice_moves(SliceId slice) {
     executable.overflowed = executable.overflowed && !executable.runs.empty();
   }
   std::deque<Waiting> waiting = std::exchange(program->waiting, {});
-  const std::set<ArrayId> held = std::exchange(program->to_be_created, {});
+  std::set<ArrayId> held = std::exchange(program->to_be_created, {});
+  // An array that one of them frees is there until then.
+  for (const Waiting& one : waiting) {
+    if (const auto* freed = std::get_if<FreeFrame>(&one.message))
+      held.insert(freed->arrays.begin(), freed->arrays.end());
+  }
   FreeFrame behind;  // Frees, behind the runs that are deferred, what only they hold.
   for (Waiting& one : waiting) {
     const auto* run = std::get_if<RunFrame>(&one.message);

@@ -19,7 +19,8 @@
 // overflow waits here until that run has ended: a run of another executable on the same slice or
 // with an argument that the run makes, a run of its own executable that begins a new chain, and a
 // read or write of the slice's states. While a plan is compiled again all runs and host transfers
-// of its program wait. They keep their order.
+// of its program wait. They keep their order, but for transfers of arrays, which pass runs that
+// wait for other reasons and do not make them.
 //
 // Threads: the reactor's thread; nothing suspends. A fiber of a program does what suspends, as long
 // as there is something to do.
@@ -105,7 +106,8 @@ class RunsAgain {
     std::shared_ptr<void> open;         // Counts it in its scope while it is not in the run table.
     std::optional<RunDoneFrame> ended;  // How it left the run table; none: it is there.
     std::optional<Error> cancelled;
-    int64_t since_ns = 0;  // When it was sent, from which its time limit counts.
+    int64_t since_ns = 0;  // When it was sent, or submitted once more by Recovery: its time limit
+                           // counts from then.
   };
   using HeldPtr = std::shared_ptr<Held>;
   struct Executable {
@@ -164,7 +166,7 @@ class RunsAgain {
   void track(Program& program, const RunFrame& run, int64_t since_ns);
 
   template <class Body>
-  static void for_each_limited(const Program& program, const Body& body);
+  void for_each_limited(const Program& program, const Body& body) const;
   using RunBody = std::function<void(const RunFrame& run, std::vector<ArrayId>& kept)>;
   static void for_each_run(Program& program, const RunBody& body);
   static std::deque<Waiting>::iterator waiting_run(Program& program, RunId run);

@@ -292,6 +292,46 @@ TEST_F(RunsAgainTest, ARunOfAnotherSliceThatWaitsKeepsItsArgumentsWhenAHostIsLos
   EXPECT_EQ(controller_.counts().arrays, 2u) << "nobody holds the argument any more";
 }
 
+// A run, a get of its result and the free of that wait together.
+TEST_F(RunsAgainTest, AGetOfTheResultOfARunThatWaitedIsAnsweredAfterAHostWasLost) {
+  keep(1'000'000);
+  const RunId first = submit();
+  hold_install();
+  overflow();
+  const RunId makes = submit(plan_);
+  const ArrayId result(makes.value + 1);
+  controller_.on_message(session_,
+                         HostTransferFrame{.request = 77,
+                                           .kind = HostTransferKind::kGet,
+                                           .at = {.segment = {.bytes = 4}, .offset = 0, .bytes = 4},
+                                           .array = result});
+  controller_.on_message(session_, FreeFrame{{result}});
+  EXPECT_EQ(controller_.counts().runs, 2u) << "both wait";
+  answer_install_elsewhere();
+  lose_host();
+  while (!prepared().empty()) finish();
+  EXPECT_THAT(ended(), ElementsAre(first, makes));
+  end_transfers();
+  const auto answers = all_of<HostTransferDoneFrame>(client_.received);
+  const auto answer = std::ranges::find(answers, 77u, &HostTransferDoneFrame::request);
+  ASSERT_NE(answer, answers.end());
+  EXPECT_FALSE(answer->error.has_value()) << answer->error->what();
+  EXPECT_EQ(controller_.counts().arrays, 1u) << "the free came behind the get";
+}
+
+// Such runs are refused when their turn comes.
+TEST_F(RunsAgainTest, TimeLimitsOfRunsOfAnUnknownExecutableEndNothing) {
+  submit();
+  hold_install();
+  overflow();
+  submit(PlanId(9999), {}, 1);
+  pass_ms(100);
+  EXPECT_THAT(ended(), IsEmpty());
+  answer_install();
+  ASSERT_THAT(client_.ended, SizeIs(1));
+  EXPECT_TRUE(client_.ended[0].error.has_value());
+}
+
 TEST_F(RunsAgainTest, AProgramMayBeRepeatedAfterALargerPlanCouldNotBeInstalled) {
   submit();
   hold_install();

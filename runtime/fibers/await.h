@@ -112,9 +112,8 @@ kj::Promise<void> in_fiber(FiberGroup& group, std::string name, Body body) {
   return kj::mv(pair.promise);
 }
 
-// Converts a Future to a KJ promise.
 // Waits until the call has ended, well or not, or until the time. Nobody is told how: for a last
-// word to a peer that may stand still, also from a fiber that is cancelled.
+// word to a peer that may stand still. A fiber that is to be cancelled does not wait at all.
 inline void await_end(kj::Promise<void> call, int64_t until_ns) {
   bool has_ended = false;
   WaitQueue queue;
@@ -130,6 +129,7 @@ inline void await_end(kj::Promise<void> call, int64_t until_ns) {
   }));
 }
 
+// Converts a Future to a KJ promise.
 inline kj::Promise<void> to_kj(const Future<void>& future) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   future.on_ready([fulfiller = kj::mv(pair.fulfiller)](const Result<void>& result) mutable {

@@ -119,9 +119,12 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesEarlierCheckpointsWhole) {
     if (!std::filesystem::exists(folder.folder_of(version))) break;
     for (ChildProcess& executor : executors_) executor.signal(SIGCONT);
     // The controller chooses the next version once it has heard of this one.
-    ASSERT_TRUE(eventually([&] {
-      return trainer.status().programs.at(0).checkpoint == static_cast<uint64_t>(version);
-    })) << output_of(said_);
+    ASSERT_TRUE(eventually(
+        [&] {
+          return trainer.status().programs.at(0).checkpoint == static_cast<uint64_t>(version);
+        },
+        kForFiles))
+        << output_of(said_);
   }
   ASSERT_FALSE(std::filesystem::exists(folder.folder_of(version))) << "all were written too fast";
   for (ChildProcess& executor : executors_) executor.signal(SIGKILL);

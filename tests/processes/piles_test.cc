@@ -123,19 +123,23 @@ TEST_F(PilesTest, ProcessesHaveAsManyDescriptorsSegmentsAndThreadsAsBeforeManyCl
   constexpr int kWarmUp = 15, kLives = 45;
   const Client onlooker = connect("onlooker");
   for (int i = 0; i < kWarmUp; ++i) live(i);
-  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0; }));
+  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0; }, kForFiles));
   // Work that goes on after the last client has ended once nothing changes for a while.
   constexpr int kSameLooks = 50;
   Piles before;
   int same = 0;
-  EXPECT_TRUE(eventually([&] {
-    Piles now = piles();
-    same = now == before ? same + 1 : 0;
-    before = std::move(now);
-    return same == kSameLooks;
-  })) << text_of(before);
+  EXPECT_TRUE(eventually(
+      [&] {
+        Piles now = piles();
+        same = now == before ? same + 1 : 0;
+        before = std::move(now);
+        return same == kSameLooks;
+      },
+      kForFiles))
+      << text_of(before);
   for (int i = 0; i < kLives; ++i) live(i);
-  EXPECT_TRUE(eventually([&] { return lives(onlooker) == 0 && is_no_more(piles(), before); }))
+  EXPECT_TRUE(
+      eventually([&] { return lives(onlooker) == 0 && is_no_more(piles(), before); }, kForFiles))
       << text_of(piles()) << "\nbefore: " << text_of(before);
 }
 

@@ -21,7 +21,7 @@ namespace gangway {
 namespace {
 
 // Time in which a run of each client ends, if nothing meddles.
-constexpr int64_t kRunNs = 20 * kMillisecond;
+constexpr int64_t kRunNs = 100 * kMillisecond;
 
 struct Scene {
   int runs = 0;  // Each client sends so many.

@@ -128,9 +128,11 @@ TEST(DetachTest, AnAttachOrADetachThatFailsLeavesTheProgramDetachedAndWhole) {
     all = {};
     expect_detached();
     {
-      const Client third = cluster.attach("third", {.name = "trainer"});
+      Client third = cluster.attach("third", {.name = "trainer"});
       all = all_calls();
-    }  // Its detach is refused.
+      const Error kept = error_of([&] { third.detach(); });
+      EXPECT_EQ(kept.kind(), ErrorKind::kOverloaded) << kept.what();
+    }
     all = {};
     expect_detached();
     const Client last = cluster.attach("last", {.name = "trainer"});
