@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/plan/plan_members.h"
-
 namespace gangway {
 namespace {
 
@@ -46,6 +44,15 @@ void add_need(const CompiledFunction::CollectiveNeed& need, CompiledFunction::Co
   all.kinds.add(need.kinds);
 }
 
+std::vector<uint32_t> mesh_devices_here(const PlanOnHost& plan, uint32_t slice) {
+  std::vector<uint32_t> here;
+  for (const PlanRank& rank : plan.ranks) {
+    const uint32_t device = mesh_device_of(plan.plan->slices[slice], rank.member);
+    if (device != kNone) here.push_back(device);
+  }
+  return here;
+}
+
 void add_groups(CompiledHostPlan& plan, uint32_t slice, const CompiledFunction& function) {
   for (const CompiledFunction::CollectiveNeed& need : function.collective_needs()) {
     auto same = [&](const GroupSpec& group) {
@@ -53,7 +60,9 @@ void add_groups(CompiledHostPlan& plan, uint32_t slice, const CompiledFunction& 
     };
     const auto found = std::find_if(plan.groups.begin(), plan.groups.end(), same);
     if (found == plan.groups.end()) {
-      plan.groups.push_back({slice, need, groups_along(plan.plan->slices[slice].mesh, need.axes)});
+      plan.groups.push_back(
+          {slice, need,
+           rows_of(plan.plan->slices[slice].mesh, need.axes, mesh_devices_here(plan, slice))});
     } else {
       add_need(need, found->need);
     }

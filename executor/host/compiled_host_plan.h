@@ -16,6 +16,7 @@
 #include "executor/host/plan_on_host.h"
 #include "executor/sources/text_store.h"
 #include "executor/store/state_store.h"
+#include "ir/plan/plan_members.h"
 
 namespace gangway {
 
@@ -23,7 +24,7 @@ namespace gangway {
 struct GroupSpec {
   uint32_t slice = 0;
   CompiledFunction::CollectiveNeed need;
-  std::vector<std::vector<uint32_t>> groups;  // Mesh devices.
+  std::vector<GroupRow> rows;  // The groups in which this host has members.
 };
 
 struct CompiledHostPlan : PlanOnHost {

@@ -23,7 +23,7 @@ namespace gangway {
 // One row of a group along some axes, or the gate, in which devices of this host are members.
 struct PlanGroup {
   uint32_t spec = kNone;  // Index in CompiledHostPlan::groups; kNone: the gate.
-  uint32_t row = 0;       // Index in GroupSpec::groups.
+  uint32_t row = 0;       // Index in GroupSpec::rows.
   GroupView view;
   std::vector<Member> here;  // In the order of view.here().
   // The group has only the lowest rank of each device: it is used after the ranks of each device

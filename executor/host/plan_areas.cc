@@ -30,7 +30,7 @@ int64_t shared_payload(const PlanOnHost& plan, const PlanNode& receive, uint32_t
   const PlanSlice& to = plan.plan->slices[receive.slice];
   const bool has_link = is_discrete(plan) &&
                         peer_of(*plan.plan, receive, mesh_device).host == plan.self &&
-                        slice_members(to)[mesh_device].host == plan.self;
+                        SliceMembers(to).at(mesh_device).host == plan.self;
   return has_link ? 0 : plan.plan->values[receive.results[0]].local_type.bytes();
 }
 

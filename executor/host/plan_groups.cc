@@ -27,9 +27,10 @@ GroupView view(const PlanOnHost& plan, std::string name, const std::vector<Membe
 
 // The members of a row, by rank.
 std::vector<Member> members_of(const Plan& plan, const GroupSpec& group, size_t row) {
-  const std::vector<Member> slice = slice_members(plan.slices[group.slice]);
+  const SliceMembers slice(plan.slices[group.slice]);
   std::vector<Member> members;
-  for (const uint32_t mesh_device : group.groups[row]) members.push_back(slice[mesh_device]);
+  for (const uint32_t mesh_device : group.rows[row].members)
+    members.push_back(slice.at(mesh_device));
   return members;
 }
 
@@ -48,6 +49,21 @@ PlanGroup group_with(const PlanOnHost& plan, std::string name, const std::vector
   PlanGroup group{.view = view(plan, std::move(name), members, bytes_max, abort_flags)};
   for (const GroupView::Member& here : group.view.here()) group.here.push_back(members[here.rank]);
   return group;
+}
+
+PlanGroup gate_of(const PlanOnHost& plan) {
+  std::vector<GroupHost> hosts;
+  for (const MembersOfHost& host : members_by_host(*plan.plan))
+    hosts.push_back(
+        {host.host, link_class(*plan.plan, plan.self, host.host), host.members, host.first_device});
+  PlanGroup gate;
+  std::vector<uint32_t> devices;
+  for (const PlanRank& rank : plan.ranks) {
+    gate.here.push_back(rank.member);
+    devices.push_back(rank.member.device);
+  }
+  gate.view = exchange_of("gate", hosts, plan.self, devices);
+  return gate;
 }
 
 // The lowest rank in the group of each device.
@@ -160,9 +176,8 @@ void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
              std::vector<PlanGroup>& rendezvous) {
   const GroupSpec& facts = plan.groups[spec];
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
-  if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; })) return;
   const bool discrete = is_discrete(plan);
-  const std::string name = cat(facts.slice, " ", facts.need.axes, " ", row);
+  const std::string name = cat(facts.slice, " ", facts.need.axes, " ", facts.rows[row].number);
   const std::vector<Member> first = first_ranks(members);
   if (discrete && first.size() > 1 && first.size() < members.size()) {
     PlanGroup& devices =
@@ -186,11 +201,10 @@ std::vector<PlanGroup> find_groups(const CompiledHostPlan& plan) {
   std::vector<PlanGroup> rendezvous;
   if (plan.ranks.empty()) return rendezvous;
   for (uint32_t spec = 0; spec < plan.groups.size(); ++spec) {
-    for (uint32_t row = 0; row < plan.groups[spec].groups.size(); ++row)
+    for (uint32_t row = 0; row < plan.groups[spec].rows.size(); ++row)
       add_row(plan, spec, row, rendezvous);
   }
-  if (has_gate(*plan.plan))
-    rendezvous.push_back(group_with(plan, "gate", plan_members(*plan.plan), 0, false));
+  if (has_gate(*plan.plan)) rendezvous.push_back(gate_of(plan));
   return rendezvous;
 }
 

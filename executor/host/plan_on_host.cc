@@ -11,8 +11,7 @@ namespace {
 
 std::vector<PlanRank> ranks_of(const PlanRequest& request, const HostDevices& devices) {
   std::vector<PlanRank> ranks;
-  for (const Member& member : plan_members(*request.plan)) {
-    if (member.host != request.self) continue;
+  for (const Member& member : members_on(*request.plan, request.self)) {
     ranks.push_back({.id = request.id,
                      .plan = request.plan,
                      .device = devices.all[member.device].get(),

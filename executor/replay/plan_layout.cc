@@ -151,7 +151,7 @@ uint32_t mesh_device_of(const PlanSlice& slice, const Member& member) {
 }
 
 Member peer_of(const Plan& plan, const PlanNode& node, uint32_t device) {
-  return slice_members(plan.slices[plan.nodes[node.peer].slice])[device];
+  return SliceMembers(plan.slices[plan.nodes[node.peer].slice]).at(device);
 }
 
 bool takes_part(const Plan& plan, const PlanNode& node, const Member& member) {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "ir/plan/plan_members.h"
+#include "ir/types/axis_list.h"
 #include "tests/support/seed.h"
 
 namespace gangway::axis_links_test {
@@ -67,14 +68,15 @@ TEST(AxisLinks, AreWhatAWalkOverAllDevicesFinds) {
       first += count;
       left -= count;
     }
-    const std::vector<Member> members = slice_members(slice);
+    const SliceMembers members(slice);
     Links expected(3, kHost);
     for (size_t axis = 0; axis < 3; ++axis) {
-      for (const auto& group : groups_along(slice.mesh, slice.mesh.axes[axis].name)) {
-        for (const uint32_t a : group) {
-          for (const uint32_t b : group)
+      for (const auto& group : members_of_groups(slice.mesh, {static_cast<int>(axis)})) {
+        for (const int64_t a : group) {
+          for (const int64_t b : group)
             expected[axis] =
-                std::max(expected[axis], link_class(plan, members[a].host, members[b].host));
+                std::max(expected[axis], link_class(plan, members.at(static_cast<uint32_t>(a)).host,
+                                                    members.at(static_cast<uint32_t>(b)).host));
         }
       }
     }

@@ -5,6 +5,8 @@
 // Threads: pure.
 // Errors: the plan keeps its rules (plan_check.h); what takes axes throws kInvalid for one that the
 // mesh lacks.
+// Cost: a host lists its own members, and those that meet them. Nothing here lists all devices of
+// a plan, whose ranges of hosts are few beside its devices.
 #pragma once
 
 #include <compare>
@@ -26,14 +28,46 @@ struct Member {
   friend auto operator<=>(const Member&, const Member&) = default;
 };
 
-// The members of a slice by mesh device.
-std::vector<Member> slice_members(const PlanSlice& slice);
-// All members of a plan, each once, ascending: rank order of the gate.
-std::vector<Member> plan_members(const Plan& plan);
+// The members of a slice by mesh device. Cost: O(ranges) to make, O(log ranges) to ask.
+class SliceMembers {
+ public:
+  explicit SliceMembers(const PlanSlice& slice);
+  Member at(uint32_t mesh_device) const;
 
-// The mesh devices that meet along `axes` ("data,expert"), one vector for each group, by member: in
-// row-major order over the axes as listed (ir/types/axis_list.h).
-std::vector<std::vector<uint32_t>> groups_along(const Mesh& mesh, const std::string& axes);
+ private:
+  struct Piece {
+    uint32_t begin = 0;  // The devices of the slice before this range.
+    PlanRange range;
+  };
+  std::vector<Piece> pieces_;
+  const uint32_t ranks_per_device_;
+};
+
+// The members of a plan on one host, ascending.
+std::vector<Member> members_on(const Plan& plan, uint32_t host);
+
+// The members of a plan on one host, counted. Those of all hosts in a row, ascending, are the ranks
+// of the gate.
+struct MembersOfHost {
+  uint32_t host = 0;
+  uint32_t devices = 0;
+  uint32_t members = 0;
+  uint32_t first_device = 0;  // The device of the lowest member.
+  friend bool operator==(const MembersOfHost&, const MembersOfHost&) = default;
+};
+// Ascending by host; only hosts that have members. Cost: O(ranges * ranks on a device).
+std::vector<MembersOfHost> members_by_host(const Plan& plan);
+
+// The mesh devices that meet along some axes: one of the groups of members_of_groups()
+// (ir/types/axis_list.h).
+struct GroupRow {
+  uint32_t number = 0;            // Its index among all groups along these axes.
+  std::vector<uint32_t> members;  // Mesh devices, by member.
+  friend bool operator==(const GroupRow&, const GroupRow&) = default;
+};
+// The groups along `axes` ("data,expert") of some mesh devices, each once, ascending.
+std::vector<GroupRow> rows_of(const Mesh& mesh, const std::string& axes,
+                              const std::vector<uint32_t>& mesh_devices);
 // How many devices each of these groups has.
 uint32_t ranks_along(const Mesh& mesh, const std::string& axes);
 

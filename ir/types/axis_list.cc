@@ -54,13 +54,51 @@ int64_t member_along(const Mesh& mesh, const std::vector<int>& axes, int64_t dev
   return member;
 }
 
-std::vector<std::vector<int64_t>> members_of_groups(const Mesh& mesh,
-                                                    const std::vector<int>& axes) {
+namespace {
+
+// The axes that are not in the list, in the order of the mesh: a group is numbered in row-major
+// order over them, so that groups come by their first device.
+std::vector<int> axes_besides(const Mesh& mesh, const std::vector<int>& axes) {
   std::vector<int> others;
   for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
     if (std::ranges::find(axes, axis) == axes.end()) others.push_back(axis);
   }
-  // Row-major over the other axes, so that groups come by their first device.
+  return others;
+}
+
+// How far apart two devices are that are neighbours along the axis.
+int64_t stride_of(const Mesh& mesh, int axis) {
+  int64_t stride = 1;
+  for (size_t behind = static_cast<size_t>(axis) + 1; behind < mesh.axes.size(); ++behind)
+    stride *= mesh.axes[behind].size;
+  return stride;
+}
+
+}  // namespace
+
+int64_t group_along(const Mesh& mesh, const std::vector<int>& axes, int64_t device) {
+  return member_along(mesh, axes_besides(mesh, axes), device);
+}
+
+std::vector<int64_t> members_with(const Mesh& mesh, const std::vector<int>& axes, int64_t device) {
+  int64_t first = device;
+  for (int axis : axes) first -= mesh.coordinate(device, axis) * stride_of(mesh, axis);
+  std::vector<int64_t> members{first};
+  members.reserve(static_cast<size_t>(members_along(mesh, axes)));
+  // The list's last axis is the fastest, so each axis repeats what those behind it gave.
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    const int64_t stride = stride_of(mesh, *axis);
+    const size_t before = members.size();
+    for (int64_t at = 1; at < mesh.axes[static_cast<size_t>(*axis)].size; ++at) {
+      for (size_t m = 0; m < before; ++m) members.push_back(members[m] + at * stride);
+    }
+  }
+  return members;
+}
+
+std::vector<std::vector<int64_t>> members_of_groups(const Mesh& mesh,
+                                                    const std::vector<int>& axes) {
+  const std::vector<int> others = axes_besides(mesh, axes);
   std::vector<std::vector<int64_t>> groups(
       static_cast<size_t>(members_along(mesh, others)),
       std::vector<int64_t>(static_cast<size_t>(members_along(mesh, axes))));

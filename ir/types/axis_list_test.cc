@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "runtime/base/error.h"
+#include "tests/support/seed.h"
 
 namespace gangway::axis_list_test {
 namespace {
@@ -48,6 +52,26 @@ TEST(AxisList, GroupsHoldEachDeviceOnceByMember) {
   EXPECT_THAT(
       members_of_groups(kMesh, axes_of(kMesh, "model,data")),
       ElementsAre(ElementsAre(0, 6, 1, 7), ElementsAre(2, 8, 3, 9), ElementsAre(4, 10, 5, 11)));
+}
+
+TEST(AxisList, TheGroupOfADeviceIsFoundByArithmetic) {
+  std::mt19937_64 random(tests::test_seed());
+  for (int round = 0; round < 200; ++round) {
+    Mesh mesh;
+    for (const char* name : {"a", "b", "c", "d"})
+      mesh.axes.push_back({name, 1 + static_cast<int64_t>(random() % 4)});
+    std::vector<int> axes{0, 1, 2, 3};
+    std::ranges::shuffle(axes, random);
+    axes.resize(1 + random() % axes.size());
+    const auto groups = members_of_groups(mesh, axes);
+    for (size_t number = 0; number < groups.size(); ++number) {
+      for (const int64_t device : groups[number]) {
+        EXPECT_EQ(group_along(mesh, axes, device), static_cast<int64_t>(number))
+            << to_string(mesh) << " device " << device;
+        EXPECT_EQ(members_with(mesh, axes, device), groups[number]) << to_string(mesh);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -20,8 +20,8 @@
 #include "executor/collectives/hosts/group_collective.h"
 #include "executor/devices/cpu/step_timer.h"
 #include "ir/plan/plan.h"
-#include "ir/plan/plan_members.h"
 #include "ir/transforms/overlap/moves.h"
+#include "ir/types/axis_list.h"
 #include "runtime/base/cat.h"
 #include "tests/support/bare_device.h"
 
@@ -87,8 +87,8 @@ class TimedRanks {
       add(rank.compiled->arena_bytes());
     }
     for (const auto& need : ranks_[0].compiled->collective_needs()) {
-      for (const std::vector<uint32_t>& members : groups_along(f.mesh, need.axes))
-        join_group(members, need.bytes_max);
+      for (const auto& members : members_of_groups(f.mesh, axes_of(f.mesh, need.axes)))
+        join_group({members.begin(), members.end()}, need.bytes_max);
     }
   }
 

@@ -20,9 +20,7 @@ uint32_t host_count(const GroupView& group) { return static_cast<uint32_t>(group
 
 // Number of channels; a channel has a member on every host.
 uint32_t channels_of(const GroupView& group) {
-  size_t least = group.here().size();
-  for (const GroupView::OnHost& host : group.hosts) least = std::min(least, host.members.size());
-  return static_cast<uint32_t>(least);
+  return std::ranges::min(group.hosts, {}, &GroupView::OnHost::count).count;
 }
 
 int64_t small_bytes(const GroupView& group) {
@@ -172,11 +170,17 @@ std::shared_ptr<const AbortFlags> abort_flags_of(const GroupView& group, const G
                                             group.size, std::move(hosts));
 }
 
+void find_self(GroupView& group, uint32_t host) {
+  const auto mine = std::ranges::find(group.hosts, host, &GroupView::OnHost::host);
+  GW_ASSERT(mine != group.hosts.end(), "a group without a member here");
+  group.self = static_cast<uint32_t>(mine - group.hosts.begin());
+}
+
 // The peers of any member here.
 PeerCounts peer_counts(const GroupView& group) {
   PeerCounts counts{};
   for (const GroupView::OnHost& host : group.hosts)
-    counts[static_cast<size_t>(host.link)] += static_cast<uint32_t>(host.members.size());
+    counts[static_cast<size_t>(host.link)] += host.count;
   --counts[static_cast<size_t>(LinkClass::kHost)];
   return counts;
 }
@@ -196,12 +200,30 @@ GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint3
     auto host = group.hosts.empty() || group.hosts.back().host != of
                     ? std::ranges::find(group.hosts, of, &GroupView::OnHost::host)
                     : group.hosts.end() - 1;
-    if (host == group.hosts.end()) host = group.hosts.insert(host, {of, link(of), {}});
+    if (host == group.hosts.end()) host = group.hosts.insert(host, {of, link(of), 0, {}});
     host->members.push_back({rank, devices[rank].device});
+    ++host->count;
   }
-  const auto mine = std::ranges::find(group.hosts, self, &GroupView::OnHost::host);
-  GW_ASSERT(mine != group.hosts.end(), "a group without a member here");
-  group.self = static_cast<uint32_t>(mine - group.hosts.begin());
+  find_self(group, self);
+  return group;
+}
+
+GroupView exchange_of(std::string name, std::span<const GroupHost> hosts, uint32_t self,
+                      std::span<const uint32_t> devices_here) {
+  GroupView group{.name = std::move(name)};
+  for (const GroupHost& from : hosts) {
+    GroupView::OnHost& to = group.hosts.emplace_back();
+    to = {from.host, from.link, from.count, {{group.size, from.first_device}}};
+    if (from.host == self) {
+      GW_ASSERT(devices_here.size() == from.count, "a group with ", from.count, " members here, ",
+                devices_here.size(), " are known");
+      to.members.clear();
+      for (uint32_t m = 0; m < from.count; ++m)
+        to.members.push_back({group.size + m, devices_here[m]});
+    }
+    group.size += from.count;
+  }
+  find_self(group, self);
   return group;
 }
 

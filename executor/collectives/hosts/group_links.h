@@ -34,7 +34,9 @@ struct GroupView {
   struct OnHost {
     uint32_t host = 0;
     LinkClass link = LinkClass::kHost;  // Link from this host.
-    std::vector<Member> members;        // In the order of ranks.
+    uint32_t count = 0;                 // Its members.
+    // In the order of ranks. Another host of an exchange_of() has only its first member here.
+    std::vector<Member> members;
   };
 
   std::string name;           // Equal on all hosts; no other group of the plan has it.
@@ -52,6 +54,18 @@ struct GroupView {
 GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
                    int64_t bytes_max, bool abort_flags,
                    const std::function<LinkClass(uint32_t host)>& link);
+
+// The members of a host in a group, of which this host knows how many they are, and the device of
+// the first.
+struct GroupHost {
+  uint32_t host = 0;
+  LinkClass link = LinkClass::kHost;
+  uint32_t count = 0, first_device = 0;
+};
+// A group that only does exchanges, with its ranks host by host. `devices_here`: the devices of
+// this host's members, by rank. Cost: O(hosts).
+GroupView exchange_of(std::string name, std::span<const GroupHost> hosts, uint32_t self,
+                      std::span<const uint32_t> devices_here);
 
 // For devices whose tensors are not in host memory, which do these kinds: besides words they
 // exchange the sizes of ragged rows, with an all-to-all in host memory.

@@ -31,7 +31,7 @@ std::vector<uint32_t> receivers(const Mesh& mesh, const Attrs& attrs) {
   const std::vector<int> axes = axes_of(mesh, attrs.text("axes"));
   const std::vector<int> to = axes_of(mesh, attrs.text("to"));
   const int64_t n = members_along(mesh, axes);
-  const std::vector<int64_t> devices = members_of_groups(mesh, axes)[0];
+  const std::vector<int64_t> devices = members_with(mesh, axes, 0);
   std::vector<uint32_t> member_at(devices.size());  // Indexed by number along `to`.
   for (size_t m = 0; m < devices.size(); ++m) {
     member_at[static_cast<size_t>(member_along(mesh, to, devices[m]))] = static_cast<uint32_t>(m);
