@@ -252,17 +252,20 @@ interface Executor {
 
   install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64, ofOther :Bool,
               texts :List(SourceText), owner :Text)
-          -> (needs :List(DeviceNeed), offers :List(LinkOffer), texts :List(SourceText));
+          -> (needs :List(DeviceNeed), offers :List(LinkOffer), texts :List(SourceText),
+              writesTo :List(UInt32));
   # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
   # verified on reading. `self` is this host's index in the plan. `ofOther`: the owner of the plan
   # is not the operator. Its sources then read only files in folders that the executor trusts, and
   # all programs of `owner` together get at most half of the memory that the host has for texts.
   # `texts` are the texts that the plan's sources read, as they were when the plan was first
   # installed: of these paths no more bytes are read. The answer's `texts` are those that the host
-  # has read, and the controller compares those of all hosts.
+  # has read, and the controller compares those of all hosts. `writesTo` are the indices in the plan
+  # of the other hosts that this one writes to. The bytes of the plan go to a host once, however
+  # many devices it has there; once more, under another number, if hosts have read other texts.
 
   link @1 (plan :UInt64, offers :List(LinkOffer));
-  # The offers of all hosts of the plan; a host opens those of the hosts that it writes to.
+  # The offers of the hosts that this one writes to, as its answer to install() named them.
 
   commitInstall @2 (plan :UInt64);
   # Allocates memory and computes the first values of new states.

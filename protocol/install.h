@@ -66,6 +66,8 @@ struct Installed {
   std::vector<DeviceNeed> needs;
   std::vector<LinkOffer> offers;
   std::vector<SourceText> texts;  // Texts that the host has loaded for the plan.
+  // Indices in the plan of the other hosts that this one writes to: it needs their offers.
+  std::vector<uint32_t> writes_to = {};
 };
 
 }  // namespace gangway

@@ -9,7 +9,7 @@
 namespace gangway {
 
 // Changes with every incompatible change of a schema of this room.
-inline constexpr uint32_t kProtocolVersion = 9;
+inline constexpr uint32_t kProtocolVersion = 10;
 inline constexpr const char* kRelease = "0.1.0";
 
 struct Version {

@@ -1,6 +1,7 @@
 #include "controller/plans/plans.h"
 
 #include <algorithm>
+#include <set>
 
 #include "controller/owners/quotas.h"
 #include "controller/plans/does_not_fit.h"
@@ -174,6 +175,20 @@ void settle(const Future<Installed>& reply, const StopToken& gone) {
   } catch (const Error&) {
     if (!reply.ready() && !gone.stop_requested()) throw;  // This fiber was cancelled.
   }
+}
+
+// The offers of the hosts that a host writes to.
+std::vector<LinkOffer> offers_for(const PlanRecord& record, const std::vector<Installed>& installed,
+                                  size_t host) {
+  const std::vector<uint32_t>& written = installed[host].writes_to;
+  std::vector<LinkOffer> offers;
+  for (const uint32_t peer : std::set<uint32_t>(written.begin(), written.end())) {
+    GW_REQUIRE(peer < installed.size(), "host \"", record.plan->hosts[host],
+               "\": says that it writes to host ", peer, " of a plan of ", installed.size());
+    const std::vector<LinkOffer>& of_peer = installed[peer].offers;
+    offers.insert(offers.end(), of_peer.begin(), of_peer.end());
+  }
+  return offers;
 }
 
 std::vector<HostTexts> texts_found(const PlanRecord& record,
@@ -479,22 +494,21 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
     record.refused_by = record.hosts[other->host];
     throw Error(other->why);
   }
-  std::vector<LinkOffer> offers;
-  for (Installed& reply : installed) {
-    record.needs.push_back(std::move(reply.needs));
-    offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
-  }
+  for (Installed& reply : installed) record.needs.push_back(std::move(reply.needs));
   reserve(record, holder_name);
-  on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.on_hosts, offers); });
-  on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.on_hosts); });
+  on_all_hosts(record, [&](ExecutorPeer& to, size_t host) {
+    return to.link(record.on_hosts, offers_for(record, installed, host));
+  });
+  on_all_hosts(record,
+               [&](ExecutorPeer& to, size_t) { return to.commit_install(record.on_hosts); });
   record.initialisers = nullptr;
 }
 
 void PlanTable::on_all_hosts(const PlanRecord& record,
-                             const std::function<Future<void>(ExecutorPeer&)>& step) {
+                             const std::function<Future<void>(ExecutorPeer&, size_t)>& step) {
   std::vector<Future<void>> done;
   done.reserve(record.hosts.size());
-  for (HostId host : record.hosts) done.push_back(step(peer(host)));
+  for (size_t i = 0; i < record.hosts.size(); ++i) done.push_back(step(peer(record.hosts[i]), i));
   for (size_t i = 0; i < done.size(); ++i) done[i].await(hosts_.at(record.hosts[i]).gone.token());
 }
 

@@ -189,8 +189,10 @@ class PlanTable {
   Wanted wanted(const PlanRecord& plan);
   void reserve(PlanRecord& plan, const std::string& holder_name);
   std::map<DeviceRef, OwnArenas> own_arenas() const;
-  // Does one step of the installation on every host. Suspends until all have done it or one can't.
-  void on_all_hosts(const PlanRecord& plan, const std::function<Future<void>(ExecutorPeer&)>& step);
+  // Does one step of the installation on every host, which it names by its index in the plan.
+  // Suspends until all have done it or one can't.
+  void on_all_hosts(const PlanRecord& plan,
+                    const std::function<Future<void>(ExecutorPeer&, size_t)>& step);
   ExecutorPeer& peer(HostId host);
   void uninstall_if_unused(PlanId id);
   void uninstall_if_broken(PlanRecord& plan);

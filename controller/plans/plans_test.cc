@@ -211,5 +211,44 @@ TEST_F(Plans, MistakesFoundWhileLoweringLeaveNothingBehind) {
   });
 }
 
+// Four hosts, two of which write to each other.
+class PlanOffers : public testing::Test {
+ protected:
+  PlanOffers() {
+    for (int i = 0; i < 4; ++i) {
+      executors_[i].writes_to = [](uint32_t self) { return std::vector<uint32_t>{self ^ 1}; };
+      controller_.add_host({.name = cat("host-", i), .devices = 2, .memory_bytes = 1000},
+                           executors_[i]);
+    }
+  }
+  void compile() {
+    const SliceId slice = controller_.allocate(session_, {8}).id;
+    controller_.compile(session_, doubled(Mesh{{{"data", 8}}}), {slice}, {2});
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  FakeExecutor executors_[4];
+  FakeClient client_;
+  Controller controller_{*reactor_};
+  SessionId session_ = controller_.programs().add("tester", "ada", client_);
+};
+
+TEST_F(PlanOffers, AHostGetsThePlanOnceAndTheOffersOfTheHostsThatItWritesTo) {
+  reactor_->run([&] { compile(); });
+  for (const FakeExecutor& host : executors_) {
+    EXPECT_EQ(host.installs, 1);
+    EXPECT_THAT(host.linked_to, testing::ElementsAre(host.self ^ 1));
+  }
+}
+
+TEST_F(PlanOffers, AHostThatSaysItWritesToOneBeyondThePlanIsRefused) {
+  executors_[2].writes_to = [](uint32_t) { return std::vector<uint32_t>{4}; };
+  reactor_->run([&] {
+    EXPECT_THAT(error_text_of([&] { compile(); }),
+                HasSubstr("says that it writes to host 4 of a plan of 4"));
+    EXPECT_EQ(controller_.counts().plans, 0u);
+  });
+}
+
 }  // namespace
 }  // namespace gangway::plans_test

@@ -72,7 +72,9 @@ Future<Installed> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>
   auto promise = request.send();
   return as_future<Installed>(reactor_, "install", [promise = kj::mv(promise)]() mutable {
     const auto reply = await<capnp::Response<wire::Executor::InstallResults>>(kj::mv(promise));
-    return Installed{read(reply.getNeeds()), read(reply.getOffers()), read(reply.getTexts())};
+    Installed installed{read(reply.getNeeds()), read(reply.getOffers()), read(reply.getTexts())};
+    for (const uint32_t host : reply.getWritesTo()) installed.writes_to.push_back(host);
+    return installed;
   });
 }
 

@@ -64,7 +64,7 @@ class Host {
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
                             StateScope scope, const PlanOwner& owner = {},
                             const std::vector<SourceText>& texts = {});
-  // `offers`: those of all hosts of the plan.
+  // `offers`: those of the hosts that it writes to (Installed::writes_to).
   void link(PlanId id, const std::vector<LinkOffer>& offers);
   // Allocates; ready when the initialisers of new states have run, in stream order. If one fails (a
   // user's kernel), all states that the plan created are removed, and the error has the user's

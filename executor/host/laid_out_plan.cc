@@ -115,6 +115,7 @@ Result<LaidOutPlan> laid_out(CompiledHostPlan plan, const HostDevices& devices,
   // write into those plans' memory when they go on.
   made.memory = devices.link().offer(areas_of(made));
   installed.offers = {{made.self, made.memory->offer()}};
+  installed.writes_to = hosts_written(made);
   return Result<LaidOutPlan>(std::move(made));
 }
 

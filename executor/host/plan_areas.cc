@@ -1,5 +1,7 @@
 #include "executor/host/plan_areas.h"
 
+#include <set>
+
 #include "executor/host/plan_groups.h"
 #include "runtime/base/error.h"
 
@@ -81,6 +83,23 @@ AreaList areas_of(const LaidOutPlan& plan) {
                        [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
   }
   return areas;
+}
+
+std::vector<uint32_t> hosts_written(const LaidOutPlan& plan) {
+  std::set<uint32_t> hosts;
+  for (const PlanGroup& group : plan.rendezvous) {
+    const std::vector<uint32_t> peers = hosts_written(group.view);
+    hosts.insert(peers.begin(), peers.end());
+  }
+  for (const LaidOutShare& share : plan.shares) {
+    for (const Entry& entry : share.entries) {
+      if (entry.channel == kNone) continue;
+      const TransferEnds ends = ends_of(share, entry);
+      hosts.insert({ends.sender.host, ends.receiver.host});
+    }
+  }
+  hosts.erase(plan.self);
+  return {hosts.begin(), hosts.end()};
 }
 
 }  // namespace gangway

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "executor/host/laid_out_plan.h"
 #include "executor/links/area_list.h"
@@ -20,6 +21,10 @@ int64_t shared_bytes(const LaidOutPlan& plan, const Member& member);
 // Bytes that a rank receives over links in one run, in its device's own memory.
 int64_t own_inbox_bytes(const LaidOutShare& share);
 AreaList areas_of(const LaidOutPlan& plan);
+
+// The other hosts that this one writes to, ascending: members of its groups, and the other ends of
+// its transfers.
+std::vector<uint32_t> hosts_written(const LaidOutPlan& plan);
 
 // The two ends of an entry that sends or receives.
 struct TransferEnds {

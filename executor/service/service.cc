@@ -66,6 +66,8 @@ class ExecutorServer final : public wire::Executor::Server {
       write(results.initNeeds(static_cast<uint32_t>(installed.needs.size())), installed.needs);
       write(results.initOffers(static_cast<uint32_t>(installed.offers.size())), installed.offers);
       write(results.initTexts(static_cast<uint32_t>(installed.texts.size())), installed.texts);
+      auto writes_to = results.initWritesTo(static_cast<uint32_t>(installed.writes_to.size()));
+      for (uint32_t i = 0; i < writes_to.size(); ++i) writes_to.set(i, installed.writes_to[i]);
     });
   }
 

@@ -36,9 +36,10 @@ void FakeCheckpoints::close_segment(uint64_t segment) { segments.erase(segment);
 FakeExecutor::FakeExecutor() = default;
 FakeExecutor::~FakeExecutor() = default;
 
-Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
-                                        const PlanOwner& owner,
+Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t host,
+                                        StateScope, const PlanOwner& owner,
                                         const std::vector<SourceText>& texts) {
+  self = host;
   installed_of = owner;
   ++installs;
   texts_asked = texts;
@@ -48,10 +49,16 @@ Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, u
   Installed reply;
   for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
   if (read_text) reply.texts = {read_text(texts)};
+  reply.offers = {{self, {}}};
+  if (writes_to) reply.writes_to = writes_to(self);
   return Future<Installed>(Result<Installed>(std::move(reply)));
 }
 
-Future<void> FakeExecutor::link(PlanId, const std::vector<LinkOffer>&) { return ready_future(); }
+Future<void> FakeExecutor::link(PlanId, const std::vector<LinkOffer>& offers) {
+  linked_to.clear();
+  for (const LinkOffer& offer : offers) linked_to.push_back(offer.host);
+  return ready_future();
+}
 
 Future<void> FakeExecutor::commit_install(PlanId) {
   return commit ? commit->future() : ready_future();

@@ -68,6 +68,10 @@ class FakeExecutor final : public ExecutorPeer {
   std::function<SourceText(const std::vector<SourceText>&)> read_text;
   std::vector<SourceText> texts_asked;  // Texts of the last of `installs`.
   int installs = 0;
+  uint32_t self = 0;  // Its index in the plan that it was asked last to install.
+  // If set: the hosts of a plan that this one writes to, given its own index.
+  std::function<std::vector<uint32_t>(uint32_t self)> writes_to;
+  std::vector<uint32_t> linked_to;               // The hosts whose offers the last link() brought.
   std::optional<Promise<Installed>> installing;  // If set, install waits for it.
   std::optional<Promise<void>> commit;           // If set, commit_install waits for it.
   std::optional<Promise<int64_t>> moving;        // If set, move_states waits for it.

@@ -91,15 +91,16 @@ class TestHosts {
                                  StateScope scope = {1}) {
     will_start(id, plan);
     std::vector<Installed> installed;
-    std::vector<LinkOffer> offers;
     std::vector<Future<Installed>> compiled;
     for (uint32_t h = 0; h < hosts.size(); ++h)
       compiled.push_back(hosts[h]->install(id, plan, h, scope));
-    for (Future<Installed>& one : compiled) {
-      installed.push_back(one.take());
-      offers.insert(offers.end(), installed.back().offers.begin(), installed.back().offers.end());
+    for (Future<Installed>& one : compiled) installed.push_back(one.take());
+    for (uint32_t h = 0; h < hosts.size(); ++h) {
+      std::vector<LinkOffer> offers;
+      for (const uint32_t peer : installed[h].writes_to)
+        offers.insert(offers.end(), installed[peer].offers.begin(), installed[peer].offers.end());
+      hosts[h]->link(id, offers);
     }
-    for (auto& host : hosts) host->link(id, offers);
     for (auto& host : hosts) host->commit_install(id).await();
     return installed;
   }

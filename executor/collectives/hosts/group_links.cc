@@ -1,6 +1,7 @@
 #include "executor/collectives/hosts/group_links.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "executor/collectives/hosts/group_collective.h"
@@ -255,6 +256,21 @@ int64_t private_bytes(const GroupView& group, uint32_t index) {
       group.kinds.has(CollectiveKind::kReduceScatter))
     bytes += stream_piece_bytes(group);
   return bytes;
+}
+
+std::vector<uint32_t> hosts_written(const GroupView& group) {
+  std::set<uint32_t> written;  // Indices among the group's hosts.
+  for (uint32_t channel = 0; channel < channels_of(group); ++channel) {
+    const std::vector<uint32_t> peers = peers_of(group, channel);
+    written.insert(peers.begin(), peers.end());
+  }
+  for (uint32_t peer = 0; peer < host_count(group); ++peer) {
+    if (group.abort_flags || (has_streams(group) && has_edge(group, peer))) written.insert(peer);
+  }
+  written.erase(group.self);
+  std::set<uint32_t> hosts;
+  for (const uint32_t peer : written) hosts.insert(group.hosts[peer].host);
+  return {hosts.begin(), hosts.end()};
 }
 
 std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
