@@ -13,7 +13,7 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
       landings_(new_landings()),
       memory_(options_.timed_only ? std::make_shared<UnreadMemory>(options_.memory_bytes)
                                   : nullptr),
-      fabric_(std::make_shared<SimFabric>()),
+      fabric_(std::make_shared<SimFabric>(reactor)),
       controller_process_(reactor, options_.time, options_.controller_rates),
       network(reactor,
               {.delay = options_.near.delay, .jitter = options_.near.jitter, .replay = &replay_}),

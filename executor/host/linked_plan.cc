@@ -63,7 +63,9 @@ void link_channels(const LaidOutPlan& plan, size_t rank, const MemoryOf& memory_
     if (is_discrete(plan) && ends.sender.host == plan.self && ends.receiver.host == plan.self) {
       channel.link = device_link(plan, ends, channel.slots.slots(), links);
     } else {
-      const std::span<std::byte> memory = memory_of(ends.receiver).memory();
+      PeerMemory& inbox_host = memory_of(ends.receiver);
+      const std::span<std::byte> memory = inbox_host.range(
+          inbox_host.place(inbox_area(ends.receive, ends.mesh_device), channel.slots.bytes()));
       share.pins.push_back(
           laid.device->memory().pin(memory.data(), static_cast<int64_t>(memory.size())));
     }

@@ -2,6 +2,7 @@
 //
 //   this host                                        a peer
 //   offer(areas)  -> OwnMemory, whose offer() ...    ... the peer opens: PeerMemory
+//                                                    place(area): it writes this area from now on
 //                                                    at(): writes a payload into what put() sends
 //   waits on a word of its OwnMemory          <----  put(payload, flag, value)   payload, then flag
 //                                             <----  signal(flag, value)         a flag alone
@@ -11,19 +12,26 @@
 //  - A host waits only on words of its own memory, which its peers write: no network card can poll
 //    a peer's memory. A flag, a credit and a payload therefore lie with the host that waits for
 //    them.
-//  - A thread that sees the value of a flag also sees the payload of its put(), and everything that
-//    was put to that host before it.
+//  - An area has one writer. The writer mirrors the areas that it writes, and nothing else of the
+//    peer's memory.
+//  - Order is kept by area: a thread that sees the value of a flag also sees the payload of its
+//    put(), which lies in the same area, and everything that was put to that area before. Writes to
+//    other areas may come before or after it, whichever host they are from: a payload of 100 MB
+//    must not hold up the gates and flags of every other program between two hosts.
+//  - A ring comes behind everything that its caller put to that peer before.
+//  - What was written at at() stays as it is until the peer has shown that it has read it: a
+//    network sends it from there, later.
 //  - An offer is opaque to everyone but the implementation that opens it.
 //  - Each offer() makes new memory, which no later offer() uses again while a peer holds it. A peer
 //    that was given up may only have stopped: when it goes on it still writes there.
 //
 // A network implements this by writing to a peer's memory (RDMA): put() is two writes with a fence
 // between them, and at() is memory of this host that the card may read. There are two
-// implementations, over memory that both hosts can reach: shared_link.h for processes of one
-// machine, sim_link.h for simulated hosts.
+// implementations: shared_link.h for processes of one machine, where at() is the peer's memory
+// itself; sim_link.h for simulated hosts, which mirrors areas and delivers them in any order.
 //
-// Threads: offer() and open() on the reactor thread; the other calls of a memory on any thread, at
-// once, at different offsets.
+// Threads: offer(), open() and place() on the reactor thread; the other calls of a memory on any
+// thread, at once, at different offsets.
 // Ownership: what open() returns keeps the peer's memory alive for writing, also after the peer has
 // gone. A memory outlives everything that was linked to it.
 // Errors: open() throws kInvalid for bytes that are no offer, kUnavailable for memory that can't be
@@ -57,14 +65,16 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Offset of the area of that name, which has at least that many bytes.
-  virtual uint64_t place(const std::string& area, int64_t bytes) const = 0;
+  // Offset of the area of that name, which has at least that many bytes. This host writes the area
+  // from now on: at(), put() and signal() take offsets of areas that were placed.
+  virtual uint64_t place(const std::string& area, int64_t bytes) = 0;
   // Number of devices that can be rung.
   virtual uint32_t devices() const = 0;
   // Where to write the payload that is put to that offset.
   virtual std::byte* at(uint64_t offset) const = 0;
-  // The whole range that at() addresses, for a device that must pin what it copies to.
-  virtual std::span<std::byte> memory() const = 0;
+  // The memory around at(offset), with the whole area, for a device that must pin what it copies
+  // to.
+  virtual std::span<std::byte> range(uint64_t offset) const = 0;
 
   virtual void put(const LinkPayload& payload, uint64_t flag, uint64_t value) = 0;
   virtual void signal(uint64_t flag, uint64_t value) = 0;

@@ -10,6 +10,7 @@
 #include "executor/links/sim_link.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
+#include "runtime/fibers/reactor.h"
 #include "tests/support/seed.h"
 
 namespace gangway::host_link_test {
@@ -60,6 +61,9 @@ AreaList areas() {
   list.add("inbox", 1000);
   return list;
 }
+// In the area "inbox" a payload lies behind its flag.
+constexpr uint64_t kPayloadAt = 8;
+constexpr int64_t kPayloadBytes = 1000 - 8;
 
 ErrorKind refusal(const std::function<void()>& act, std::string* text = nullptr) {
   try {
@@ -77,10 +81,13 @@ TEST_P(HostLinkTest, APutArrivesWithItsFlagAndARingReachesItsDevice) {
   const auto peer = hosts.there->open(own->offer());
   const uint64_t flag = peer->place("flag", 8), inbox = peer->place("inbox", 1000);
   EXPECT_EQ(own->place("flag", 8), flag);
-  EXPECT_EQ(own->word(flag).load(), 0u);
-  std::memset(peer->at(inbox), 7, 1000);
-  peer->put({inbox, 1000}, flag, 41);
-  EXPECT_EQ(own->word(flag).load(), 41u);
+  EXPECT_EQ(own->word(inbox).load(), 0u);
+  const std::span<std::byte> range = peer->range(inbox);
+  EXPECT_LE(range.data(), peer->at(inbox));
+  EXPECT_GE(range.data() + range.size(), peer->at(inbox) + 1000);
+  std::memset(peer->at(inbox + kPayloadAt), 7, kPayloadBytes);
+  peer->put({inbox + kPayloadAt, kPayloadBytes}, inbox, 41);
+  EXPECT_EQ(own->word(inbox).load(), 41u);
   EXPECT_EQ(own->at(inbox)[999], std::byte{7});
   peer->signal(flag, 42);
   EXPECT_EQ(own->word(flag).load(), 42u);
@@ -115,16 +122,17 @@ TEST_P(HostLinkTest, EachOfferIsNewMemoryThatLateWritesToEarlierOnesDoNotReach) 
   own = nullptr;
   const auto next = hosts.here->offer(areas());
   EXPECT_NE(next->offer(), offer);
-  const uint64_t flag = late->place("flag", 8), inbox = late->place("inbox", 1000);
-  std::memset(late->at(inbox), 7, 1000);
-  late->put({inbox, 1000}, flag, 41);
-  EXPECT_EQ(next->word(next->place("flag", 8)).load(), 0u);
-  EXPECT_EQ(next->at(next->place("inbox", 1000))[0], std::byte{0});
+  const uint64_t inbox = late->place("inbox", 1000);
+  std::memset(late->at(inbox + kPayloadAt), 7, kPayloadBytes);
+  late->put({inbox + kPayloadAt, kPayloadBytes}, inbox, 41);
+  EXPECT_EQ(next->word(next->place("inbox", 1000)).load(), 0u);
+  EXPECT_EQ(next->at(next->place("inbox", 1000))[kPayloadAt], std::byte{0});
 }
 
 TEST(SimFabricTest, MemoryIsOfferedOnce) {
   SimFabric fabric;
-  const auto memory = std::make_shared<SimMemory>(), other = std::make_shared<SimMemory>();
+  const auto memory = std::make_shared<SimMemory>(64, std::vector<Bell>{}),
+             other = std::make_shared<SimMemory>(64, std::vector<Bell>{});
   fabric.add(memory);
   fabric.add(other);
   std::string text;
@@ -174,6 +182,77 @@ TEST(SimLinkTest, AnOfferThatItsHostHasWithdrawnCannotBeOpened) {
   std::string text;
   EXPECT_EQ(refusal([&] { there.open(offer); }, &text), ErrorKind::kUnavailable);
   EXPECT_THAT(text, HasSubstr("not in this simulation"));
+}
+
+// Two hosts over a network that delivers in any order, the second of which writes two areas.
+class AnyOrderTest : public ::testing::Test {
+ protected:
+  AnyOrderTest() {
+    AreaList list;
+    for (const char* name : {"a", "b"}) list.add(name, 64);
+    own_ = here_.offer(list);
+    peer_ = there_.open(own_->offer());
+    a_ = peer_->place("a", 64);
+    b_ = peer_->place("b", 64);
+  }
+  uint64_t word(uint64_t offset) const { return own_->word(offset).load(); }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated({.seed = tests::test_seed()});
+  std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>(*reactor_);
+  // What a device of the first host finds each time it is rung: the words of both areas.
+  std::vector<std::pair<uint64_t, uint64_t>> seen_;
+  SimLink here_{fabric_, {{nullptr, std::make_shared<const std::function<void()>>([this] {
+                             seen_.emplace_back(word(a_), word(b_));
+                           })}}};
+  SimLink there_{fabric_, {}};
+  std::shared_ptr<OwnMemory> own_;
+  std::shared_ptr<PeerMemory> peer_;
+  uint64_t a_ = 0, b_ = 0;
+};
+
+TEST_F(AnyOrderTest, WritesToOneAreaArriveInOrderAndThoseToTwoInAnyOrder) {
+  bool a_first = false, b_first = false;
+  for (uint64_t round = 1; round <= 40; ++round) {
+    for (const uint64_t value : {2 * round, 2 * round + 1}) {
+      peer_->signal(a_, value);
+      peer_->signal(b_, value);
+    }
+    EXPECT_LT(word(a_), 2 * round) << "nothing arrives while its writer goes on";
+    peer_->ring(0);
+    seen_.clear();
+    reactor_->run_ready();
+    EXPECT_EQ(seen_.back(), std::pair(2 * round + 1, 2 * round + 1));
+    for (size_t i = 1; i < seen_.size(); ++i) {
+      EXPECT_GE(seen_[i].first, seen_[i - 1].first);
+      EXPECT_GE(seen_[i].second, seen_[i - 1].second);
+    }
+    a_first = a_first || seen_[0].first > seen_[0].second;
+    b_first = b_first || seen_[0].second > seen_[0].first;
+  }
+  EXPECT_TRUE(a_first && b_first);
+}
+
+TEST_F(AnyOrderTest, AFlagBringsThePayloadThatItsWriterHadPutThere) {
+  std::memset(peer_->at(a_ + 8), 7, 56);
+  peer_->put({a_ + 8, 56}, a_, 1);
+  peer_->ring(0);
+  EXPECT_TRUE(seen_.empty()) << "a ring comes behind what was put before";
+  EXPECT_EQ(own_->at(a_)[63], std::byte{0});
+  peer_ = nullptr;  // A write goes on without its writer.
+  reactor_->run_ready();
+  EXPECT_EQ(word(a_), 1u);
+  EXPECT_EQ(own_->at(a_)[63], std::byte{7});
+  EXPECT_EQ(seen_.size(), 1u);
+}
+
+TEST_F(AnyOrderTest, AHostWritesOnlyItsOwnAreas) {
+  SimLink third(fabric_, {});
+  const auto other = third.open(own_->offer());
+  std::string text;
+  EXPECT_EQ(refusal([&] { other->place("a", 64); }, &text), ErrorKind::kBug);
+  EXPECT_THAT(text, HasSubstr("area \"a\" has two writers"));
+  EXPECT_EQ(refusal([&] { other->signal(a_, 1); }, &text), ErrorKind::kBug);
+  EXPECT_THAT(text, HasSubstr("beyond the areas that this host writes"));
 }
 
 }  // namespace

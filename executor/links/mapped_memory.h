@@ -23,12 +23,12 @@ class MappedMemory final : public OwnMemory {
         bells_(std::move(bells)),
         offer_(std::move(offer)) {}
 
-  uint64_t place(const std::string& area, int64_t bytes) const override {
+  uint64_t place(const std::string& area, int64_t bytes) override {
     return find_area(memory_, area, bytes);
   }
   uint32_t devices() const override { return static_cast<uint32_t>(bells_.size()); }
   std::byte* at(uint64_t offset) const override { return memory_.data() + offset; }
-  std::span<std::byte> memory() const override { return memory_; }
+  std::span<std::byte> range(uint64_t) const override { return memory_; }
   void put(const LinkPayload&, uint64_t flag, uint64_t value) override { signal(flag, value); }
   void signal(uint64_t flag, uint64_t value) override {
     reinterpret_cast<std::atomic<uint64_t>*>(at(flag))->store(value, std::memory_order_release);

@@ -1,22 +1,82 @@
 #include "executor/links/sim_link.h"
 
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "executor/links/mapped_memory.h"
-#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
+namespace {
+
+// The memory of a peer, as the host that writes there has it.
+class SimPeer final : public PeerMemory {
+ public:
+  // `writer`: identifies the host that writes.
+  SimPeer(std::shared_ptr<SimFabric> fabric, std::shared_ptr<SimMemory> there, const void* writer)
+      : fabric_(std::move(fabric)), there_(std::move(there)), writer_(writer) {}
+
+  uint64_t place(const std::string& area, int64_t bytes) override {
+    const uint64_t first = find_area(there_->bytes(), area, bytes);
+    if (bytes == 0) return first;  // It may lie where another one begins.
+    GW_ASSERT(there_->writers.emplace(first, writer_).first->second == writer_, "area \"", area,
+              "\" has two writers");
+    std::shared_ptr<SimArea>& mirror = areas_[first];
+    if (mirror == nullptr) mirror = std::make_shared<SimArea>(there_, first, bytes);
+    GW_ASSERT(mirror->has(first + static_cast<uint64_t>(bytes) - 1), "area \"", area,
+              "\" is placed with ", bytes, " bytes, and with less before");
+    return first;
+  }
+  uint32_t devices() const override { return static_cast<uint32_t>(there_->bells.size()); }
+  std::byte* at(uint64_t offset) const override { return area_at(offset)->at(offset); }
+  std::span<std::byte> range(uint64_t offset) const override {
+    return area_at(offset)->mirror.bytes();
+  }
+  void put(const LinkPayload& payload, uint64_t flag, uint64_t value) override {
+    const std::shared_ptr<SimArea>& area = area_at(flag);
+    GW_ASSERT(payload.bytes == 0 ||
+                  (area->has(payload.offset) &&
+                   area->has(payload.offset + static_cast<uint64_t>(payload.bytes) - 1)),
+              "a payload lies in another area than its flag");
+    fabric_->send(area, {payload, flag, value, {}});
+  }
+  void signal(uint64_t flag, uint64_t value) override {
+    fabric_->send(area_at(flag), {{}, flag, value, {}});
+  }
+  // Behind whichever write arrives last.
+  void ring(uint32_t device) override {
+    bool is_behind = false;
+    for (const auto& [first, area] : areas_) {
+      if (area->under_way.empty()) continue;
+      area->under_way.back().rings.push_back(device);
+      is_behind = true;
+    }
+    if (!is_behind) there_->bells[device].ring();
+  }
+
+ private:
+  const std::shared_ptr<SimArea>& area_at(uint64_t offset) const {
+    const auto behind = areas_.upper_bound(offset);
+    GW_ASSERT(behind != areas_.begin() && std::prev(behind)->second->has(offset),
+              "a write beyond the areas that this host writes");
+    return std::prev(behind)->second;
+  }
+
+  const std::shared_ptr<SimFabric> fabric_;
+  const std::shared_ptr<SimMemory> there_;
+  const void* const writer_;
+  std::map<uint64_t, std::shared_ptr<SimArea>> areas_;  // By offset.
+};
+
+}  // namespace
 
 SimLink::SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells)
     : fabric_(std::move(fabric)), bells_(std::move(bells)) {}
 
 std::shared_ptr<OwnMemory> SimLink::offer(const AreaList& areas) {
-  auto memory = std::make_shared<SimMemory>();
-  memory->lines.resize(
-      static_cast<size_t>(ceil_div(areas.bytes(), static_cast<int64_t>(sizeof(SimMemory::Line)))));
-  memory->bells = bells_;
+  auto memory = std::make_shared<SimMemory>(areas.bytes(), bells_);
   areas.write(memory->bytes().data());
   const uint64_t number = fabric_->add(memory);
   std::vector<std::byte> offer(sizeof number);
@@ -32,6 +92,7 @@ std::shared_ptr<PeerMemory> SimLink::open(std::span<const std::byte> offer) {
              sizeof number);
   std::memcpy(&number, offer.data(), sizeof number);
   std::shared_ptr<SimMemory> memory = fabric_->find(number);
+  if (fabric_->sends()) return std::make_shared<SimPeer>(fabric_, std::move(memory), this);
   const std::span<std::byte> bytes = memory->bytes();
   std::vector<Bell> bells = memory->bells;
   return std::make_shared<MappedMemory>(std::move(memory), bytes, std::move(bells),

@@ -1,5 +1,7 @@
-// SimLink: a HostLink between simulated hosts, over ordinary memory of their one process. Simulated
-// devices have no thread that parks on a doorbell, so a ring is a call.
+// SimLink: a HostLink between simulated hosts, over ordinary memory of their one process. A host
+// writes into mirrors of the areas that it writes at a peer, and the fabric carries the writes
+// there, if it has a network (sim_fabric.h).
+// Simulated devices have no thread that parks on a doorbell, so a ring is a call.
 //
 // Threads: the reactor's. Errors: see host_link.h.
 // Ownership: memory goes with the last host that holds it.

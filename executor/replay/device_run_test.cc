@@ -146,7 +146,8 @@ struct Sends {
     SimLink link(std::make_shared<SimFabric>(), {{nullptr, nobody}});
     own = link.offer(areas);
     peer = link.open(own->offer());
-    const uint64_t inbox = own->place("inbox", slots.bytes()), released = own->place("released", 8);
+    const uint64_t inbox = peer->place("inbox", slots.bytes());
+    const uint64_t released = peer->place("released", 8);
     links.channels.push_back(
         {.slots = slots,
          .sender = TransferSender(slots, own->word(released), {peer.get(), inbox, 0})});

@@ -20,8 +20,8 @@ struct Pair {
     receiver_memory = there.offer(of_receiver);
     to_receiver = here.open(receiver_memory->offer());
     to_sender = there.open(sender_memory->offer());
-    const uint64_t inbox = receiver_memory->place("inbox", slots.bytes());
-    const uint64_t released = sender_memory->place("released", 8);
+    const uint64_t inbox = to_receiver->place("inbox", slots.bytes());
+    const uint64_t released = to_sender->place("released", 8);
     sender = TransferSender(slots, sender_memory->word(released), {to_receiver.get(), inbox, 0});
     receiver = TransferReceiver(slots, receiver_memory->at(inbox), {to_sender.get(), released, 0});
   }

@@ -64,12 +64,12 @@ class CountedMemory final : public PeerMemory {
   CountedMemory(std::shared_ptr<PeerMemory> memory, PeerWrites& writes, uint32_t host)
       : memory_(std::move(memory)), writes_(writes), host_(host) {}
 
-  uint64_t place(const std::string& area, int64_t bytes) const override {
+  uint64_t place(const std::string& area, int64_t bytes) override {
     return memory_->place(area, bytes);
   }
   uint32_t devices() const override { return memory_->devices(); }
   std::byte* at(uint64_t offset) const override { return memory_->at(offset); }
-  std::span<std::byte> memory() const override { return memory_->memory(); }
+  std::span<std::byte> range(uint64_t offset) const override { return memory_->range(offset); }
   void put(const LinkPayload& payload, uint64_t flag, uint64_t value) override {
     writes_.hosts.insert(host_);
     memory_->put(payload, flag, value);

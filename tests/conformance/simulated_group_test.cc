@@ -56,7 +56,7 @@ class SimHosts {
   FiberBell& of(const HostLink& link, uint32_t device) { return *devices_.at(&link)[device]; }
 
  private:
-  const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
+  const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>(Reactor::current());
   std::deque<FiberBell> bells_;
   std::map<const HostLink*, std::vector<FiberBell*>> devices_;
 };

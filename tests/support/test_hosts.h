@@ -61,7 +61,9 @@ class TestHosts {
             Tracer* tracer = nullptr, int64_t memory_bytes = int64_t{64} << 20,
             const std::vector<std::vector<std::shared_ptr<cuda::Driver>>>& gpus = {},
             OrderChecked checked = OrderChecked::kYes)
-      : reactor_(reactor), fabric_(std::make_shared<SimFabric>()) {
+      : reactor_(reactor),
+        fabric_(reactor.simulated() ? std::make_shared<SimFabric>(reactor)
+                                    : std::make_shared<SimFabric>()) {
     if (checked == OrderChecked::kYes) order_ = std::make_shared<OrderLog>();
     const std::vector<std::shared_ptr<cuda::Driver>> no_gpus;
     for (uint32_t h = 0; h < count; ++h) {

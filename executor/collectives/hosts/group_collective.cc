@@ -96,7 +96,7 @@ void GroupCollective::begin_rows() {
 }
 
 void GroupCollective::raise_abort(uint64_t what) {
-  if (part_.abort_flags != nullptr) part_.abort_flags->raise(rank(), what);
+  if (part_.abort_flags != nullptr) part_.abort_flags->raise(part_.index, what);
 }
 
 bool GroupCollective::abort_raised(uint64_t what) const {

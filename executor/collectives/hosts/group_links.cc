@@ -14,8 +14,9 @@ namespace {
 std::string edge_area(const GroupView& group, uint32_t channel, uint32_t from) {
   return cat("lane ", group.name, " ", channel, " ", from);
 }
-// Each host has one abort flag area.
-std::string abort_area(const GroupView& group) { return cat("alarm ", group.name); }
+std::string abort_area(const GroupView& group, uint32_t from) {
+  return cat("alarm ", group.name, " ", from);
+}
 
 uint32_t host_count(const GroupView& group) { return static_cast<uint32_t>(group.hosts.size()); }
 
@@ -155,20 +156,23 @@ void add_streams(const GroupView& group, const GroupLinks& links, GroupPart& par
 
 std::shared_ptr<const AbortFlags> abort_flags_of(const GroupView& group, const GroupLinks& links) {
   if (!group.abort_flags) return nullptr;
-  const std::string area = abort_area(group);
-  const int64_t bytes = AbortFlags::bytes(group.size);
+  std::vector<AbortFlags::Words> words;
   std::vector<AbortFlags::Host> hosts;
-  for (const GroupView::OnHost& host : group.hosts) {
+  const std::string mine = abort_area(group, group.self);
+  for (uint32_t h = 0; h < host_count(group); ++h) {
+    const GroupView::OnHost& host = group.hosts[h];
+    words.push_back(
+        {links.memory->place(abort_area(group, h), AbortFlags::bytes(host.count)), host.count});
     AbortFlags::Host to;
     for (const GroupView::Member& member : host.members) {
       to.memory = &links.memory_of(host.host, member.device);
       to.devices.push_back(member.device);
     }
-    to.words = to.memory->place(area, bytes);
+    to.words =
+        to.memory->place(mine, AbortFlags::bytes(static_cast<uint32_t>(group.here().size())));
     hosts.push_back(std::move(to));
   }
-  return std::make_shared<const AbortFlags>(*links.memory, links.memory->place(area, bytes),
-                                            group.size, std::move(hosts));
+  return std::make_shared<const AbortFlags>(*links.memory, std::move(words), std::move(hosts));
 }
 
 void find_self(GroupView& group, uint32_t host) {
@@ -236,7 +240,8 @@ void carry_sizes(GroupView& group, CollectiveKinds kinds) {
 
 void for_each_area(const GroupView& group, uint32_t index,
                    const std::function<void(const std::string&, int64_t)>& body) {
-  if (group.abort_flags && index == 0) body(abort_area(group), AbortFlags::bytes(group.size));
+  for (uint32_t from = 0; group.abort_flags && index == 0 && from < host_count(group); ++from)
+    body(abort_area(group, from), AbortFlags::bytes(group.hosts[from].count));
   if (index >= channels_of(group)) return;
   for (const uint32_t peer : peers_of(group, index))
     body(edge_area(group, index, peer), layout_of(group, index, peer, group.self).bytes);
