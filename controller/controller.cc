@@ -96,6 +96,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                     programs_.say_host_lost(host.id, why);
                     path_.recovery().host_lost(host.id);
                   }}),
+      links_(tables_.hosts, watch_, tables_.runs, options_.log),
       shown_graphs_(tables_, programs_) {
   tables_.slices.watch_gone([this](SliceId slice) {
     tables_.shared_states.slice_gone(slice);
@@ -161,6 +162,8 @@ void Controller::on_message(HostId id, Message message) {
     if (stuck_.update(*host, std::move(heartbeat->stuck))) tables_.runs.pump();
   } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {
     tables_.runs.progress(id, *progress);
+  } else if (const auto* broken = std::get_if<LinkBrokenFrame>(&message)) {
+    links_.report(id, *broken, reactor_.clock().now_ns());
   } else {
     throw Error(ErrorKind::kInvalid,
                 "frame: an executor sent a kind of frame that is not its to send");
@@ -281,7 +284,8 @@ void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOpti
 
 int64_t Controller::tick(int64_t now_ns) {
   const int64_t late_ns = watch_.late_ns(now_ns);
-  const int64_t next_ns = watch_.tick(now_ns);
+  const int64_t hosts_ns = watch_.tick(now_ns);
+  const int64_t next_ns = std::min(hosts_ns, links_.tick(now_ns).value_or(hosts_ns));
   path_.expire(now_ns, late_ns);
   path_.look_again();
   return std::min(next_ns, path_.next_deadline_ns().value_or(next_ns));

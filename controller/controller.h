@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "controller/programs/run_path.h"
-#include "controller/scheduler/host_watch.h"
+#include "controller/scheduler/link_watch.h"
 #include "controller/shown_graphs.h"
 #include "runtime/fibers/reactor.h"
 
@@ -127,7 +127,7 @@ class Controller {
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
 
-  // Looks for silent hosts and for runs past their time limit. Returns when to look again.
+  // Looks for silent hosts, for links that broke and for runs past their time limit. Returns when to look again.
   int64_t tick(int64_t now_ns);
 
   ControllerCounts counts() const;
@@ -153,6 +153,7 @@ class Controller {
   RunPath path_;
   StuckBoard stuck_;
   HostWatch watch_;
+  LinkWatch links_;
   ShownGraphs shown_graphs_;
 };
 

@@ -102,7 +102,8 @@ std::vector<Message> every_frame() {
           HeartbeatFrame{.runs_done = 77},
           FreeScopeFrame{{77}},
           WarningFrame{"made up"},
-          ReleaseFrame{{77}}};
+          ReleaseFrame{{77}},
+          LinkBrokenFrame{"nobody", "made up"}};
 }
 
 bool ends_connection(const std::function<void()>& receive) {
@@ -127,9 +128,10 @@ TEST_F(ControllerTest, UnexpectedFramesEndTheirSendersConnectionOrAreIgnored) {
       clients += ends_connection([&] { controller_.on_message(session_, message); }) ? 'E' : '.';
       executors += ends_connection([&] { controller_.on_message(hosts_[0], message); }) ? 'E' : '.';
     }
-    EXPECT_EQ(clients, "E.EE......EEEEEE.")
+    EXPECT_EQ(clients, "E.EE......EEEEEE.E")
         << "runs, cancels, frees, copies and releases are a client's";
-    EXPECT_EQ(executors, "EEEEEEEEEE....EEE") << "ends, progress and heartbeats are an executor's";
+    EXPECT_EQ(executors, "EEEEEEEEEE....EEE.")
+        << "ends, progress, heartbeats and broken links are an executor's";
     const ControllerCounts after = controller_.counts();
     EXPECT_EQ(after.runs, before.runs);
     EXPECT_EQ(after.arrays, before.arrays);

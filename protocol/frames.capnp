@@ -90,7 +90,21 @@ struct Frame {
     release @14 :List(UInt64);
     # Client to controller: calls of the session (control.capnp) whose slices and executables the
     # client needs no more. It comes behind all runs that named them; unknown calls are ignored.
+
+    linkBroken @15 :LinkBroken;
+    # Executor to controller: what it writes to a peer's memory does not arrive any more, though its
+    # own connection to the controller stands. It is sent when a write fails, once for each plan that
+    # uses the link; each end reports its own direction. The controller waits for what others report
+    # and then decides (controller/scheduler/link_watch.h). A peer that it does not know, or that it
+    # counts as lost, is ignored.
   }
+}
+
+struct LinkBroken {
+  peer @0 :Text;
+  # Its name in the plan, at most 256 bytes.
+  why @1 :Text;
+  # For people, at most 256 bytes.
 }
 
 struct Argument {

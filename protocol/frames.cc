@@ -192,6 +192,12 @@ struct Encode {
 
   void operator()(const WarningFrame& frame) { to.setWarning(cut(frame.text, kTextBytesMax)); }
 
+  void operator()(const LinkBrokenFrame& frame) {
+    auto broken = to.initLinkBroken();
+    broken.setPeer(cut(frame.peer, kQuotedBytesMax));
+    broken.setWhy(cut(frame.why, kQuotedBytesMax));
+  }
+
   void operator()(const ReleaseFrame& frame) {
     auto calls = to.initRelease(count(frame.calls.size()));
     for (uint32_t i = 0; i < calls.size(); ++i) calls.set(i, frame.calls[i]);
@@ -355,6 +361,9 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::HEARTBEAT: return read_heartbeat(from.getHeartbeat());
     case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
     case wire::Frame::WARNING: return WarningFrame{cut(from.getWarning().cStr(), kTextBytesMax)};
+    case wire::Frame::LINK_BROKEN:
+      return LinkBrokenFrame{cut(from.getLinkBroken().getPeer().cStr(), kQuotedBytesMax),
+                             cut(from.getLinkBroken().getWhy().cStr(), kQuotedBytesMax)};
     case wire::Frame::RELEASE: {
       ReleaseFrame released;
       for (uint64_t call : from.getRelease()) released.calls.push_back(call);

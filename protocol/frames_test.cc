@@ -79,6 +79,13 @@ TEST(FramesTest, ReleasedCallsReadBackAsTheyWereWritten) {
   EXPECT_EQ(round_trip(released), released);
 }
 
+TEST(FramesTest, ABrokenLinkReadsBackAsItWasWritten) {
+  const LinkBrokenFrame broken{"host-3", "it answers no more"};
+  EXPECT_EQ(round_trip(broken), broken);
+  const LinkBrokenFrame shortened = round_trip(LinkBrokenFrame{"host-3", std::string(10'000, 'x')});
+  EXPECT_LE(shortened.why.size(), kQuotedBytesMax);
+}
+
 TEST(FramesTest, ARunOfFewArgumentsTakesAFewHundredBytes) {
   EXPECT_LT(encode(a_run())->size() * sizeof(capnp::word), 256u);
 }

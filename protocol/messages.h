@@ -180,6 +180,14 @@ struct HeartbeatFrame {
   bool operator==(const HeartbeatFrame&) const = default;
 };
 
+// A link between two hosts has broken, and both may live: what the sender writes to the memory of
+// the peer does not arrive any more.
+struct LinkBrokenFrame {
+  std::string peer;  // Its name in the plan.
+  std::string why;
+  bool operator==(const LinkBrokenFrame&) const = default;
+};
+
 struct FreeScopeFrame {
   StateScope scope;
   bool operator==(const FreeScopeFrame&) const = default;
@@ -201,6 +209,6 @@ struct ReleaseFrame {
 using Message =
     std::variant<UninstallFrame, RunFrame, PrepareFrame, GrantFrame, CancelFrame, FreeFrame,
                  HostTransferFrame, HostTransferDoneFrame, RunDoneFrame, ProgressFrame,
-                 HeartbeatFrame, FreeScopeFrame, WarningFrame, ReleaseFrame>;
+                 HeartbeatFrame, FreeScopeFrame, WarningFrame, ReleaseFrame, LinkBrokenFrame>;
 
 }  // namespace gangway

@@ -11,7 +11,8 @@ namespace {
 std::string duration(int64_t ns) { return format_duration_ns(ns); }
 
 bool lasts(FaultKind kind) {
-  return kind != FaultKind::kBreak && kind != FaultKind::kKill && kind != FaultKind::kVanish;
+  return kind != FaultKind::kBreak && kind != FaultKind::kKill && kind != FaultKind::kVanish &&
+         kind != FaultKind::kBreakLink;
 }
 
 bool is_of_frames(FaultKind kind) {
@@ -86,6 +87,7 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kSlow: return "slow";
     case FaultKind::kStopController: return "stop controller";
     case FaultKind::kNoMemory: return "no memory";
+    case FaultKind::kBreakLink: return "break link";
   }
   return "?";
 }
@@ -114,6 +116,9 @@ std::string to_string(const Fault& fault) {
       return cat(when, host, " computes ", fault.factor, " times slower", how_long);
     case FaultKind::kStopController: return cat(when, "the controller stands still", how_long);
     case FaultKind::kNoMemory: return cat(when, host, " has no free device memory", how_long);
+    case FaultKind::kBreakLink:
+      return cat(when, "what ", host, " writes to ", SimCluster::host_name(fault.peer),
+                 fault.ways == LinkWays::kBoth ? " is lost, and the other way" : " is lost");
   }
   return {};
 }
@@ -138,7 +143,8 @@ bool ends_host(const Fault& fault, int64_t host_timeout_ns) {
     case FaultKind::kDelay:
     case FaultKind::kSlow:
     case FaultKind::kStopController:
-    case FaultKind::kNoMemory: return false;
+    case FaultKind::kNoMemory:
+    case FaultKind::kBreakLink: return false;
   }
   return false;
 }
@@ -146,7 +152,8 @@ bool ends_host(const Fault& fault, int64_t host_timeout_ns) {
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns) {
   // A silence that is shorter than the timeout may also end a host, since it may begin up to one
   // heartbeat's pause after the last heartbeat.
-  return fault.kind == FaultKind::kNoMemory || ends_host(fault, host_timeout_ns / 2);
+  return fault.kind == FaultKind::kNoMemory || fault.kind == FaultKind::kBreakLink ||
+         ends_host(fault, host_timeout_ns / 2);
 }
 
 std::vector<Fault> draw_faults(uint64_t seed, const FaultLimits& limits) {
@@ -223,6 +230,9 @@ void FaultInjector::begin(const Fault& fault) {
     case FaultKind::kSlow: return cluster_.slow_down(fault.host, fault.factor);
     case FaultKind::kStopController: return cluster_.stop_controller();
     case FaultKind::kNoMemory: return cluster_.exhaust_memory(fault.host);
+    case FaultKind::kBreakLink:
+      if (fault.ways == LinkWays::kBoth) cluster_.break_link(fault.peer, fault.host);
+      return cluster_.break_link(fault.host, fault.peer);
   }
 }
 
@@ -254,7 +264,8 @@ void FaultInjector::end(const Fault& fault) {
     case FaultKind::kSwapFrames:
     case FaultKind::kBreak:
     case FaultKind::kKill:
-    case FaultKind::kVanish: return;
+    case FaultKind::kVanish:
+    case FaultKind::kBreakLink: return;
   }
 }
 

@@ -8,6 +8,8 @@
 //                hang: it stands still for a while, connections stay; slow: its kernels take
 //                longer; stop the controller: it stands still for a while
 //   by memory    no memory: all free memory of a host's devices is taken for a while
+//   by peers     break link: what a host writes to another's memory is lost, one way or both ways,
+//                while both reach the controller; not drawn from seeds
 //
 // Faults of frames and links, and hangs, happen to a host or to a client: to its connection with
 // the controller, and to its process.
@@ -45,19 +47,24 @@ enum class FaultKind : uint8_t {
   kSlow,
   kStopController,
   kNoMemory,
+  kBreakLink,
 };
-inline constexpr int kFaultKinds = 12;
+inline constexpr int kFaultKinds = 12;  // Those that are drawn: all before kBreakLink.
 const char* to_string(FaultKind kind);
+
+enum class LinkWays : uint8_t { kThere, kBoth };
 
 struct Fault {
   FaultKind kind = FaultKind::kKill;
   int64_t at_ns = 0;          // After the injector's beginning.
-  int64_t for_ns = 0;         // kKill, kVanish, kBreak: 0.
+  int64_t for_ns = 0;         // kKill, kVanish, kBreak, kBreakLink: 0.
   int host = 0;               // kStopController: 0.
   std::optional<int> client;  // It happens to this client (SimCluster::client_name()), to no host.
   // kSlow: how many times slower; kDelay: how many times the delay; faults of frames: the chance of
   // each frame.
   double factor = 1;
+  int peer = 0;                     // kBreakLink: the other host.
+  LinkWays ways = LinkWays::kBoth;  // kBreakLink: kThere: what `host` writes to `peer`.
 
   friend bool operator==(const Fault&, const Fault&) = default;
 };
@@ -66,7 +73,7 @@ std::string to_string(const Fault& fault);
 std::string to_string(const std::vector<Fault>& faults);  // One a line.
 // Whether the controller loses the host by it: at once, or after a silence of `host_timeout_ns`.
 bool ends_host(const Fault& fault, int64_t host_timeout_ns);
-// Whether it may fail runs at all.
+// Whether it may fail runs at all. A broken link fails runs, or the controller drops a host for it.
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns);
 
 struct FaultLimits {

@@ -2,7 +2,6 @@
 
 #include "client/session.h"
 #include "executor/devices/sim/unread_memory.h"
-#include "executor/links/sim_fabric.h"
 
 namespace gangway {
 

@@ -29,6 +29,7 @@
 #include "client/client.h"
 #include "controller/service/service.h"
 #include "executor/devices/sim/sim_host.h"
+#include "executor/links/sim_fabric.h"
 #include "executor/service/service.h"
 #include "runtime/base/replay_hash.h"
 #include "runtime/net/frame_options.h"
@@ -100,6 +101,8 @@ class SimCluster {
   void slow_down(int host, double factor) { hosts_[at(host)]->slow_down(factor); }
   // Takes all free memory of its devices, until free_memory().
   void exhaust_memory(int host) { hosts_[at(host)]->exhaust_memory(); }
+  // What devices of `from` write to the memory of `to` is lost from now on.
+  void break_link(int from, int to) { fabric_->break_link(host_name(from), host_name(to)); }
   void free_memory(int host) { hosts_[at(host)]->free_memory(); }
 
   void stop_controller();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "controller/owners/quotas.h"
 #include "controller/plans/does_not_fit.h"
@@ -494,7 +495,11 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
     record.refused_by = record.hosts[other->host];
     throw Error(other->why);
   }
-  for (Installed& reply : installed) record.needs.push_back(std::move(reply.needs));
+  record.writes_to.clear();
+  for (Installed& reply : installed) {
+    record.needs.push_back(std::move(reply.needs));
+    record.writes_to.push_back(reply.writes_to);
+  }
   reserve(record, holder_name);
   on_all_hosts(record, [&](ExecutorPeer& to, size_t host) {
     return to.link(record.on_hosts, offers_for(record, installed, host));
@@ -627,6 +632,21 @@ void PlanTable::give_up(PlanRecord& plan, const Error& why) {
   plan.broken = why;
   plan.comes_with_next_run = false;
   uninstall_if_broken(plan);
+}
+
+PlanRecord* PlanTable::find_over_link(HostId a, HostId b) {
+  const auto writes = [](const PlanRecord& plan, HostId from, HostId to) {
+    const auto at = std::ranges::find(plan.hosts, from) - plan.hosts.begin();
+    return std::cmp_less(at, plan.writes_to.size()) &&
+           std::ranges::any_of(plan.writes_to[static_cast<size_t>(at)], [&](uint32_t peer) {
+             return peer < plan.hosts.size() && plan.hosts[peer] == to;
+           });
+  };
+  for (auto& [id, plan] : plans_) {
+    if (plan.uninstalled || plan.broken) continue;
+    if (writes(plan, a, b) || writes(plan, b, a)) return &plan;
+  }
+  return nullptr;
 }
 
 PlanRecord* PlanTable::find(PlanId id, SessionId owner) {

@@ -54,7 +54,9 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::string> kinds;              // Kinds of devices, one for each slice.
   std::vector<std::vector<DeviceNeed>> needs;  // One list for each host.
-  std::vector<FixedText> texts;                // Texts that its sources read.
+  // Indices of the hosts that each host writes to, as it said when it installed the plan.
+  std::vector<std::vector<uint32_t>> writes_to;
+  std::vector<FixedText> texts;  // Texts that its sources read.
   // A host that could not install it, though another one might: the host lacks a file (kInvalid),
   // has another one, or has no memory left for it (kOverloaded).
   std::optional<HostId> refused_by;
@@ -144,6 +146,8 @@ class PlanTable {
   void install_again(PlanRecord& plan, std::shared_ptr<const Program> program,
                      const std::string& holder_name);
   void give_up(PlanRecord& plan, const Error& why);  // It is broken from now on.
+  // A plan on hosts, not broken, in which one of the two hosts writes to the other. Null: none.
+  PlanRecord* find_over_link(HostId a, HostId b);
   // Whether there is room for the needs that hosts reported last for these plans together, except
   // what they need only while they are installed. `fits` is true, too, where one of the hosts is
   // lost, since nobody knows what they need on another. `sizes`: bytes that devices must have free

@@ -82,26 +82,51 @@ void RunTable::give_up_plan(const RunRecord& refused, HostId refusing, const Err
                      cat("executable \"", plan.plan->name, "\": it is given up, since host \"",
                          host, "\" took no part in a run of it: ", why.message()),
                      {.program = plan.plan->name, .host = host}, "compile the program again");
+  give_up(plan, broken, [&](const RunRecord& run) {
+    const bool is_done_there = run.prepared && !run.pending.contains(refusing);
+    return !is_done_there || run.id == refused.id;
+  });
+}
+
+void RunTable::give_up(PlanRecord& plan, const Error& why,
+                       const std::function<bool(const RunRecord&)>& is_hit) {
   std::vector<RunId> hit;
   for (const auto& [id, run] : runs_) {
-    if (run->plan != &plan || run->given_up) continue;
-    const bool is_done_there = run->prepared && !run->pending.contains(refusing);
-    if (!is_done_there || id == refused.id) hit.push_back(id);
+    if (run->plan == &plan && !run->given_up && is_hit(*run)) hit.push_back(id);
   }
-  plans_.give_up(plan, broken);
+  plans_.give_up(plan, why);
   for (RunId id : hit) {
     const auto at = runs_.find(id);
     if (at == runs_.end()) continue;
     RunRecord& run = *at->second;
     run.given_up = true;
-    run.fail(broken, true);
+    run.fail(why, true);
     if (!run.stopping) {
-      ask_to_stop(run, broken);
+      ask_to_stop(run, why);
       continue;
     }
     // Hosts that were asked to cancel before would go on to wait for one another.
-    cancel_on_hosts(run, broken);
+    cancel_on_hosts(run, why);
   }
+}
+
+void RunTable::link_broken(HostId a, HostId b, const std::string& why) {
+  const std::string pair =
+      cat("hosts \"", hosts_.at(a).info.name, "\" and \"", hosts_.at(b).info.name, "\"");
+  // The end of a run may end its program, with all its plans: each is looked for anew.
+  while (PlanRecord* const plan = plans_.find_over_link(a, b)) {
+    const std::string& name = plan->plan->name;
+    const Error broken(ErrorKind::kUnavailable,
+                       cat("executable \"", name, "\": it is given up, since the link between ",
+                           pair, " is broken: ", why),
+                       {.program = name},
+                       "repair the network between the two, or drain one of them, and compile the "
+                       "program again");
+    give_up(*plan, broken, [&](const RunRecord& run) {
+      return !run.prepared || run.pending.contains(a) || run.pending.contains(b);
+    });
+  }
+  pump();
 }
 
 // The run's wait if its devices have not come to it; none if they have, or are stuck.

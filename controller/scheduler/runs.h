@@ -64,6 +64,9 @@ class RunTable {
   void host_done(HostId host, RunDoneFrame done);
   void progress(HostId host, const ProgressFrame& frame);
   void host_lost(HostId host, const Error& why);
+  // What one of two hosts that stay writes to the other does not arrive any more: the plans that
+  // need it are given up, with all their runs of which the two have not both done their part.
+  void link_broken(HostId a, HostId b, const std::string& why);
   // Notes at which device a run is stuck. If the run fails in the end, its client is told that.
   void note_stuck(HostId host, const StuckDevice& stuck);
   void forget_stuck(HostId host, const StuckDevice& stuck);  // The device goes on.
@@ -134,6 +137,8 @@ class RunTable {
   void ask_to_stop(RunRecord& run, const Error& why);
   void cancel_on_hosts(const RunRecord& run, const Error& why);
   void give_up_plan(const RunRecord& refused, HostId refusing, const Error& why);
+  void give_up(PlanRecord& plan, const Error& why,
+               const std::function<bool(const RunRecord&)>& is_hit);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
   std::string text_of(const GangScheduler::Wait& wait) const;
   void set_time_limit(RunRecord& run, int64_t since_ns);

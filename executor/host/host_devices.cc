@@ -88,7 +88,8 @@ HostDevices::HostDevices(Reactor& reactor, HostOptions given)
     for (const auto& device : all)
       bells_.push_back(static_cast<SimDevice&>(*device).stream().bell());
     link_ = std::make_unique<SimLink>(
-        options.fabric != nullptr ? options.fabric : std::make_shared<SimFabric>(), bells_);
+        options.fabric != nullptr ? options.fabric : std::make_shared<SimFabric>(), bells_,
+        options.name);
     return;
   }
   auto link = std::make_unique<SharedLink>(static_cast<uint32_t>(options.devices));

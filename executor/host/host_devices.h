@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class HostDevices {
   void leave();
   void stop();
 
+  // Called when a link to a peer, by its name, breaks while it may live.
+  std::function<void(const std::string& peer, const std::string& why)> on_link_broken;
   const HostOptions options;  // Defaults are filled in.
   std::vector<std::unique_ptr<Device>> all;
 

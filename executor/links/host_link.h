@@ -21,6 +21,8 @@
 //  - A ring comes behind everything that its caller put to that peer before.
 //  - What was written at at() stays as it is until the peer has shown that it has read it: a
 //    network sends it from there, later.
+//  - A link to a memory may break while both hosts live. Nothing that is written there from then on
+//    arrives, also when the network is well again, since something may be missing.
 //  - An offer is opaque to everyone but the implementation that opens it.
 //  - Each offer() makes new memory, which no later offer() uses again while a peer holds it. A peer
 //    that was given up may only have stopped: when it goes on it still writes there.
@@ -35,14 +37,15 @@
 // Ownership: what open() returns keeps the peer's memory alive for writing, also after the peer has
 // gone. A memory outlives everything that was linked to it.
 // Errors: open() throws kInvalid for bytes that are no offer, kUnavailable for memory that can't be
-// reached; place() throws kUnavailable. Nothing else fails: a peer that has gone is noticed by the
-// controller.
+// reached; place() throws kUnavailable. A link that breaks is reported by on_broken(). Nothing else
+// fails: a peer that has gone is noticed by the controller.
 // Cost: over shared memory a flag is one store, a ring 5 ns while the peer does not sleep.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,6 +82,11 @@ class PeerMemory {
   virtual void put(const LinkPayload& payload, uint64_t flag, uint64_t value) = 0;
   virtual void signal(uint64_t flag, uint64_t value) = 0;
   virtual void ring(uint32_t device) = 0;
+
+  // `broken` gets the reason, once, when the link breaks, on the reactor thread. It must not suspend.
+  // Memory that both hosts reach by an address has no link that breaks.
+  using Broken = std::function<void(const std::string& why)>;
+  virtual void on_broken(Broken broken) { static_cast<void>(broken); }
 };
 
 // Memory of this host that its peers may write. The host writes there too, as a peer of itself:

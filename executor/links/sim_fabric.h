@@ -18,8 +18,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/links/host_link.h"
@@ -41,10 +43,11 @@ struct SimLines {
 
 // One memory that a simulated host offers, and the bells of its devices.
 struct SimMemory : SimLines {
-  SimMemory(int64_t size, std::vector<Bell> of_devices)
-      : SimLines(size), bells(std::move(of_devices)) {}
+  SimMemory(int64_t size, std::vector<Bell> of_devices, std::string name = {})
+      : SimLines(size), bells(std::move(of_devices)), host(std::move(name)) {}
 
   std::vector<Bell> bells;
+  std::string host;                         // The name of the host that offers it.
   std::map<uint64_t, const void*> writers;  // The host that writes each area, by its offset.
 };
 
@@ -86,6 +89,11 @@ class SimFabric {
   // Whether writes are sent and arrive later.
   bool sends() const { return fibers_.has_value(); }
   void send(const std::shared_ptr<SimArea>& area, SimArea::Write write);
+  // What the host `from` writes to the memory of `to` is lost from now on.
+  void break_link(const std::string& from, const std::string& to) { broken_.insert({from, to}); }
+  bool is_broken(const std::string& from, const std::string& to) const {
+    return !broken_.empty() && broken_.contains({from, to});
+  }
 
  private:
   void deliver_next();
@@ -93,6 +101,7 @@ class SimFabric {
 
   std::map<uint64_t, std::weak_ptr<SimMemory>> offers_;
   uint64_t last_ = 0;
+  std::set<std::pair<std::string, std::string>> broken_;
   Rng rng_{0};
   std::vector<std::shared_ptr<SimArea>> busy_;  // Areas to which writes are under way.
   std::optional<FiberGroup> fibers_;            // None: it sends nothing.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "executor/links/mapped_memory.h"
@@ -14,15 +15,19 @@ namespace {
 // The memory of a peer, as the host that writes there has it.
 class SimPeer final : public PeerMemory {
  public:
-  // `writer`: identifies the host that writes.
-  SimPeer(std::shared_ptr<SimFabric> fabric, std::shared_ptr<SimMemory> there, const void* writer)
-      : fabric_(std::move(fabric)), there_(std::move(there)), writer_(writer) {}
+  // The host that writes.
+  struct Writer {
+    const void* link = nullptr;  // Identifies it.
+    std::string name;
+  };
+  SimPeer(std::shared_ptr<SimFabric> fabric, std::shared_ptr<SimMemory> there, Writer writer)
+      : fabric_(std::move(fabric)), there_(std::move(there)), writer_(std::move(writer)) {}
 
   uint64_t place(const std::string& area, int64_t bytes) override {
     const uint64_t first = find_area(there_->bytes(), area, bytes);
     if (bytes == 0) return first;  // It may lie where another one begins.
-    GW_ASSERT(there_->writers.emplace(first, writer_).first->second == writer_, "area \"", area,
-              "\" has two writers");
+    GW_ASSERT(there_->writers.emplace(first, writer_.link).first->second == writer_.link, "area \"",
+              area, "\" has two writers");
     std::shared_ptr<SimArea>& mirror = areas_[first];
     if (mirror == nullptr) mirror = std::make_shared<SimArea>(there_, first, bytes);
     GW_ASSERT(mirror->has(first + static_cast<uint64_t>(bytes) - 1), "area \"", area,
@@ -40,13 +45,15 @@ class SimPeer final : public PeerMemory {
                   (area->has(payload.offset) &&
                    area->has(payload.offset + static_cast<uint64_t>(payload.bytes) - 1)),
               "a payload lies in another area than its flag");
-    fabric_->send(area, {payload, flag, value, {}});
+    if (is_whole()) fabric_->send(area, {payload, flag, value, {}});
   }
   void signal(uint64_t flag, uint64_t value) override {
-    fabric_->send(area_at(flag), {{}, flag, value, {}});
+    const std::shared_ptr<SimArea>& area = area_at(flag);
+    if (is_whole()) fabric_->send(area, {{}, flag, value, {}});
   }
   // Behind whichever write arrives last.
   void ring(uint32_t device) override {
+    if (!is_whole()) return;
     bool is_behind = false;
     for (const auto& [first, area] : areas_) {
       if (area->under_way.empty()) continue;
@@ -55,6 +62,7 @@ class SimPeer final : public PeerMemory {
     }
     if (!is_behind) there_->bells[device].ring();
   }
+  void on_broken(Broken broken) override { on_broken_ = std::move(broken); }
 
  private:
   const std::shared_ptr<SimArea>& area_at(uint64_t offset) const {
@@ -64,19 +72,29 @@ class SimPeer final : public PeerMemory {
     return std::prev(behind)->second;
   }
 
+  // Notices that the link is broken when something is written.
+  bool is_whole() {
+    if (is_broken_ || !fabric_->is_broken(writer_.name, there_->host)) return !is_broken_;
+    is_broken_ = true;
+    if (on_broken_) on_broken_("what it writes there is lost");
+    return false;
+  }
+
   const std::shared_ptr<SimFabric> fabric_;
   const std::shared_ptr<SimMemory> there_;
-  const void* const writer_;
+  const Writer writer_;
+  bool is_broken_ = false;
+  Broken on_broken_;
   std::map<uint64_t, std::shared_ptr<SimArea>> areas_;  // By offset.
 };
 
 }  // namespace
 
-SimLink::SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells)
-    : fabric_(std::move(fabric)), bells_(std::move(bells)) {}
+SimLink::SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells, std::string name)
+    : fabric_(std::move(fabric)), bells_(std::move(bells)), name_(std::move(name)) {}
 
 std::shared_ptr<OwnMemory> SimLink::offer(const AreaList& areas) {
-  auto memory = std::make_shared<SimMemory>(areas.bytes(), bells_);
+  auto memory = std::make_shared<SimMemory>(areas.bytes(), bells_, name_);
   areas.write(memory->bytes().data());
   const uint64_t number = fabric_->add(memory);
   std::vector<std::byte> offer(sizeof number);
@@ -92,7 +110,8 @@ std::shared_ptr<PeerMemory> SimLink::open(std::span<const std::byte> offer) {
              sizeof number);
   std::memcpy(&number, offer.data(), sizeof number);
   std::shared_ptr<SimMemory> memory = fabric_->find(number);
-  if (fabric_->sends()) return std::make_shared<SimPeer>(fabric_, std::move(memory), this);
+  if (fabric_->sends())
+    return std::make_shared<SimPeer>(fabric_, std::move(memory), SimPeer::Writer{this, name_});
   const std::span<std::byte> bytes = memory->bytes();
   std::vector<Bell> bells = memory->bells;
   return std::make_shared<MappedMemory>(std::move(memory), bytes, std::move(bells),

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "executor/links/host_link.h"
@@ -17,8 +18,8 @@ namespace gangway {
 
 class SimLink final : public HostLink {
  public:
-  // `bells`: those of this host's devices.
-  SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells);
+  // `bells`: those of this host's devices. `name`: the host's, by which a simulation breaks links.
+  SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells, std::string name = {});
 
   std::shared_ptr<OwnMemory> offer(const AreaList& areas) override;
   std::shared_ptr<PeerMemory> open(std::span<const std::byte> offer) override;
@@ -26,6 +27,7 @@ class SimLink final : public HostLink {
  private:
   const std::shared_ptr<SimFabric> fabric_;
   const std::vector<Bell> bells_;
+  const std::string name_;
 };
 
 }  // namespace gangway

@@ -214,6 +214,10 @@ class ExecutorService::Impl final : public HostEvents {
   }
   void progress(ProgressFrame news) override { send(std::move(news)); }
   void transfer_done(HostTransferDoneFrame done) override { send(std::move(done)); }
+  void link_broken(LinkBrokenFrame broken) override {
+    log_.warn("link to a peer is broken", {{"peer", broken.peer}, {"why", broken.why}});
+    send(std::move(broken));
+  }
 
  private:
   // Records events itself if they are to be kept and no other tracer is given.

@@ -367,7 +367,8 @@ std::map<std::string, Message> foreign_frames(const Names& names) {
           {"progress", ProgressFrame{{{.run = run, .position_end = 1}}}},
           {"heartbeat", HeartbeatFrame{.runs_done = 1}},
           {"freeScope", FreeScopeFrame{{names.slice}}},
-          {"warning", WarningFrame{"you are hacked"}}};
+          {"warning", WarningFrame{"you are hacked"}},
+          {"linkBroken", LinkBrokenFrame{"host-0", "you are hacked"}}};
 }
 
 // A program of bob's that goes on under attack.
