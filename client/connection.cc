@@ -176,7 +176,7 @@ void ControllerConnection::come_back() {
     changed_.wait_until_ns("to dial again", reactor_.clock().now_ns() + pause_ns);
     if (gone_) return;
     const int64_t left_ns = deadline_ns - reactor_.clock().now_ns();
-    if (has_ended(controller_process_)) {
+    if (has_ended(controller_process_) == HasEnded::kYes) {
       return lose(Error(ErrorKind::kUnavailable,
                         "client: the controller is gone: its process has ended", {},
                         "connect again, and restore state from a checkpoint"));

@@ -31,14 +31,14 @@ void require_room(size_t held, size_t max, const char* what, const char* of) {
 // may read that later than what the next process sends, and does not learn it while a child of the
 // process has them open.
 std::vector<HostId> old_selves(const HostTable& hosts, const HostInfo& info,
-                               const std::function<bool(const ProcessIdentity&)>& has_ended) {
+                               const std::function<HasEnded(const ProcessIdentity&)>& has_ended) {
   std::vector<HostId> ended;
   for (const auto& [id, host] : hosts.all()) {
     const HostInfo& other = host.info;
     const bool is_it =
         info.name_is_chosen && info.process.pid != 0 && other.process == info.process;
     if (!host.lost && other.wanted_name == info.name && other.owner == info.owner &&
-        (is_it || has_ended(other.process)))
+        (is_it || has_ended(other.process) == HasEnded::kYes))
       ended.push_back(id);
   }
   return ended;

@@ -41,8 +41,8 @@ struct ControllerOptions {
   int64_t lease_ms = 60'000;
   Logger log;
   Quotas quotas;
-  // Whether a process of this machine has ended.
-  std::function<bool(const ProcessIdentity&)> has_ended = gangway::has_ended;
+  // Whether a process has ended. A host of which that is unknown keeps its name while it is there.
+  std::function<HasEnded(const ProcessIdentity&)> has_ended = gangway::has_ended;
   // Absolute path of the folder for checkpoints of programs that ask for them. Empty: none.
   std::string checkpoint_folder;
   std::string policy = "fair";  // Where programs share devices: one of policy_names().

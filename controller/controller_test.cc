@@ -438,9 +438,10 @@ class RestartTest : public ::testing::Test {
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   FakeExecutor executors_[4];
-  std::set<int64_t> ended_;
+  std::set<int64_t> ended_, unknown_;
   Controller controller_{*reactor_, {.has_ended = [this](const ProcessIdentity& process) {
-                           return ended_.contains(process.pid);
+                           if (unknown_.contains(process.pid)) return HasEnded::kUnknown;
+                           return ended_.contains(process.pid) ? HasEnded::kYes : HasEnded::kNo;
                          }}};
 };
 
@@ -450,6 +451,14 @@ TEST_F(RestartTest, AHostThatIsStartedAgainBeforeItsEndIsNoticedHasItsName) {
   EXPECT_EQ(add(executors_[1], 41), "e");
   EXPECT_TRUE(executors_[0].hung_up);
   EXPECT_EQ(controller_.counts().hosts, 1u);
+}
+
+TEST_F(RestartTest, AHostOfWhichNobodyKnowsWhetherItHasEndedIsNotTakenForGone) {
+  EXPECT_EQ(add(executors_[0], 40), "e");
+  unknown_.insert(40);
+  EXPECT_EQ(add(executors_[1], 41), "e-2");
+  EXPECT_FALSE(executors_[0].hung_up);
+  EXPECT_EQ(controller_.counts().hosts, 2u);
 }
 
 TEST_F(RestartTest, TwoLiveHostsOfOneNameGetTwoNamesAndKeepThemWhenTheyReturn) {

@@ -39,6 +39,7 @@ struct HostInfo {
   std::string kind = "cpu";
   std::string text;              // One line for each device.
   ProcessIdentity process = {};  // A process of this machine. Pid 0: not known.
+  std::string machine = {};      // Machine::identity; empty: the controller's.
   std::string island = kMainIsland;
   std::string owner = {};        // The user who runs it (protocol/owner.h).
   std::string wanted_name = {};  // The name before a number was appended.

@@ -40,6 +40,7 @@ class ProgramLowering {
     plan_.name = program.name;
     plan_.hosts = options.hosts;
     plan_.islands = options.islands;
+    plan_.machines = options.machines;
     plan_.runs_in_flight_max = options.runs_in_flight_max;
     plan_.dispatch = options.dispatch;
     plan_.overlaid = options.overlaid;
@@ -379,6 +380,7 @@ LowerOptions options_of(const Plan& plan, std::vector<std::string> kinds) {
   LowerOptions options{.kinds = std::move(kinds),
                        .hosts = plan.hosts,
                        .islands = plan.islands,
+                       .machines = plan.machines,
                        .runs_in_flight_max = plan.runs_in_flight_max,
                        .dispatch = plan.dispatch,
                        .overlaid = plan.overlaid};

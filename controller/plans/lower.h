@@ -39,6 +39,7 @@ struct LowerOptions {
   std::vector<std::string> kinds;    // Kind of device for each slice; empty: all are "cpu".
   std::vector<std::string> hosts;    // Names that PlanRange::host counts.
   std::vector<std::string> islands;  // One for each host; empty: all lie in one.
+  std::vector<uint32_t> machines;    // See Plan::machines.
   int64_t runs_in_flight_max = 2;
   Dispatch dispatch = Dispatch::kParallel;
   bool overlaid = false;  // See Plan::overlaid; only if nothing is dispatched sequentially.

@@ -47,6 +47,17 @@ std::string kind_of(const std::vector<DeviceRef>& devices, HostTable& hosts) {
   return slowest;
 }
 
+// Numbers of the machines that the hosts are on; empty if there is only one.
+std::vector<uint32_t> machines_of(const std::vector<HostId>& hosts, HostTable& table) {
+  std::map<std::string, uint32_t> numbers;
+  std::vector<uint32_t> machines;
+  for (const HostId host : hosts) {
+    const auto next = static_cast<uint32_t>(numbers.size());
+    machines.push_back(numbers.try_emplace(table.at(host).info.machine, next).first->second);
+  }
+  return numbers.size() > 1 ? machines : std::vector<uint32_t>{};
+}
+
 Reservations output_bytes(const PlanRecord& record) {
   std::map<DeviceRange, int64_t> bytes;
   for (uint32_t output : record.plan->outputs) {
@@ -228,6 +239,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
     options.hosts.push_back(hosts_.at(host).info.name);
     options.islands.push_back(hosts_.island_of(host));
   }
+  options.machines = machines_of(record.hosts, hosts_);
   for (size_t i = 0; i < slices.size(); ++i) {
     record.layouts.push_back(std::make_shared<const DeviceLayout>(
         layout_of(*slices_.find(slices[i]), options.slices[i], record.hosts)));

@@ -250,5 +250,26 @@ TEST_F(PlanOffers, AHostThatSaysItWritesToOneBeyondThePlanIsRefused) {
   });
 }
 
+TEST(PlanMachines, APlanSaysWhichOfItsHostsShareAMachine) {
+  const auto reactor = Reactor::make_simulated();
+  FakeExecutor executors[3];
+  FakeClient client;
+  Controller controller(*reactor);
+  const std::string machines[] = {"red", "blue", "red"};
+  for (int i = 0; i < 3; ++i)
+    controller.add_host(
+        {.name = cat("host-", i), .devices = 2, .memory_bytes = 1000, .machine = machines[i]},
+        executors[i]);
+  const SessionId session = controller.programs().add("tester", "ada", client);
+  reactor->run([&] {
+    const auto compile = [&](uint32_t devices) {
+      const SliceId slice = controller.allocate(session, {devices}).id;
+      return controller.compile(session, doubled(Mesh{{{"data", devices}}}), {slice}, {2}).plan;
+    };
+    EXPECT_THAT(compile(6)->machines, testing::ElementsAre(0, 1, 0));
+    EXPECT_THAT(compile(2)->machines, testing::IsEmpty()) << "one host";
+  });
+}
+
 }  // namespace
 }  // namespace gangway::plans_test

@@ -138,7 +138,7 @@ void ClientSessions::wait_for_client(const std::shared_ptr<Session>& session, ui
   options_.log.info("client lost its connection", {{"client", id}});
   controller_.programs().say(id, "its client has lost the connection");
   while (!session->is_attached && session->attachment == attachment && sessions_.contains(id)) {
-    const bool has_gone = has_ended(session->process);
+    const bool has_gone = has_ended(session->process) == HasEnded::kYes;
     if (has_gone || left_ns <= 0) {
       options_.log.info(has_gone ? "client's process has ended" : "client's lease is over",
                         {{"client", id}});

@@ -246,6 +246,7 @@ class ControllerServer final : public wire::Controller::Server {
       auto params = context.getParams();
       HostInfo info = read_host(params.getDescription(), !impl_.reactor.simulated());
       info.owner = owner_;
+      info.machine = read(params.getMachine()).identity;
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);

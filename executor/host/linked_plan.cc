@@ -98,10 +98,8 @@ LinkedPlan linked(LaidOutPlan& plan, const std::vector<LinkOffer>& offers,
   };
   link_groups(plan, memory_of, [&](uint32_t device) { return devices.bell(device); }, links.shares);
   for (size_t r = 0; r < plan.ranks.size(); ++r) link_channels(plan, r, memory_of, links);
-  // All hosts are on one machine: their device threads share its cores.
-  int threads = 0;
-  for (const MembersOfHost& host : members_by_host(*plan.plan))
-    threads += static_cast<int>(host.devices);
+  // Device threads of one machine share its cores.
+  const auto threads = static_cast<int>(devices_on_machine_of(*plan.plan, plan.self));
   for (const PlanRank& rank : plan.ranks) rank.device->stream().expect_peers(threads);
   return {std::move(plan), std::move(links)};
 }

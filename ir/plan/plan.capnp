@@ -33,6 +33,8 @@ struct Plan {
   dispatch @13 :UInt8;
   # The numbers of dispatch.h: 0 parallel, 1 sequential.
   overlaid @14 :Bool;
+  machines @15 :List(UInt32);
+  # The number of the machine that each host is on; empty: all are on one.
 
   struct Axis {
     name @0 :Text;

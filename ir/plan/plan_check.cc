@@ -27,6 +27,8 @@ class Check {
     GW_PLAN(!plan_.slices.empty(), "no slices");
     GW_PLAN(plan_.islands.empty() || plan_.islands.size() == plan_.hosts.size(), "islands of ",
             plan_.islands.size(), " hosts, there are ", plan_.hosts.size());
+    GW_PLAN(plan_.machines.empty() || plan_.machines.size() == plan_.hosts.size(), "machines of ",
+            plan_.machines.size(), " hosts, there are ", plan_.hosts.size());
     for (const std::string& island : plan_.islands) require_island_name(island, "plan");
     GW_PLAN(plan_.runs_in_flight_max >= 1 && plan_.runs_in_flight_max <= kRunsInFlightMax,
             "runs in flight: expected 1 to ", kRunsInFlightMax, ", got ", plan_.runs_in_flight_max);

@@ -68,10 +68,17 @@ TEST(PlanCheckTest, EachHostLiesInOneIslandWithAPlainName) {
   EXPECT_THAT(mistake([](Plan& p) { p.islands = {std::string(65, 'a')}; }), HasSubstr("to 64"));
 }
 
+TEST(PlanCheckTest, EachHostIsOnAMachine) {
+  EXPECT_EQ(mistake([](Plan& p) { p.machines = {7}; }), "accepted");
+  EXPECT_THAT(mistake([](Plan& p) { p.machines = {0, 1}; }), HasSubstr("machines of 2 hosts"));
+}
+
 TEST(PlanCheckTest, RangesMustCoverTheMeshOnce) {
   EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges[0].count = 1; }), HasSubstr("cover 1"));
   EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges = {{0, 0, 1}, {0, 0, 1}}; }),
               HasSubstr("twice in one slice"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0] = {Mesh{{{"data", 4}}}, {{0, 1, 2}, {0, 0, 2}}}; }),
+              HasSubstr("device 1 of host 0 is twice in one slice"));
 }
 
 TEST(PlanCheckTest, ADeviceMayRunSeveralRanksWhichCoverTheMeshTogether) {

@@ -88,6 +88,15 @@ std::vector<MembersOfHost> members_by_host(const Plan& plan) {
   return hosts;
 }
 
+uint32_t devices_on_machine_of(const Plan& plan, uint32_t host) {
+  uint32_t devices = 0;
+  for (const MembersOfHost& other : members_by_host(plan)) {
+    if (plan.machines.empty() || plan.machines[other.host] == plan.machines[host])
+      devices += other.devices;
+  }
+  return devices;
+}
+
 std::vector<GroupRow> rows_of(const Mesh& mesh, const std::string& axes,
                               const std::vector<uint32_t>& mesh_devices) {
   const std::vector<int> along = axes_of(mesh, axes);

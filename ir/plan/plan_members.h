@@ -58,6 +58,9 @@ struct MembersOfHost {
 // Ascending by host; only hosts that have members. Cost: O(ranges * ranks on a device).
 std::vector<MembersOfHost> members_by_host(const Plan& plan);
 
+// Number of devices of the plan on the machine of a host, whichever of its hosts they belong to.
+uint32_t devices_on_machine_of(const Plan& plan, uint32_t host);
+
 // The mesh devices that meet along some axes: one of the groups of members_of_groups()
 // (ir/types/axis_list.h).
 struct GroupRow {

@@ -93,6 +93,18 @@ TEST(PlanMembers, RowsAreTheGroupsThatHaveOneOfTheDevices) {
   }
 }
 
+TEST(PlanMembers, DevicesOfAMachineAreThoseOfAllItsHosts) {
+  Plan plan;
+  plan.hosts = {"a", "b", "c"};
+  plan.slices = {{Mesh{{{"data", 3}}}, {{0, 0, 2}, {1, 0, 1}}},
+                 {Mesh{{{"data", 5}}}, {{1, 0, 1}, {2, 4, 4}}, 1}};
+  for (uint32_t host = 0; host < 3; ++host)
+    EXPECT_EQ(devices_on_machine_of(plan, host), 7u) << "all hosts are on one machine";
+  plan.machines = {4, 9, 4};
+  EXPECT_EQ(devices_on_machine_of(plan, 0), 6u);
+  EXPECT_EQ(devices_on_machine_of(plan, 1), 1u);
+}
+
 // A host of 10,000 devices lists what meets its own eight, not every row.
 TEST(PlanMembers, AHostOfALargeMeshListsOnlyItsOwnRows) {
   constexpr uint32_t kMany = 1250, kDevices = 8;

@@ -221,6 +221,8 @@ void write_plan(P::Builder to, const Plan& plan) {
   to.setOverlaid(plan.overlaid);
   fill_list(to.initHosts(list_size(plan.hosts.size())), plan.hosts);
   fill_list(to.initIslands(list_size(plan.islands.size())), plan.islands);
+  if (!plan.machines.empty())
+    fill_list(to.initMachines(list_size(plan.machines.size())), plan.machines);
   auto slices = to.initSlices(list_size(plan.slices.size()));
   for (uint32_t i = 0; i < slices.size(); ++i) write_slice(slices[i], plan.slices[i]);
   auto functions = to.initFunctions(list_size(plan.functions.size()));
@@ -253,6 +255,7 @@ Plan read_plan(P::Reader from) {
             .overlaid = from.getOverlaid()};
   for (auto host : from.getHosts()) plan.hosts.emplace_back(host.cStr());
   for (auto island : from.getIslands()) plan.islands.emplace_back(island.cStr());
+  plan.machines = read_numbers<uint32_t>(from.getMachines());
   for (auto slice : from.getSlices()) plan.slices.push_back(read_slice(slice));
   for (auto local : from.getFunctions()) plan.functions.push_back(read_local(local));
   for (auto value : from.getValues()) plan.values.push_back(read_value(value, plan.slices));

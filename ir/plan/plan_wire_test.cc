@@ -31,6 +31,7 @@ Plan a_plan() {
   plan.name = "p";
   plan.hosts = {"host-0"};
   plan.islands = {"east"};
+  plan.machines = {3};
   plan.slices = {{function->mesh, {{0, 0, 2}}}};
   plan.functions = {{.function = function, .commit_begin = 1, .sections = {{0, 250'000}}}};
   plan.values = {{"x", PlanStorage::kInput, 0, f32({8}), f32({4}), {shard(0)}},
@@ -48,6 +49,7 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   EXPECT_EQ(plan.name, "p");
   EXPECT_EQ(plan.hosts, a_plan().hosts);
   EXPECT_EQ(plan.islands, a_plan().islands);
+  EXPECT_EQ(plan.machines, a_plan().machines);
   EXPECT_EQ(plan.slices[0].ranges, a_plan().slices[0].ranges);
   EXPECT_TRUE(same_graph(*plan.functions[0].function, *a_plan().functions[0].function));
   EXPECT_EQ(plan.functions[0].sections, a_plan().functions[0].sections);

@@ -34,16 +34,17 @@ ProcessIdentity identity_of(int64_t pid) {
   return {pid, start_of(pid)};
 }
 
-bool has_ended(const ProcessIdentity& process) {
-  if (process.pid <= 0) return false;
+HasEnded has_ended(const ProcessIdentity& process) {
+  if (process.pid <= 0) return HasEnded::kUnknown;
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
-  if (fd < 0) return errno == ESRCH;
+  if (fd < 0) return errno == ESRCH ? HasEnded::kYes : HasEnded::kUnknown;
   pollfd ended{.fd = fd, .events = POLLIN, .revents = 0};
   const bool is_over = poll(&ended, 1, 0) == 1;
   close(fd);
-  if (is_over) return true;
+  if (is_over) return HasEnded::kYes;
   const uint64_t started = start_of(process.pid);
-  return process.started != 0 && started != 0 && started != process.started;
+  const bool is_other = process.started != 0 && started != 0 && started != process.started;
+  return is_other ? HasEnded::kYes : HasEnded::kNo;
 }
 
 }  // namespace gangway

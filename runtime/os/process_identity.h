@@ -5,7 +5,8 @@
 // come back.
 //
 // Threads: any.
-// Errors: none. A process about which the system gives no information counts as alive.
+// Errors: none. What the system of this machine can't tell is unknown: it knows nothing of processes
+// of other machines.
 // Cost: some system calls, 10-20 us.
 #pragma once
 
@@ -21,7 +22,9 @@ struct ProcessIdentity {
 
 // Identity of a process that runs now.
 ProcessIdentity identity_of(int64_t pid);
-// Whether all threads of the process have ended, reaped or not.
-bool has_ended(const ProcessIdentity& process);
+// Whether all threads of the process have ended, reaped or not. Who is told kUnknown treats the
+// process as one that may go on: it waits for the end of a lease or a connection.
+enum class HasEnded : uint8_t { kNo, kYes, kUnknown };
+HasEnded has_ended(const ProcessIdentity& process);
 
 }  // namespace gangway

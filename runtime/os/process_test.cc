@@ -107,16 +107,17 @@ TEST(ProcessIdentityTest, AProcessHasEndedOnceItIsKilledReapedOrNot) {
     while (true) pause();
   }
   const ProcessIdentity identity = identity_of(child);
-  EXPECT_FALSE(has_ended(identity));
-  EXPECT_FALSE(has_ended(identity_of(getpid())));
-  EXPECT_TRUE(has_ended({.pid = getpid(), .started = 1})) << "another one of this number";
-  EXPECT_FALSE(has_ended({})) << "nobody knows";
+  EXPECT_EQ(has_ended(identity), HasEnded::kNo);
+  EXPECT_EQ(has_ended(identity_of(getpid())), HasEnded::kNo);
+  EXPECT_EQ(has_ended({.pid = getpid(), .started = 1}), HasEnded::kYes)
+      << "another one of this number";
+  EXPECT_EQ(has_ended({}), HasEnded::kUnknown);
   kill(child, SIGKILL);
   siginfo_t ended{};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
-  EXPECT_TRUE(has_ended(identity)) << "not reaped";
+  EXPECT_EQ(has_ended(identity), HasEnded::kYes) << "not reaped";
   waitpid(child, nullptr, 0);
-  EXPECT_TRUE(has_ended(identity));
+  EXPECT_EQ(has_ended(identity), HasEnded::kYes);
 }
 
 }  // namespace
