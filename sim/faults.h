@@ -49,7 +49,7 @@ enum class FaultKind : uint8_t {
   kNoMemory,
   kBreakLink,
 };
-inline constexpr int kFaultKinds = 12;  // Those that are drawn: all before kBreakLink.
+inline constexpr int kFaultKinds = 12;  // All that are drawn: those before kBreakLink.
 const char* to_string(FaultKind kind);
 
 enum class LinkWays : uint8_t { kThere, kBoth };

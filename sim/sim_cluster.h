@@ -101,7 +101,7 @@ class SimCluster {
   void slow_down(int host, double factor) { hosts_[at(host)]->slow_down(factor); }
   // Takes all free memory of its devices, until free_memory().
   void exhaust_memory(int host) { hosts_[at(host)]->exhaust_memory(); }
-  // What devices of `from` write to the memory of `to` is lost from now on.
+  // Writes of the devices of `from` to the memory of `to` are lost from now on.
   void break_link(int from, int to) { fabric_->break_link(host_name(from), host_name(to)); }
   void free_memory(int host) { hosts_[at(host)]->free_memory(); }
 

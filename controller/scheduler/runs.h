@@ -64,8 +64,8 @@ class RunTable {
   void host_done(HostId host, RunDoneFrame done);
   void progress(HostId host, const ProgressFrame& frame);
   void host_lost(HostId host, const Error& why);
-  // What one of two hosts that stay writes to the other does not arrive any more: the plans that
-  // need it are given up, with all their runs of which the two have not both done their part.
+  // Two hosts that stay do not reach each other's memory any more: the plans that need the link are
+  // given up, with all their runs of which the two have not both done their part.
   void link_broken(HostId a, HostId b, const std::string& why);
   // Notes at which device a run is stuck. If the run fails in the end, its client is told that.
   void note_stuck(HostId host, const StuckDevice& stuck);

@@ -17,8 +17,8 @@ class HostEvents {
   // Devices have ended sections of runs that are granted section by section. Sections that no such
   // frame reports are reported with the end of the run.
   virtual void progress(ProgressFrame) {}
-  // What this host writes to a peer's memory does not arrive any more. Reported once for each plan
-  // that uses the link.
+  // Writes of this host to a peer's memory do not arrive any more. Reported once for each plan that
+  // uses the link.
   virtual void link_broken(LinkBrokenFrame) {}
   virtual void transfer_done(HostTransferDoneFrame done) = 0;  // A put or get ended.
 };

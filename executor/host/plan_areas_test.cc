@@ -1,4 +1,4 @@
-// What hosts offer to one another when a plan is installed.
+// The offers that hosts make to one another when a plan is installed.
 #include "executor/host/plan_areas.h"
 
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@
 //    other areas may come before or after it, whichever host they are from: a payload of 100 MB
 //    must not hold up the gates and flags of every other program between two hosts.
 //  - A ring comes behind everything that its caller put to that peer before.
-//  - What was written at at() stays as it is until the peer has shown that it has read it: a
+//  - A payload that was put stays as it is, at at(), until the peer has shown that it has read it: a
 //    network sends it from there, later.
 //  - A link to a memory may break while both hosts live. Nothing that is written there from then on
 //    arrives, also when the network is well again, since something may be missing.

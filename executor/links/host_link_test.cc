@@ -199,12 +199,13 @@ class AnyOrderTest : public ::testing::Test {
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated({.seed = tests::test_seed()});
   std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>(*reactor_);
-  // What a device of the first host finds each time it is rung: the words of both areas.
+  // The words of both areas, each time that a device of the first host is rung.
   std::vector<std::pair<uint64_t, uint64_t>> seen_;
-  SimLink here_{fabric_, {{nullptr, std::make_shared<const std::function<void()>>([this] {
-                             seen_.emplace_back(word(a_), word(b_));
-                           })}}};
-  SimLink there_{fabric_, {}};
+  SimLink here_{fabric_,
+                {{nullptr, std::make_shared<const std::function<void()>>(
+                               [this] { seen_.emplace_back(word(a_), word(b_)); })}},
+                "here"};
+  SimLink there_{fabric_, {}, "there"};
   std::shared_ptr<OwnMemory> own_;
   std::shared_ptr<PeerMemory> peer_;
   uint64_t a_ = 0, b_ = 0;
@@ -243,6 +244,21 @@ TEST_F(AnyOrderTest, AFlagBringsThePayloadThatItsWriterHadPutThere) {
   EXPECT_EQ(word(a_), 1u);
   EXPECT_EQ(own_->at(a_)[63], std::byte{7});
   EXPECT_EQ(seen_.size(), 1u);
+}
+
+TEST_F(AnyOrderTest, ABrokenLinkIsReportedOnceAndNothingArrivesOverItAnyMore) {
+  std::vector<std::string> reasons;
+  peer_->on_broken([&](const std::string& why) { reasons.push_back(why); });
+  fabric_->break_link("here", "there");
+  peer_->signal(a_, 2);
+  EXPECT_TRUE(reasons.empty()) << "only the other way is broken";
+  fabric_->break_link("there", "here");
+  for (const uint64_t value : {3, 4}) peer_->signal(a_, value);
+  peer_->ring(0);
+  reactor_->run_ready();
+  EXPECT_EQ(word(a_), 2u) << "a write that was under way arrives";
+  EXPECT_EQ(reasons.size(), 1u);
+  EXPECT_TRUE(seen_.empty());
 }
 
 TEST_F(AnyOrderTest, AHostWritesOnlyItsOwnAreas) {

@@ -89,7 +89,7 @@ class SimFabric {
   // Whether writes are sent and arrive later.
   bool sends() const { return fibers_.has_value(); }
   void send(const std::shared_ptr<SimArea>& area, SimArea::Write write);
-  // What the host `from` writes to the memory of `to` is lost from now on.
+  // Writes of the host `from` to the memory of `to` are lost from now on.
   void break_link(const std::string& from, const std::string& to) { broken_.insert({from, to}); }
   bool is_broken(const std::string& from, const std::string& to) const {
     return !broken_.empty() && broken_.contains({from, to});

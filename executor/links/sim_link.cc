@@ -85,7 +85,7 @@ class SimPeer final : public PeerMemory {
   const Writer writer_;
   bool is_broken_ = false;
   Broken on_broken_;
-  std::map<uint64_t, std::shared_ptr<SimArea>> areas_;  // By offset.
+  std::map<uint64_t, std::shared_ptr<SimArea>> areas_;  // Keys are offsets.
 };
 
 }  // namespace

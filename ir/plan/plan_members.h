@@ -46,8 +46,8 @@ class SliceMembers {
 // The members of a plan on one host, ascending.
 std::vector<Member> members_on(const Plan& plan, uint32_t host);
 
-// The members of a plan on one host, counted. Those of all hosts in a row, ascending, are the ranks
-// of the gate.
+// The members of a plan on one host, counted. The members of all hosts in a row, ascending, are the
+// ranks of the gate.
 struct MembersOfHost {
   uint32_t host = 0;
   uint32_t devices = 0;

@@ -5,8 +5,7 @@
 // come back.
 //
 // Threads: any.
-// Errors: none. What the system of this machine can't tell is unknown: it knows nothing of processes
-// of other machines.
+// Errors: none. The system of this machine may not know, as of a process of another machine.
 // Cost: some system calls, 10-20 us.
 #pragma once
 
@@ -22,8 +21,8 @@ struct ProcessIdentity {
 
 // Identity of a process that runs now.
 ProcessIdentity identity_of(int64_t pid);
-// Whether all threads of the process have ended, reaped or not. Who is told kUnknown treats the
-// process as one that may go on: it waits for the end of a lease or a connection.
+// Whether all threads of the process have ended, reaped or not. A caller takes a process of which
+// that is unknown for one that may go on: it waits for the end of a lease or a connection.
 enum class HasEnded : uint8_t { kNo, kYes, kUnknown };
 HasEnded has_ended(const ProcessIdentity& process);
 

@@ -65,6 +65,16 @@ TEST(Faults, ASeedDrawsTheSameFaultsOnEveryMachine) {
       "of the frames between host-2 and the controller are lost for 660 ms\n");
 }
 
+TEST(Faults, ABrokenLinkSaysWhichWayItIsBroken) {
+  Fault fault{.kind = FaultKind::kBreakLink, .at_ns = kMillisecond, .host = 2, .peer = 0};
+  EXPECT_EQ(to_string(fault),
+            "at 1.00 ms: what host-2 writes to host-0 is lost, and the other way");
+  fault.ways = LinkWays::kThere;
+  EXPECT_EQ(to_string(fault), "at 1.00 ms: what host-2 writes to host-0 is lost");
+  EXPECT_TRUE(may_fail_runs(fault, kHostTimeoutMs * kMillisecond));
+  EXPECT_FALSE(ends_host(fault, kHostTimeoutMs * kMillisecond)) << "the controller decides";
+}
+
 // The longest time from a fault to the error of a program that it ends.
 int64_t bound_ns(const StudyReport& report) {
   int64_t ns = (kHostTimeoutMs + kHostTimeoutMs / 4 + kHeartbeatMs) * kMillisecond;

@@ -77,7 +77,7 @@ void for_each_area(const GroupView& group, uint32_t index,
 // Bytes of the host's memory that it takes besides these areas.
 int64_t private_bytes(const GroupView& group, uint32_t index);
 
-// The other hosts that members of this one write to, ascending. Those write to this one too.
+// The other hosts that members of this one write to, ascending. They write to this one too.
 std::vector<uint32_t> hosts_written(const GroupView& group);
 
 struct GroupLinks {
