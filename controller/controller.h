@@ -127,7 +127,8 @@ class Controller {
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options,
                         const StopToken& asker = {});
 
-  // Looks for silent hosts, for links that broke and for runs past their time limit. Returns when to look again.
+  // Looks for silent hosts, for links that broke and for runs past their time limit. Returns when
+  // to look again.
   int64_t tick(int64_t now_ns);
 
   ControllerCounts counts() const;

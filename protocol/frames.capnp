@@ -93,7 +93,7 @@ struct Frame {
 
     linkBroken @15 :LinkBroken;
     # Executor to controller: what it writes to a peer's memory does not arrive any more, though its
-    # own connection to the controller stands. It is sent when a write fails, once for each plan that
+    # connection to the controller stands. It is sent when a write fails, once for each plan that
     # uses the link; each end reports its own direction. The controller waits for what others report
     # and then decides (controller/scheduler/link_watch.h). A peer that it does not know, or that it
     # counts as lost, is ignored.

@@ -44,9 +44,9 @@ struct LaidOutPlan : CompiledHostPlan {
 // The regions of overlaid plans; keys are devices.
 using OverlayRegions = std::map<uint32_t, std::shared_ptr<OverlayRegion>>;
 
-// Fills in installed.needs, and for a plan that fits its texts, what it offers to its peers, and to
-// which hosts it writes. The result is an error if a device has less memory in total than the plan needs there: such a plan
-// offers nothing.
+// Fills in installed.needs, and for a plan that fits its texts, its offer to its peers, and to
+// which hosts it writes. The result is an error if a device has less memory in total than the plan
+// needs there: such a plan offers nothing.
 Result<LaidOutPlan> laid_out(CompiledHostPlan plan, const HostDevices& devices,
                              OverlayRegions& regions, Installed& installed);
 

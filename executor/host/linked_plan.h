@@ -33,8 +33,8 @@ struct LinkedPlan : LaidOutPlan {
   PlanLinks links;
 };
 
-// `offers`: those of the hosts that this one writes to. Takes the plan over; if this throws, the plan is as
-// before.
+// `offers`: those of the hosts that this one writes to. Takes the plan over; if this throws, the
+// plan is as before.
 LinkedPlan linked(LaidOutPlan& plan, const std::vector<LinkOffer>& offers,
                   const HostDevices& devices);
 

@@ -19,8 +19,8 @@
 //    other areas may come before or after it, whichever host they are from: a payload of 100 MB
 //    must not hold up the gates and flags of every other program between two hosts.
 //  - A ring comes behind everything that its caller put to that peer before.
-//  - A payload that was put stays as it is, at at(), until the peer has shown that it has read it: a
-//    network sends it from there, later.
+//  - A payload that was put stays as it is, at at(), until the peer has shown that it has read it:
+//    a network sends it from there, later.
 //  - A link to a memory may break while both hosts live. Nothing that is written there from then on
 //    arrives, also when the network is well again, since something may be missing.
 //  - An offer is opaque to everyone but the implementation that opens it.
@@ -83,8 +83,8 @@ class PeerMemory {
   virtual void signal(uint64_t flag, uint64_t value) = 0;
   virtual void ring(uint32_t device) = 0;
 
-  // `broken` gets the reason, once, when the link breaks, on the reactor thread. It must not suspend.
-  // Memory that both hosts reach by an address has no link that breaks.
+  // `broken` gets the reason, once, when the link breaks, on the reactor thread. It must not
+  // suspend. Memory that both hosts reach by an address has no link that breaks.
   using Broken = std::function<void(const std::string& why)>;
   virtual void on_broken(Broken broken) { static_cast<void>(broken); }
 };

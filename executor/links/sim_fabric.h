@@ -1,5 +1,5 @@
-// SimFabric: the memory that the simulated hosts of one process offer to one another, by number, and
-// the network between them.
+// SimFabric: the memory that the simulated hosts of one process offer to one another, by number,
+// and the network between them.
 //
 // With a reactor, a write arrives later, at the same virtual time: one after another, each time the
 // oldest of an area that is drawn at random, while devices that were rung go on in between. Writes

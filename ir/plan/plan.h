@@ -141,8 +141,8 @@ struct Plan {
   std::vector<std::string> hosts;  // Names of the executors that take part.
   // The island of each host (ir/plan/islands.h). Empty: all hosts are in one island.
   std::vector<std::string> islands;
-  // The number of the machine that each host is on: hosts of one machine share its cores. Empty: all
-  // hosts are on one machine.
+  // The number of the machine that each host is on: hosts of one machine share its cores. Empty:
+  // all hosts are on one machine.
   std::vector<uint32_t> machines;
   std::vector<PlanSlice> slices;
   std::vector<LocalFunction> functions;

@@ -32,7 +32,7 @@ int64_t members_along(const Mesh& mesh, const std::vector<int>& axes);
 int64_t member_along(const Mesh& mesh, const std::vector<int>& axes, int64_t device);
 // The devices that meet along the axes, by member: one vector for each group, by its first device.
 std::vector<std::vector<int64_t>> members_of_groups(const Mesh& mesh, const std::vector<int>& axes);
-// The number among these groups of the one that a device is in, and that group's devices, by member.
+// The number among these groups of the one that a device is in; and its devices, by member.
 // Cost: O(axes), and O(axes + members), however many devices the mesh has.
 int64_t group_along(const Mesh& mesh, const std::vector<int>& axes, int64_t device);
 std::vector<int64_t> members_with(const Mesh& mesh, const std::vector<int>& axes, int64_t device);
