@@ -84,7 +84,7 @@ class Collective {
   // Valid once an exchange is done in which no member was poisoned.
   virtual uint64_t least() const = 0;
   virtual uint64_t most() const = 0;
-  // The words of the members of this host, by rank; 0 for all others.
+  // The words of the members of this host, in the order of their ranks.
   virtual std::span<const uint64_t> words() const = 0;
   // Once done: why this member's own part failed; null if it did not.
   virtual std::shared_ptr<const Error> failure() const { return nullptr; }

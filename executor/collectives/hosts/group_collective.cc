@@ -9,7 +9,7 @@
 namespace gangway {
 
 GroupCollective::GroupCollective(GroupPart part)
-    : part_(std::move(part)), rendezvous_(*part_.rendezvous), words_(part_.size, 0) {
+    : part_(std::move(part)), rendezvous_(*part_.rendezvous), words_(part_.ranks.size(), 0) {
   GW_ASSERT(part_.index < part_.ranks.size() && rendezvous_.size() == part_.ranks.size());
   if (part_.exchange != nullptr) partial_.resize(static_cast<size_t>(2 * small_max()));
   members_.ranks = part_.ranks;
@@ -183,14 +183,14 @@ Progress GroupCollective::advance_published() {
 
 void GroupCollective::read_words() {
   for (uint32_t m = 0; m < rendezvous_.size(); ++m)
-    words_[part_.ranks[m]] = rendezvous_.slot(m).words[sequence_ & 1];
+    words_[m] = rendezvous_.slot(m).words[sequence_ & 1];
 }
 
 void GroupCollective::read_slots() {
   agreed_ = {};
   read_words();
   for (uint32_t m = 0; m < rendezvous_.size(); ++m) {
-    const uint64_t word = words_[part_.ranks[m]];
+    const uint64_t word = words_[m];
     agreed_.join({word, word, rendezvous_.slot(m).poisoned[sequence_ & 1]});
   }
 }
