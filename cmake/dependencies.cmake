@@ -1,6 +1,7 @@
 # What Gangway's libraries link: Debian's packages, nothing vendored or downloaded. The installed
 # package reads this file too, so that a program that links gangway::gangway finds the same ones.
 find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
 find_package(CapnProto REQUIRED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   set_property(TARGET CapnProto::capnp APPEND PROPERTY INTERFACE_COMPILE_OPTIONS

@@ -24,7 +24,8 @@ wanted=${1:-}
 packages=(
   g++ cmake ninja-build ccache mold git
   pkg-config  # Cap'n Proto's CMake files find its libraries with it.
-  libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev
+  libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev  # kj-tls: of libcapnp-dev
+  libssl-dev
   libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
   bible-kjv bible-kjv-text  # the text that ./quickstart trains on
 )

@@ -1,0 +1,45 @@
+// CertifiedName: whom a certificate stands for, as its common name says it.
+//
+// A cluster's certificates are those of hosts, which run the controller and executors, and of
+// owners, who run programs. KJ tells no more of a peer's certificate than its common name, so this
+// has everything that a peer is judged by:
+//
+//   host:node7:12    host "node7", certificate number 12 of its authority
+//   owner:ada:13     owner "ada", certificate number 13
+//
+// Threads: values; functions are pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gangway {
+
+enum class CertifiedKind : uint8_t { kHost, kOwner };
+
+struct CertifiedName {
+  CertifiedKind kind = CertifiedKind::kOwner;
+  std::string name;
+  uint32_t number = 0;  // Counts an authority's certificates from 1.
+
+  bool operator==(const CertifiedName&) const = default;
+};
+
+// X.509 allows 64 bytes for a common name, of which the kind and the number take some.
+inline constexpr size_t kCertifiedNameBytesMax = 40;
+
+// Whether it is 1 to kCertifiedNameBytesMax letters, digits, '-', '_' and '.'.
+bool can_be_certified(std::string_view name);
+
+// "host:node7:12"
+std::string common_name(const CertifiedName& name);
+// Empty if the text is not one that common_name() returns.
+std::optional<CertifiedName> parse_common_name(std::string_view text);
+
+// For messages: "host node7 (number 12)".
+std::string to_text(const CertifiedName& name);
+
+}  // namespace gangway
