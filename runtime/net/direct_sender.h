@@ -7,8 +7,8 @@
 // bytes that the system did not take.
 //
 // Invariants: frames are numbered in the order in which they were sent, by whatever thread; no
-// other thread writes while the reactor does. A stream without a socket (a simulation's) lends
-// nothing.
+// other thread writes while the reactor does. A stream without a socket of its own (a simulation's,
+// or one under TLS, where only OpenSSL may write) lends nothing.
 // Threads: send() and is_lent() anywhere; the others on the reactor's.
 // Ownership: shared by the stream and the senders. The stream owns the socket, and takes the loan
 // back before it closes the socket.

@@ -49,9 +49,9 @@ TEST(FewDescriptorsTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewD
   SocketNetwork network(*reactor);
   int connections = 0;
   std::vector<std::string> told;
-  auto listener = network.listen(
-      "127.0.0.1:0", [&](Incoming) { ++connections; },
-      [&](const Error& why) { told.push_back(why.what()); });
+  auto listener =
+      network.listen("127.0.0.1:0", [&](Incoming) { ++connections; },
+                     {.on_trouble = [&](const Error& why) { told.push_back(why.what()); }});
   const auto address = internal::parse_socket_address(listener->address());
   const int early = socket(AF_INET, SOCK_STREAM, 0), late = socket(AF_INET, SOCK_STREAM, 0);
   uint64_t limit = 0;

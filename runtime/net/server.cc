@@ -19,7 +19,8 @@ enum class Status : uint8_t {
   kNoStream = 3,
   kNoToken = 4,
   kOtherToken = 5,
-  kNoRoom = 6
+  kNoRoom = 6,
+  kNoTls = 7
 };
 
 const char* reason(Status status) {
@@ -31,6 +32,7 @@ const char* reason(Status status) {
     case Status::kNoToken: return "it shows no token";
     case Status::kOtherToken: return "nobody has the token that it shows";
     case Status::kNoRoom: return "its user has as many connections as it may have";
+    case Status::kNoTls: return "it does not speak TLS";
   }
   return "";
 }
@@ -64,6 +66,14 @@ static_assert(sizeof(Answer) == 8);
 template <class Message>
 bool has_magic(const Message& message) {
   return std::memcmp(message.magic, kPreambleMagic, sizeof kPreambleMagic) == 0;
+}
+
+// Why a peer is refused whose first bytes are not a Gangway process's.
+const char* what_speaks(const Hello& hello) {
+  constexpr char kTlsHandshake[] = {0x16, 0x03};
+  return std::memcmp(hello.magic, kTlsHandshake, sizeof kTlsHandshake) == 0
+             ? "it speaks TLS, and this process was started without --tls"
+             : "it is not a Gangway process";
 }
 
 capnp::ReaderOptions reader_options() {
@@ -121,6 +131,11 @@ void require_fine(const Answer& answer, const std::string& address, const ShownT
           ErrorKind::kOverloaded,
           cat("connect: ", address, " has as many connections of this user as one user may have"),
           {}, "close some clients first");
+    case Status::kNoTls:
+      throw Error(ErrorKind::kInvalid, cat("connect: ", address, " takes connections by TLS only"),
+                  {},
+                  "ask who runs the cluster for a certificate, and name its folder with --tls or "
+                  "GANGWAY_TLS");
     case Status::kRefused: break;
   }
   throw Error(ErrorKind::kInvalid, cat("connect: ", address, " refused the connection"));
@@ -129,7 +144,8 @@ void require_fine(const Answer& answer, const std::string& address, const ShownT
 Stream open_stream(Reactor& reactor, Network& network, const std::string& address, Kind kind,
                    uint64_t key, const DialOptions& options) {
   Stream stream = network.connect(address, options);
-  const ShownToken shown = options.token ? options.token() : ShownToken{};
+  const bool shows_token = options.token && !network.encrypts(address);
+  const ShownToken shown = shows_token ? options.token() : ShownToken{};
   Answer answer;
   try {
     write_fixed(*stream, HelloWithToken{.hello = {.kind = static_cast<uint8_t>(kind), .key = key},
@@ -138,6 +154,11 @@ Stream open_stream(Reactor& reactor, Network& network, const std::string& addres
         read_fixed<Answer>(reactor, *stream, reactor.clock().now_ns() + options.time_limit.count());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCancelled) throw;
+    // A peer that does not take this process's certificate says so only after the handshake.
+    if (error.kind() == ErrorKind::kInvalid) {
+      throw Error(ErrorKind::kInvalid, cat("connect: ", address, ": ", error.message()), {},
+                  error.hint());
+    }
     throw Error(
         ErrorKind::kUnavailable,
         cat("connect: ", address, " accepted, then went silent: ", error.message()), {},
@@ -173,7 +194,8 @@ Server::Server(Reactor& reactor, Network& network, const std::string& address,
     // The fiber is in the group, so that it ends with the server.
     fibers_.spawn("serve", [this, i = kj::mv(in)]() mutable { serve(kj::mv(i)); });
   };
-  listener_ = network.listen(address, serve_it, options_.on_trouble);
+  listener_ = network.listen(
+      address, serve_it, {.on_trouble = options_.on_trouble, .on_refused = options_.on_refused});
 }
 
 Server::~Server() {
@@ -182,6 +204,7 @@ Server::~Server() {
 }
 
 std::optional<std::string> Server::user_of(const Incoming& in, const AccessToken& token) const {
+  if (in.certificate) return gangway::user_of(in.certificate->name);
   if (!in.user.empty() || !options_.user_of) return in.user;
   return token.is_none() ? std::nullopt : options_.user_of(token);
 }
@@ -198,13 +221,14 @@ void Server::serve(Incoming in) {
     std::optional<HalfOpen> half_open(half_open_);
     const int64_t deadline_ns = reactor_.clock().now_ns() + kPreambleTimeLimit.count();
     const Hello hello = read_fixed<Hello>(reactor_, stream, deadline_ns);
-    if (!has_magic(hello)) return refused(in.from, "it is not a Gangway process");
+    if (!has_magic(hello)) return refused(in.from, what_speaks(hello));
     Status status = Status::kOtherVersion;
     if (hello.version == kConnectionVersion) {
       const auto token = read_fixed<AccessToken>(reactor_, stream, deadline_ns);
       const std::optional<std::string> user = user_of(in, token);
       if (user) in.user = *user;
-      status = user              ? judge(options_, hello, in.user)
+      status = in.is_plain       ? Status::kNoTls
+               : user            ? judge(options_, hello, in.user)
                : token.is_none() ? Status::kNoToken
                                  : Status::kOtherToken;
     }
@@ -232,6 +256,7 @@ void Server::serve_rpc(Incoming in) {
   const Peer peer{.connection = ++last_connection_,
                   .user = in.user,
                   .from = in.from,
+                  .certificate = in.certificate,
                   .disconnected = disconnected.future(),
                   .hang_up = [hang_up = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(
                                   kj::mv(hung_up.fulfiller))] { (*hang_up)->fulfill(); }};

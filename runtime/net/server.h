@@ -9,8 +9,9 @@
 //
 // A frame stream outlives its connection (frames.h): its peer connects again with the same key.
 //
-// Trust: a server learns the peer's user from the network (transport.h) or from the token that the
-// peer shows. A server that asks for tokens refuses a peer that has neither.
+// Trust: a server learns the peer's user from the network (transport.h): from the system, or from
+// the certificate that the peer shows. Else it learns it from the peer's token, which nobody shows
+// over TLS. A server that asks for tokens refuses a peer that has none of these.
 // Threads: the reactor's thread; connecting suspends, bootstrap() is called in a fiber. Destroying
 // suspends briefly.
 // Ownership: a Server owns its RPC connections; destroying it drops them. A Connection's
@@ -48,10 +49,11 @@ inline constexpr uint8_t kConnectionVersion = 3;
 inline constexpr size_t kHalfOpenMax = 256;
 
 struct Peer {
-  uint64_t connection = 0;    // Counts from 1 within a server.
-  std::string user;           // User at the other end; empty: not known.
-  std::string from;           // Address of the peer, for messages.
-  Future<void> disconnected;  // Ready when the peer has gone.
+  uint64_t connection = 0;  // Counts from 1 within a server.
+  std::string user;         // User at the other end: an owner, "host:NAME", or empty: not known.
+  std::string from;         // Address of the peer, for messages.
+  std::optional<Certificate> certificate;  // The peer's; none: without TLS.
+  Future<void> disconnected;               // Ready when the peer has gone.
   // Closes the connection once the answers given before have been sent. It may be closed already.
   std::function<void()> hang_up;
 };

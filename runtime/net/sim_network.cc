@@ -314,9 +314,9 @@ class Endpoint final : public Network {
   Endpoint(std::shared_ptr<SimNetwork::Core> core, std::string name)
       : core_(std::move(core)), name_(std::move(name)) {}
 
-  // Never calls OnTrouble, since its connections need no descriptors.
+  // Calls neither on_trouble nor on_refused: its connections need no descriptors, and no TLS.
   std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
-                                   OnTrouble) override {
+                                   ListenOptions) override {
     GW_REQUIRE(address == "sim:" + name_, "listen: the endpoint \"", name_,
                "\" of a simulated network has the address sim:", name_, ", got ", address);
     GW_REQUIRE(!core_->listeners.contains(address), "listen: ", address, " is in use");

@@ -20,6 +20,7 @@
 #include "runtime/net/socket_stream.h"
 #include "runtime/os/descriptor_limit.h"
 #include "runtime/os/user.h"
+#include "runtime/tls/tls_stream.h"
 
 namespace gangway {
 namespace {
@@ -140,17 +141,73 @@ Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_
   });
 }
 
+// What a listener does with a new connection before its handler gets it. Fibers that outlive the
+// listener share it.
+class Entrance {
+ public:
+  Entrance(Reactor& reactor, std::shared_ptr<Tls> tls, ListenOptions options)
+      : reactor_(reactor), tls_(std::move(tls)), options_(std::move(options)) {}
+
+  // Makes the connection encrypted, if it is to be. Returns false if it was refused. Suspends.
+  bool let_in(Incoming& in) {
+    if (tls_ == nullptr) return true;
+    if (handshakes_ >= kHandshakesMax)
+      return refuse(in.from, cat("there are ", handshakes_, " TLS handshakes already"));
+    const Result<bool> is_in = result_of([&] {
+      ++handshakes_;
+      KJ_DEFER(--handshakes_);
+      return shake_hands(in);
+    });
+    if (is_in.ok()) return is_in.value();
+    const Error& why = is_in.error();
+    if (why.kind() == ErrorKind::kCancelled) throw Error(why);
+    // A peer that goes away or takes too long is not reported.
+    return why.kind() == ErrorKind::kInvalid ? refuse(in.from, why.message()) : false;
+  }
+
+ private:
+  static constexpr size_t kHandshakesMax = 256;
+  static constexpr Duration kHandshakeTimeLimit = std::chrono::seconds(10);
+  static constexpr kj::byte kHandshakeRecord = 22;  // With this byte every TLS connection begins.
+
+  bool shake_hands(Incoming& in) {
+    const int64_t deadline_ns = reactor_.clock().now_ns() + kHandshakeTimeLimit.count();
+    kj::byte first = 0;
+    auto read = kj::evalNow([&] { return in.stream->tryRead(&first, 1, 1); });
+    auto& timer = reactor_.port().timer();
+    if (await(timer.timeoutAt(internal::to_kj_time(deadline_ns), kj::mv(read))) == 0) return false;
+    in.stream = internal::behind_first_byte(first, kj::mv(in.stream));
+    in.is_plain = first != kHandshakeRecord;
+    if (in.is_plain) return true;
+    Tls::Secured secured = tls_->accept(reactor_, kj::mv(in.stream), options_.clients, deadline_ns);
+    in.stream = kj::mv(secured.stream);
+    in.certificate = std::move(secured.peer);
+    return true;
+  }
+
+  bool refuse(const std::string& from, const std::string& why) const {
+    if (options_.on_refused) options_.on_refused(from, why);
+    return false;
+  }
+
+  Reactor& reactor_;
+  const std::shared_ptr<Tls> tls_;
+  const ListenOptions options_;
+  size_t handshakes_ = 0;  // Handshakes under way.
+};
+
 class SocketListener final : public Listener {
  public:
   SocketListener(Reactor& reactor, kj::AutoCloseFd fd, SocketAddress address,
-                 OnConnection on_connection, OnTrouble on_trouble)
+                 OnConnection on_connection, const ListenOptions& options, std::shared_ptr<Tls> tls)
       : bound_(address),
         file_(has_file() ? file_at(address) : FileIdentity()),
         address_(address.text()),
         receiver_(reactor.port().sockets()->wrapListenSocketFd(
             kj::mv(fd), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
                             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
-        on_trouble_(std::move(on_trouble)),
+        on_trouble_(options.on_trouble),
+        entrance_(std::make_shared<Entrance>(reactor, std::move(tls), options)),
         fibers_(reactor) {
     fibers_.spawn("accept " + address_, [this, &reactor, handler = std::move(on_connection)] {
       while (true) accept_one(reactor, handler);
@@ -183,8 +240,8 @@ class SocketListener final : public Listener {
       }
       reactor
           .spawn("connection to " + address_,
-                 [handler, open = open_, i = kj::mv(in)]() mutable {
-                   if (*open) handler(kj::mv(i));
+                 [handler, open = open_, entrance = entrance_, i = kj::mv(in)]() mutable {
+                   if (*open && entrance->let_in(i) && *open) handler(kj::mv(i));
                  })
           .detach();
     });
@@ -213,37 +270,77 @@ class SocketListener final : public Listener {
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For fibers that have not begun.
   kj::Own<kj::ConnectionReceiver> receiver_;
   const OnTrouble on_trouble_;
+  const std::shared_ptr<Entrance> entrance_;
   bool is_in_trouble_ = false;
   FiberGroup fibers_;
 };
 
+// A process that peers would refuse does not begin to listen.
+void require_hosts_certificate(const std::string& address, const Certificate& own, int64_t now_s) {
+  constexpr char kHint[] = "`gangway cert host NAME` makes one";
+  if (own.name.kind != CertifiedKind::kHost) {
+    throw Error(ErrorKind::kInvalid,
+                cat("listen: ", address, ": expected a host's certificate, got that of ",
+                    to_text(own.name)),
+                {}, kHint);
+  }
+  if (own.validity.ends_s < now_s) {
+    throw Error(ErrorKind::kInvalid,
+                cat("listen: ", address, ": the certificate of ", to_text(own.name), " ",
+                    end_warning(own.validity.ends_s, now_s)),
+                {}, kHint);
+  }
+}
+
+[[noreturn]] void fail_without_tls(const char* what, const std::string& address) {
+  throw Error(ErrorKind::kInvalid,
+              cat(what, ": ", address,
+                  " is beyond this machine, and connections are not encrypted: expected a loopback "
+                  "address, unix:/path or TLS"),
+              {},
+              "name the folder of a certificate with --tls (`gangway cert` makes one), or use "
+              "127.0.0.1 and an SSH tunnel (ssh -L)");
+}
+
 }  // namespace
 
 std::unique_ptr<Listener> SocketNetwork::listen(const std::string& address,
-                                                OnConnection on_connection, OnTrouble on_trouble) {
+                                                OnConnection on_connection, ListenOptions options) {
   SocketAddress bound = internal::parse_socket_address(address);
-  if (!bound.is_loopback()) {
-    throw Error(ErrorKind::kInvalid,
-                cat("listen: ", address,
-                    " can be reached from other machines, and connections are "
-                    "not encrypted: expected a loopback address or unix:/path"),
-                {}, "listen on 127.0.0.1 and reach it through an SSH tunnel (ssh -L)");
+  std::shared_ptr<Tls> tls_of_it;
+  if (encrypts(address)) {
+    tls_of_it = tls();
+    require_hosts_certificate(address, tls_of_it->own(),
+                              reactor_.clock().wall_ns() / 1'000'000'000);
+  } else if (!bound.is_loopback()) {
+    fail_without_tls("listen", address);
   }
   kj::AutoCloseFd fd = make_socket(bound);
   bound.is_unix() ? bind_unix(fd, bound) : bind_tcp(fd, bound);
   if (::listen(fd, kBacklog) != 0) fail_to_listen(bound, errno);
   if (!bound.is_unix()) getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size);
   return std::make_unique<SocketListener>(reactor_, kj::mv(fd), bound, std::move(on_connection),
-                                          std::move(on_trouble));
+                                          options, std::move(tls_of_it));
+}
+
+bool SocketNetwork::encrypts(const std::string& address) const {
+  return !tls_folder_.empty() && !address.starts_with("unix:");
+}
+
+const std::shared_ptr<Tls>& SocketNetwork::tls() {
+  if (tls_ == nullptr && !tls_folder_.empty()) tls_ = std::make_shared<Tls>(tls_folder_);
+  return tls_;
 }
 
 Stream SocketNetwork::connect(const std::string& address, DialOptions options) {
   const SocketAddress target = internal::parse_socket_address(address);
+  if (!encrypts(address) && !target.is_loopback()) fail_without_tls("connect", address);
   const int64_t deadline_ns = reactor_.clock().now_ns() + options.time_limit.count();
   Duration pause = kRetryFirst;
   while (true) {
     Result<Stream> attempt = try_connect(reactor_, target, deadline_ns);
-    if (attempt.ok()) return attempt.take();
+    if (attempt.ok() && !encrypts(address)) return attempt.take();
+    if (attempt.ok()) return tls()->dial(reactor_, attempt.take(), address, deadline_ns).stream;
     if (attempt.error().kind() == ErrorKind::kCancelled) throw attempt.error();
     if (reactor_.clock().now_ns() + pause.count() > deadline_ns) {
       throw Error(

@@ -8,13 +8,16 @@
 //   "sim:controller"                                 in-memory networks only
 //
 // Users: for a Unix socket, a listener gets from the system the user at the other end. For a TCP
-// connection, the user is not known. Trust: listening anywhere but on loopback or a Unix socket is
-// refused, since connections are not encrypted.
+// connection, the peer's certificate says who it is, or without TLS nobody knows.
+// Trust: a SocketNetwork with a folder of certificates (runtime/tls/tls_files.h) makes all its TCP
+// connections encrypted, on loopback too. Without one, listening or connecting anywhere but on
+// loopback or a Unix socket is refused.
 // Threads: the reactor's thread. connect() suspends; on_connection is called in a fiber of its own.
 // Ownership: a listener listens until it is destroyed; the streams that it handed out live on.
-// Errors: listen(): kInvalid for a bad or non-loopback address and for a port in use; connect():
-// kUnavailable when nobody answered within the time limit. A refused connection is tried again
-// until then, so that processes may start in any order.
+// Errors: listen(): kInvalid for a bad address, for one that other machines reach where there is no
+// TLS, and for a port in use; connect(): kUnavailable when nobody answered within the time limit,
+// kInvalid where a certificate is not taken. A refused connection is tried again until the time
+// limit, so that processes may start in any order.
 //
 // Example:
 //   SocketNetwork network(reactor);
@@ -26,11 +29,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "runtime/fibers/clock.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/net/access_token.h"
+#include "runtime/tls/tls.h"
 
 namespace gangway {
 
@@ -39,14 +45,25 @@ using Stream = kj::Own<kj::AsyncIoStream>;
 // A connection that a peer opened.
 struct Incoming {
   Stream stream;
-  std::string user;  // User who opened it; empty: not known.
-  std::string from;  // Address of the peer, for messages.
+  std::string user;                             // User who opened it; empty: not known.
+  std::string from;                             // Address of the peer, for messages.
+  std::optional<Certificate> certificate = {};  // The peer's, where it has shown one.
+  // The peer does not speak TLS, and the listener does. It may only be told so.
+  bool is_plain = false;
 };
 using OnConnection = std::function<void(Incoming)>;
 // Called once when no connection can be accepted because this process has no file descriptor or
 // memory left for it, and again only after one was accepted. Waiting connections are accepted once
 // there is room.
 using OnTrouble = std::function<void(const Error&)>;
+
+struct ListenOptions {
+  OnTrouble on_trouble = {};
+  // Called for each connection whose TLS handshake ended in a refusal, from either side.
+  std::function<void(const std::string& from, const std::string& why)> on_refused = {};
+  // kAny: peers need no certificate, as browsers have none.
+  Tls::Clients clients = Tls::Clients::kCertified;
+};
 
 class Listener {
  public:
@@ -66,21 +83,31 @@ class Network {
  public:
   virtual ~Network() = default;
   virtual std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
-                                           OnTrouble on_trouble = {}) = 0;
+                                           ListenOptions options = {}) = 0;
   // Suspends.
   virtual Stream connect(const std::string& address, DialOptions options = {}) = 0;
+  // Whether connections to and at this address are encrypted, by TLS. No token is shown there.
+  virtual bool encrypts(const std::string& /*address*/) const { return false; }
 };
 
-// Unix sockets and TCP, on a real reactor.
+// Unix sockets and TCP, on a real reactor. Files of `tls_folder` are first read when a TCP address
+// is used; empty: no TLS.
 class SocketNetwork final : public Network {
  public:
-  explicit SocketNetwork(Reactor& reactor) : reactor_(reactor) {}
+  explicit SocketNetwork(Reactor& reactor, std::string tls_folder = {})
+      : reactor_(reactor), tls_folder_(std::move(tls_folder)) {}
   std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
-                                   OnTrouble on_trouble = {}) override;
+                                   ListenOptions options = {}) override;
   Stream connect(const std::string& address, DialOptions options = {}) override;
+  bool encrypts(const std::string& address) const override;
+
+  // Null: no TLS.
+  const std::shared_ptr<Tls>& tls();
 
  private:
   Reactor& reactor_;
+  const std::string tls_folder_;
+  std::shared_ptr<Tls> tls_;
 };
 
 namespace internal {

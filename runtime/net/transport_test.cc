@@ -60,7 +60,15 @@ TEST_F(SocketTest, ListeningForOtherMachinesIsRefusedWithAWayOut) {
   for (const char* address : {"0.0.0.0:0", "192.0.2.1:7040", "[::]:0"}) {
     const std::string text = error_text_of([&] { (void)network_.listen(address, ignore); });
     EXPECT_THAT(text, HasSubstr("not encrypted"));
-    EXPECT_THAT(text, HasSubstr("ssh -L"));
+    EXPECT_THAT(text, AllOf(HasSubstr("--tls"), HasSubstr("ssh -L")));
+  }
+}
+
+TEST_F(SocketTest, ConnectingToAnotherMachineWithoutTlsIsRefused) {
+  for (const char* address : {"192.0.2.1:7040", "[2001:db8::1]:7040"}) {
+    EXPECT_THAT(error_text_of([&] { (void)network_.connect(address); }),
+                AllOf(HasSubstr(cat("invalid: connect: ", address, " is beyond this machine")),
+                      HasSubstr("--tls")));
   }
 }
 

@@ -42,6 +42,10 @@ std::optional<CertifiedName> parse_common_name(std::string_view text) {
   return common_name(name) == text ? std::optional(name) : std::nullopt;
 }
 
+std::string user_of(const CertifiedName& name) {
+  return name.kind == CertifiedKind::kOwner ? name.name : cat("host:", name.name);
+}
+
 std::string to_text(const CertifiedName& name) {
   return cat(word_of(name.kind), " ", name.name, " (number ", name.number, ")");
 }

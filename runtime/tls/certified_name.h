@@ -39,6 +39,10 @@ std::string common_name(const CertifiedName& name);
 // Empty if the text is not one that common_name() returns.
 std::optional<CertifiedName> parse_common_name(std::string_view text);
 
+// The user for whom a server takes a peer with this name: an owner's name, or "host:node7", which
+// no owner can be called.
+std::string user_of(const CertifiedName& name);
+
 // For messages: "host node7 (number 12)".
 std::string to_text(const CertifiedName& name);
 

@@ -10,6 +10,8 @@ TEST(CertifiedNameTest, ReadsBackWhatACommonNameSays) {
                                     CertifiedName{CertifiedKind::kOwner, "ada_l", 4294967295}}) {
     EXPECT_EQ(parse_common_name(common_name(name)), name) << common_name(name);
   }
+  EXPECT_EQ(user_of({CertifiedKind::kHost, "node7", 12}), "host:node7");
+  EXPECT_EQ(user_of({CertifiedKind::kOwner, "ada", 13}), "ada");
   EXPECT_EQ(to_text({CertifiedKind::kHost, "node7", 12}), "host node7 (number 12)");
 }
 

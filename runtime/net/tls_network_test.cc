@@ -1,0 +1,288 @@
+// Connections under TLS over sockets of loopback: who is refused, what both sides are told, and
+// what a listener on the wire finds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/fibers/await.h"
+#include "runtime/net/direct_sender.h"
+#include "runtime/net/rpc_test.capnp.h"
+#include "runtime/net/server.h"
+#include "runtime/os/temp_dir.h"
+#include "runtime/tls/authority_folder.h"
+#include "runtime/tls/tls_files.h"
+#include "tests/support/error_of.h"
+
+namespace gangway::tls_network_test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class EchoServer final : public test::Echo::Server {
+  kj::Promise<void> echo(EchoContext context) override {
+    context.getResults().setNumber(context.getParams().getNumber());
+    context.getResults().setData(context.getParams().getData());
+    return kj::READY_NOW;
+  }
+};
+
+class TlsNetworkTest : public testing::Test {
+ protected:
+  TlsNetworkTest() {
+    make_authority_folder(dir_.path() / "authority", now_s_ - 40 * kDayS);
+    issued("host", {.kind = CertifiedKind::kHost, .name = "node7"});
+    issued("owner", {.name = "ada"});
+  }
+
+  std::string folder(const std::string& name) const {
+    return name.empty() ? "" : (dir_.path() / name).string();
+  }
+  Certificate issued(const char* to, const CertificateOrder& order, int64_t since_days = 0,
+                     const char* authority = "authority") const {
+    return issue_folder(folder(authority), folder(to), order, now_s_ - since_days * kDayS);
+  }
+  // A server of echoes; its refusals go to refusals_.
+  std::unique_ptr<Server> serve(SocketNetwork& network) {
+    return std::make_unique<Server>(
+        *reactor_, network, "127.0.0.1:0",
+        ServerOptions{.bootstrap =
+                          [this](const Peer& peer) {
+                            users_.push_back(peer.user);
+                            return kj::heap<EchoServer>();
+                          },
+                      .frames_of = [this](uint64_t, const std::string&) { return stream_.get(); },
+                      .on_refused = [this](const std::string&,
+                                           const std::string& why) { refusals_.push_back(why); }});
+  }
+  void wait_for_refusal() {
+    const int64_t until_ns = reactor_->clock().now_ns() + 5'000'000'000;
+    while (refusals_.empty() && reactor_->clock().now_ns() < until_ns)
+      reactor_->clock().sleep_for(1ms);
+  }
+
+  const TempDir dir_;
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  const int64_t now_s_ = reactor_->clock().wall_ns() / 1'000'000'000;
+  std::unique_ptr<FrameStream> stream_;
+  std::vector<std::string> refusals_, users_;
+};
+
+TEST_F(TlsNetworkTest, BothSidesKnowEachOtherByTheirCertificates) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    Connection owner = Connection::connect(*reactor_, there, server->address());
+    Connection host = Connection::connect(*reactor_, here, server->address());
+    for (Connection* const connection : {&owner, &host}) {
+      auto request = connection->bootstrap<test::Echo>().echoRequest();
+      request.setNumber(7);
+      EXPECT_EQ(await<capnp::Response<test::Echo::EchoResults>>(request.send()).getNumber(), 7u);
+    }
+    EXPECT_THAT(users_, testing::ElementsAre("ada", "host:node7"));
+    EXPECT_TRUE(refusals_.empty());
+  });
+}
+
+TEST_F(TlsNetworkTest, MessagesOfMegabytesArriveWhole) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    Connection connection = Connection::connect(*reactor_, there, server->address());
+    kj::Array<kj::byte> data = kj::heapArray<kj::byte>(size_t{3} << 20);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<kj::byte>(i * 31 >> 3);
+    auto request = connection.bootstrap<test::Echo>().echoRequest();
+    request.setData(data);
+    const auto answer = await<capnp::Response<test::Echo::EchoResults>>(request.send());
+    EXPECT_TRUE(answer.getData() == data.asPtr());
+  });
+}
+
+// Who dials whom, and the one line that each side gets.
+struct Row {
+  const char* what;
+  std::string client, server;  // Their folders; empty: without TLS.
+  const char* clients_line;
+  const char* servers_line;
+};
+
+TEST_F(TlsNetworkTest, APeerThatIsNotTrustedIsRefusedWithOneLineOnBothSides) {
+  make_authority_folder(folder("other_authority"), now_s_);
+  issued("other", {.name = "eve"}, 0, "other_authority");
+  issued("expired", {.name = "ada", .days = 1}, 10);
+  issued("early", {.name = "ada"}, -3);
+  issued("revoked", {.name = "bob"});
+  revoke(folder("host"), read_tls_files(folder("revoked")).own.name.number);
+  const Row rows[] = {
+      {"the client has no TLS", "", "host", "takes connections by TLS only",
+       "it does not speak TLS"},
+      {"the server has no TLS", "owner", "", "the peer hung up in the middle of the handshake",
+       "it speaks TLS, and this process was started without --tls"},
+      {"another authority", "other", "host",
+       "the certificate of host node7 (number 1) is of another authority, \"gangway authority",
+       "the peer does not take the certificate of host node7 (number 1): another authority issued "
+       "it"},
+      {"expired", "expired", "host",
+       "the peer does not take the certificate of owner ada (number 3): it has expired",
+       "the certificate of owner ada (number 3) has expired on "},
+      {"not valid yet", "early", "host",
+       "the peer does not take the certificate of owner ada (number 4): it is not valid",
+       "the certificate of owner ada (number 4) begins on "},
+      {"revoked", "revoked", "host",
+       "the peer does not take the certificate of owner bob (number 5): it was revoked",
+       "the certificate of owner bob (number 5) was revoked"},
+  };
+  reactor_->run([&] {
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.what);
+      refusals_.clear();
+      SocketNetwork here(*reactor_, folder(row.server)), there(*reactor_, folder(row.client));
+      const auto server = serve(here);
+      const Error error = error_of([&] {
+        (void)Connection::connect(*reactor_, there, server->address(), {.time_limit = 5s});
+      });
+      EXPECT_THAT(error.message(), AllOf(HasSubstr(row.clients_line), Not(HasSubstr("\n"))));
+      EXPECT_THAT(error.message(), HasSubstr("connect: " + server->address()));
+      wait_for_refusal();
+      ASSERT_EQ(refusals_.size(), 1u);
+      EXPECT_THAT(refusals_[0], AllOf(HasSubstr(row.servers_line), Not(HasSubstr("\n"))));
+      EXPECT_TRUE(users_.empty());
+    }
+  });
+}
+
+TEST_F(TlsNetworkTest, OnlyAHostWithAValidCertificateListens) {
+  issued("expired", {.kind = CertifiedKind::kHost, .name = "node8", .days = 1}, 10);
+  const auto refused = [&](const char* name) {
+    SocketNetwork network(*reactor_, folder(name));
+    return error_text_of([&] { (void)network.listen("127.0.0.1:0", [](Incoming) {}); });
+  };
+  EXPECT_THAT(refused("owner"),
+              HasSubstr("expected a host's certificate, got that of owner ada (number 2)"));
+  EXPECT_THAT(refused("expired"),
+              HasSubstr("the certificate of host node8 (number 3) has expired on"));
+  EXPECT_THAT(refused("nothing"), HasSubstr("authority.pem: there is none"));
+}
+
+TEST_F(TlsNetworkTest, ACertificateThatIsRevokedMeanwhileOpensNoFurtherConnection) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    Connection before = Connection::connect(*reactor_, there, server->address());
+    revoke(folder("host"), read_tls_files(folder("owner")).own.name.number);
+    EXPECT_THAT(
+        error_text_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }),
+        HasSubstr("it was revoked"));
+  });
+}
+
+Frame note_of(const std::string& text) {
+  capnp::MallocMessageBuilder message;
+  message.initRoot<test::Note>().setText(text);
+  return make_frame(message);
+}
+
+// Stands between a client and a server, and keeps what either sends.
+class Recorder {
+ public:
+  Recorder(Reactor& reactor, std::string target)
+      : network_(reactor), target_(std::move(target)), fibers_(reactor) {
+    listener_ = network_.listen("127.0.0.1:0", [this](Incoming in) {
+      auto ends = std::make_shared<Ends>();
+      ends->client = kj::mv(in.stream);
+      fibers_.spawn("dial", [this, ends] {
+        ends->server = network_.connect(target_);
+        fibers_.spawn("up", [this, ends] { copy(*ends->client, *ends->server); });
+        fibers_.spawn("down", [this, ends] { copy(*ends->server, *ends->client); });
+      });
+    });
+  }
+  ~Recorder() {
+    listener_.reset();
+    fibers_.cancel();
+  }
+
+  const std::string& address() const { return listener_->address(); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  struct Ends {
+    Stream client, server;
+  };
+  void copy(kj::AsyncIoStream& from, kj::AsyncIoStream& to) {
+    std::vector<char> buffer(4096);
+    while (const size_t n = await(from.tryRead(buffer.data(), 1, buffer.size()))) {
+      bytes_.append(buffer.data(), n);
+      await(to.write(buffer.data(), n));
+    }
+  }
+
+  SocketNetwork network_;
+  const std::string target_;
+  std::string bytes_;
+  FiberGroup fibers_;
+  std::unique_ptr<Listener> listener_;
+};
+
+class RecordedTest : public TlsNetworkTest, public testing::WithParamInterface<bool> {
+ protected:
+  // What the wire shows of a frame and a call that hold `secret`, and of a token.
+  std::string recorded(const std::string& secret, const AccessToken& token) {
+    std::string bytes;
+    reactor_->run([&] {
+      SocketNetwork here(*reactor_, folder(GetParam() ? "host" : "")),
+          there(*reactor_, folder(GetParam() ? "owner" : ""));
+      const auto server = serve(here);
+      Recorder recorder(*reactor_, server->address());
+      const DialOptions options{.token = [&] { return ShownToken{token, "a test"}; }};
+      Connection connection = Connection::connect(*reactor_, there, recorder.address(), options);
+      auto request = connection.bootstrap<test::Echo>().echoRequest();
+      request.setData(kj::StringPtr(secret.c_str()).asBytes());
+      await<capnp::Response<test::Echo::EchoResults>>(request.send());
+      stream_ = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
+      Promise<void> arrived;
+      stream_->start([&](capnp::MessageReader& message) {
+        EXPECT_EQ(message.getRoot<test::Note>().getText(), secret.c_str());
+        arrived.set();
+      });
+      const auto frames = connect_frames(*reactor_, there, recorder.address(), 1, {}, options);
+      frames->start([](capnp::MessageReader&) {});
+      const auto direct = std::make_shared<DirectSender>(reactor_->mailbox());
+      frames->lend_to(direct);
+      frames->send(note_of(secret));
+      arrived.future().await();
+      // Nobody but the stream may write to a socket under TLS.
+      if (GetParam()) {
+        EXPECT_FALSE(direct->is_lent());
+      }
+      bytes = recorder.bytes();
+      stream_.reset();
+    });
+    return bytes;
+  }
+};
+
+TEST_P(RecordedTest, TheWireShowsNeitherTokensNorDataUnderTls) {
+  std::string secret;
+  for (int i = 0; i < 500; ++i) secret += cat("tensor ", i, ";");
+  const AccessToken token = AccessToken::random();
+  const std::string shown(reinterpret_cast<const char*>(token.bytes.data()), token.bytes.size());
+  const std::string bytes = recorded(secret, token);
+  EXPECT_GT(bytes.size(), 2 * secret.size());
+  const bool is_plain = !GetParam();
+  EXPECT_EQ(bytes.find(shown) != bytes.npos, is_plain);
+  EXPECT_EQ(bytes.find(to_text(token)) != bytes.npos, false);
+  EXPECT_EQ(bytes.find(secret.substr(0, 16)) != bytes.npos, is_plain);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wire, RecordedTest, testing::Bool(),
+                         [](const auto& of) { return of.param ? "Tls" : "Plain"; });
+
+}  // namespace
+}  // namespace gangway::tls_network_test

@@ -1,0 +1,65 @@
+// Tls: makes connections encrypted, with certificates of one authority on both sides.
+//
+// It is KJ's TLS, version 1.3 with host and owner certificates. KJ says of a certificate that it
+// does not take no more than "certificate verify failed", so this class judges the certificates:
+// it sets OpenSSL's verify callback on KJ's context, which it learns of by OpenSSL's own hook for
+// new contexts. So both ends learn during the handshake whose certificate is wrong, and how.
+//
+// A peer's certificate must be of this cluster's authority, valid now, name a host or an owner, and
+// not be on the list of revoked ones. Who dials expects a host's. Browsers, Prometheus and kubelets
+// show none (Clients::kAny): they get TLS 1.2 or later.
+//
+// Files that change are read again before the next handshake; if they can't be read the
+// certificate stays as it was, and the list of revoked ones too.
+//
+// Threads: the reactor's thread; accept() and dial() suspend.
+// Ownership: a stream lives on without its Tls.
+// Errors: as tls_files.h; accept() and dial() throw kInvalid for a peer that is refused or refuses,
+// with whose certificate it is and why, and kUnavailable for one that goes away or takes too long.
+// Cost: two signatures a handshake, under a millisecond; no session is resumed.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/fibers/reactor.h"
+#include "runtime/tls/certificate.h"
+
+namespace gangway {
+
+class Tls {
+ public:
+  explicit Tls(std::filesystem::path folder);
+  ~Tls();
+  Tls(const Tls&) = delete;
+
+  enum class Clients : uint8_t { kCertified, kAny };
+  struct Secured {
+    kj::Own<kj::AsyncIoStream> stream;
+    std::optional<Certificate> peer;  // None: kAny.
+  };
+  Secured accept(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket, Clients clients,
+                 int64_t deadline_ns);
+  // `address`: begins the messages.
+  Secured dial(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket, const std::string& address,
+               int64_t deadline_ns);
+
+  // This process's certificate.
+  const Certificate& own() const;
+
+  struct Contexts;
+
+ private:
+  std::shared_ptr<Contexts> current();
+
+  const std::filesystem::path folder_;
+  std::string version_;
+  std::shared_ptr<Contexts> contexts_;
+};
+
+}  // namespace gangway
