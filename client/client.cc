@@ -449,7 +449,7 @@ Client join(const std::string& address, const ConnectOptions& options,
       "connect: expected 1 to ", shape.executors, " islands for \"", address, "\", got ",
       options.islands);
   const auto make = [&](Reactor& reactor) -> std::unique_ptr<internal::Cluster> {
-    if (!local) return internal::join_cluster(reactor, address);
+    if (!local) return internal::join_cluster(reactor, address, options.tls_folder);
     if (options.in_process) return internal::start_in_process(reactor, shape, options);
     return internal::start_processes(reactor, shape, options);
   };

@@ -6,13 +6,15 @@
 
 #include "ir/plan/islands.h"
 #include "runtime/os/thread.h"
+#include "runtime/tls/tls_files.h"
 
 namespace gangway::internal {
 namespace {
 
 class Joined final : public Cluster {
  public:
-  Joined(Reactor& reactor, std::string address) : network_(reactor), address_(std::move(address)) {}
+  Joined(Reactor& reactor, std::string address, const std::string& folder)
+      : network_(reactor, tls_folder(folder)), address_(std::move(address)) {}
   Network& network() override { return network_; }
   const std::string& address() const override { return address_; }
   bool ends_with_client() const override { return false; }
@@ -40,8 +42,9 @@ std::string island_name(int executor, const LocalShape& shape, const ConnectOpti
   return cat("island-", executor * options.islands / shape.executors);
 }
 
-std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address) {
-  return std::make_unique<Joined>(reactor, address);
+std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address,
+                                      const std::string& folder) {
+  return std::make_unique<Joined>(reactor, address, folder);
 }
 
 }  // namespace gangway::internal

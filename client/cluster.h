@@ -30,7 +30,9 @@ int thread_share(const LocalShape& shape);
 // Island of a local cluster's executor: executors are dealt out to options.islands in runs.
 std::string island_name(int executor, const LocalShape& shape, const ConnectOptions& options);
 
-std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address);
+// `folder`: the tls_folder of ConnectOptions.
+std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address,
+                                      const std::string& folder);
 // client/local/.
 std::unique_ptr<Cluster> start_in_process(Reactor& reactor, const LocalShape& shape,
                                           const ConnectOptions& options);

@@ -101,6 +101,13 @@ Session::~Session() {
   }
 }
 
+void Session::warn_of_certificate(const std::optional<Certificate>& own) const {
+  if (!own) return;
+  const int64_t now_s = notify.home->clock().wall_ns() / 1'000'000'000;
+  const std::string ends = end_warning(own->validity.ends_s, now_s);
+  if (!ends.empty()) warn_(cat("the certificate of ", to_text(own->name), " ", ends));
+}
+
 void Session::open(Network& network, const std::string& address, const ConnectOptions& options,
                    Joins joins) {
   Reactor& reactor = *notify.home;
@@ -128,6 +135,7 @@ void Session::open(Network& network, const std::string& address, const ConnectOp
   const ControllerConnection::Granted& granted = connection_->granted();
   id_ = granted.id;
   name_ = granted.name;
+  warn_of_certificate(network.certificate());
   address_ = address;
   has_chosen_name_ = !options.name.empty();
   run_credits = granted.run_credits;

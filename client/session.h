@@ -298,6 +298,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // For the reactor's thread alone.
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<Cluster> cluster_;
+  // Warns if the certificate ends within a month.
+  void warn_of_certificate(const std::optional<Certificate>& own) const;
+
   std::function<void(const std::string&)> warn_;
   std::optional<std::string> stopped_by_;  // Names the user who asked the program to end.
   bool controller_ends_ = false;

@@ -118,7 +118,8 @@ ProgramGraph read_graph(wire::Controller::GraphResults::Reader from) {
 }
 
 ClusterStatus read_status(wire::Controller::StatusResults::Reader from, uint64_t self) {
-  ClusterStatus status{.metrics = from.getMetrics().cStr()};
+  ClusterStatus status{.metrics = from.getMetrics().cStr(),
+                       .certificate_ends_s = from.getCertificateEndsS()};
   for (auto line : from.getHosts()) {
     auto host = line.getHost();
     status.hosts.push_back({.name = host.getName().cStr(),
@@ -132,7 +133,8 @@ ClusterStatus read_status(wire::Controller::StatusResults::Reader from, uint64_t
                             .suspect_ms = line.getSuspectMs(),
                             .stuck = {},
                             .is_draining = line.getDraining(),
-                            .is_drained = line.getDrained()});
+                            .is_drained = line.getDrained(),
+                            .certificate_ends_s = line.getCertificateEndsS()});
     for (auto device : line.getStuck()) status.hosts.back().stuck.emplace_back(device.cStr());
   }
   for (auto line : from.getPrograms()) {

@@ -22,6 +22,7 @@ struct HostStatus {
   std::vector<std::string> stuck;  // Devices whose work does not go on, and in what.
   bool is_draining = false;        // It gets no new slices: see Client::drain().
   bool is_drained = false;         // Nothing lies on it any more, either.
+  int64_t certificate_ends_s = 0;  // When its certificate ends, since 1970; 0: it has shown none.
 };
 
 // A program of a client that is connected, or has detached.
@@ -47,7 +48,8 @@ struct ProgramStatus {
 struct ClusterStatus {
   std::vector<HostStatus> hosts;
   std::vector<ProgramStatus> programs;
-  std::string metrics;  // The controller's, in the text format of Prometheus.
+  std::string metrics;             // The controller's, in the text format of Prometheus.
+  int64_t certificate_ends_s = 0;  // When the controller's ends, since 1970; 0: without TLS.
 };
 
 }  // namespace gangway

@@ -47,8 +47,8 @@ interface Controller {
                        executor :Executor)
       -> (registration :Registration, frameKey :UInt64, name :Text);
   # An executor offers its devices. The controller calls it `name` from now on (it appends a number
-  # to a name that is taken). It refuses another version (kInvalid, naming both) and another machine
-  # (kUnimplemented). The executor opens its frame stream with `frameKey` as the token, and again
+  # to a name that is taken). It refuses another version (kInvalid, naming both), another machine
+  # (kUnimplemented) and, under TLS, any certificate but that of a host with the executor's name. The executor opens its frame stream with `frameKey` as the token, and again
   # with the same token when the stream's connection was lost. Frames wait for the stream until
   # then.
 
@@ -56,7 +56,7 @@ interface Controller {
               nonce :UInt64, numberName :Bool, attach :Bool, watch :ClientWatch)
           -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
               copyCredits :UInt32 = 1024, leaseMs :Int64, process :Int64, name :Text);
-  # A client joins. `process` is the process id of the client, and in the answer that of the
+  # A client joins, under TLS with an owner's certificate. `process` is the process id of the client, and in the answer that of the
   # controller; 0 in a simulation. `frameKey` opens the client's frame stream, again and again; with
   # `id` it also opens the session again (attach). The client names its arrays and runs (id << 40) +
   # 1, 2, 3 ... At most `runCredits` of its runs and `copyCredits` of its puts and gets may be under
@@ -69,11 +69,13 @@ interface Controller {
   # kInvalid if its owner has no such program, or the program has a client.
 
   status @2 (version :Version)
-         -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus));
+         -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus),
+             certificateEndsS :Int64);
   # The registered executors, for `gangway devices --connect`, and the connected clients, for
   # `gangway ps`. `metrics` are the controller's, in the text format of Prometheus. Only the
   # operator, who runs the controller, gets everything. Others get no metrics, and of programs that
-  # are not theirs the owner and what the programs use, not the name.
+  # are not theirs the owner and what the programs use, not the name. `certificateEndsS`: when the
+  # controller's certificate ends, in seconds since 1970; 0: there is no TLS.
 
   attach @3 (version :Version, id :UInt64, key :UInt64, watch :ClientWatch) -> (session :Session);
   # A client that has lost its connection goes on over this one, and no more over any other.
@@ -213,6 +215,8 @@ struct HostStatus {
   # It gets no new slices.
   drained @6 :Bool;
   # It is draining and nothing lies on it any more.
+  certificateEndsS @7 :Int64;
+  # When its certificate ends, in seconds since 1970; 0: it has shown none.
 }
 
 interface Registration {

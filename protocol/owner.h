@@ -2,8 +2,8 @@
 // a team or a service, and has a plain name.
 //
 // The controller takes the owner of each connection from the network (runtime/net/server.h), never
-// from what the peer says of itself: the user at the other end of a Unix socket, or the user who
-// connected over TCP.
+// from what the peer says of itself: the user at the other end of a Unix socket; over TCP the owner
+// whom its certificate names or, without TLS, whose token it shows.
 //
 // Threads: pure.
 #pragma once

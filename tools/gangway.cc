@@ -27,6 +27,10 @@ void add_common(CLI::App& app, gangway::tool::CommonOptions& common) {
   app.add_option("--token-file", common.token_file,
                  "the token of a controller at host:port; default: GANGWAY_TOKEN_FILE, or "
                  "~/.local/state/gangway/token");
+  app.add_option(
+      "--tls", common.tls_folder,
+      "the folder of this process's certificate, which `gangway cert` makes: connections "
+      "at host:port are encrypted then; default: GANGWAY_TLS, or not encrypted");
   for (CLI::App* command : app.get_subcommands({})) add_common(*command, common);
 }
 
@@ -81,6 +85,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     // The processes and connections that the command starts read it.
     if (!common.token_file.empty()) setenv("GANGWAY_TOKEN_FILE", common.token_file.c_str(), 1);
+    if (!common.tls_folder.empty()) setenv("GANGWAY_TLS", common.tls_folder.c_str(), 1);
     const gangway::Logs refuses_unknown_levels({.levels = common.log_level});
     return chosen();
   });

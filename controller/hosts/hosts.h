@@ -41,9 +41,10 @@ struct HostInfo {
   ProcessIdentity process = {};  // A process of this machine. Pid 0: not known.
   std::string machine = {};      // Machine::identity; empty: the controller's.
   std::string island = kMainIsland;
-  std::string owner = {};        // The user who runs it (protocol/owner.h).
-  std::string wanted_name = {};  // The name before a number was appended.
-  bool name_is_chosen = false;   // Its user chose the name: it gets this name or is refused.
+  std::string owner = {};          // The user who runs it (protocol/owner.h).
+  std::string wanted_name = {};    // The name before a number was appended.
+  bool name_is_chosen = false;     // Its user chose the name: it gets this name or is refused.
+  int64_t certificate_ends_s = 0;  // When its certificate ends, since 1970; 0: it has shown none.
 };
 
 struct HostRecord {

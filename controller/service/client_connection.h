@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,10 +39,11 @@ inline constexpr size_t kStatePartsMax = size_t{1} << 20;
 class OwnersMessages final : public MessageBudget {
  public:
   // `refused` is called once, with why the first message was refused. Messages that are not read
-  // count for other users than the one who runs this process, whose executors get whole plans.
+  // count but for executors, which get whole plans: those of the user who runs this process, and
+  // those with a host's certificate.
   OwnersMessages(OwnerUse& use, const Peer& peer, std::function<void(const Error&)> refused)
       : held_(use.hold(peer.user, OwnerResource::kMessages)),
-        counts_unread_(peer.user != own_user_name()),
+        counts_unread_(peer.user != own_user_name() && !is_host(peer)),
         refused_(std::move(refused)) {}
 
   bool take(size_t bytes) override {
@@ -58,6 +60,10 @@ class OwnersMessages final : public MessageBudget {
   }
 
  private:
+  static bool is_host(const Peer& peer) {
+    return peer.certificate && peer.certificate->name.kind == CertifiedKind::kHost;
+  }
+
   OwnerUse::Hold held_;
   const bool counts_unread_;
   std::function<void(const Error&)> refused_;
@@ -71,6 +77,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   const std::string& owner() const { return peer_.user; }
   const std::string& from() const { return peer_.from; }
+  // The peer's; none: without TLS.
+  const std::optional<Certificate>& certificate() const { return peer_.certificate; }
   const Future<void>& disconnected() const { return peer_.disconnected; }
   // Stopped when the connection ends. Calls that only wait for something then stop waiting, since
   // nobody gets their answer.

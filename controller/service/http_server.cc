@@ -82,11 +82,13 @@ class AnsweringService final : public kj::HttpService,
                                public kj::HttpServerErrorHandler {
  public:
   AnsweringService(const HttpServerOptions& options, const HeaderTable& headers, FiberGroup& fibers,
-                   const std::string& address, const Incoming& in)
+                   const std::string& address, bool is_encrypted, const Incoming& in)
       : options_(options),
         headers_(headers),
         fibers_(fibers),
         address_(address),
+        is_encrypted_(is_encrypted),
+        is_plain_(in.is_plain),
         user_(in.user),
         from_(in.from) {}
 
@@ -119,6 +121,9 @@ class AnsweringService final : public kj::HttpService,
     HttpRequest request{.is_get = method == kj::HttpMethod::GET,
                         .path = std::string(whole.substr(0, path)),
                         .query = std::string(whole.substr(std::min(path + 1, whole.size())))};
+    if (is_plain_) return send(refuse_plain(), response);
+    if (std::optional<HttpAnswer> health = health_of(request))
+      return send(*std::move(health), response);
     if (std::optional<HttpAnswer> refusal = refuse(request, headers))
       return send(*std::move(refusal), response);
     const auto answer = std::make_shared<HttpAnswer>();
@@ -148,6 +153,22 @@ class AnsweringService final : public kj::HttpService,
     return {};
   }
 
+  HttpAnswer refuse_plain() const {
+    log("it does not speak TLS");
+    return plain_answer(400, "Bad Request",
+                        cat(options_.what, ": expected https, got plain HTTP\n"));
+  }
+
+  // The answer to a question after the health of this process, which anybody may ask.
+  std::optional<HttpAnswer> health_of(const HttpRequest& request) const {
+    if (!request.is_get) return std::nullopt;
+    if (request.path == "/healthz") return plain_answer(200, "OK", "ok\n");
+    if (request.path != "/readyz") return std::nullopt;
+    const bool is_ready = !options_.is_ready || options_.is_ready();
+    return is_ready ? plain_answer(200, "OK", "ok\n")
+                    : plain_answer(503, "Service Unavailable", "ending\n");
+  }
+
   std::optional<HttpAnswer> refuse(const HttpRequest& request,
                                    const kj::HttpHeaders& headers) const {
     if (options_.for_browsers) {
@@ -172,16 +193,23 @@ class AnsweringService final : public kj::HttpService,
 
   // The refusal of a request that another site's page may have sent. None: it may pass.
   std::optional<HttpAnswer> refuse_foreign(std::string_view host, std::string_view origin) const {
-    if (!is_here(host)) {
+    if (!is_encrypted_ && !is_here(host)) {
       log(cat("it is for the host \"", cut(std::string(host), kQuotedBytesMax), "\""));
       return plain_answer(421, "Misdirected Request",
                           cat(options_.what, ": expected the header Host: ", address_, "\n"));
     }
-    constexpr std::string_view kScheme = "http://";
-    if (origin.empty()) return std::nullopt;
-    if (origin.starts_with(kScheme) && is_here(origin.substr(kScheme.size()))) return std::nullopt;
+    if (origin.empty() || is_own_origin(host, origin)) return std::nullopt;
     log(cat("it comes from a page of \"", cut(std::string(origin), kQuotedBytesMax), "\""));
     return plain_answer(403, "Forbidden", cat(options_.what, ": expected no other site's page\n"));
+  }
+
+  // Whether the page that sends the request came from this server.
+  bool is_own_origin(std::string_view host, std::string_view origin) const {
+    const std::string_view scheme = is_encrypted_ ? "https://" : "http://";
+    if (!origin.starts_with(scheme)) return false;
+    origin.remove_prefix(scheme.size());
+    // Under TLS the browser has compared the host with the names in the certificate.
+    return is_encrypted_ ? same_in_any_case(origin, host) : is_here(origin);
   }
 
   // The refusal of a user who shows this token. None: the user may have the answer.
@@ -240,6 +268,7 @@ class AnsweringService final : public kj::HttpService,
   const HeaderTable& headers_;
   FiberGroup& fibers_;
   const std::string& address_;
+  const bool is_encrypted_, is_plain_;
   const std::string user_, from_;
 };
 
@@ -276,8 +305,11 @@ std::string query_value(const std::string& query, const std::string& name) {
 
 HttpServer::HttpServer(Reactor& reactor, Network& network, const std::string& address,
                        HttpServerOptions options)
-    : reactor_(reactor), options_(std::move(options)), fibers_(reactor) {
-  listener_ = network.listen(address, [this](Incoming in) {
+    : reactor_(reactor),
+      options_(std::move(options)),
+      is_encrypted_(network.encrypts(address)),
+      fibers_(reactor) {
+  const auto serve_it = [this](Incoming in) {
     if (open_ >= options_.connections_max) {
       options_.log.warn(cat("a connection for ", options_.what, " was closed: there are too many"),
                         {{"from", in.from}});
@@ -291,7 +323,13 @@ HttpServer::HttpServer(Reactor& reactor, Network& network, const std::string& ad
       } close{open_};
       serve(kj::mv(i));
     });
-  });
+  };
+  const auto refused = [this](const std::string& from, const std::string& why) {
+    options_.log.warn(cat("a connection for ", options_.what, " was refused"),
+                      {{"from", from}, {"why", why}});
+  };
+  listener_ =
+      network.listen(address, serve_it, {.on_refused = refused, .clients = Tls::Clients::kAny});
 }
 
 HttpServer::~HttpServer() {
@@ -301,7 +339,7 @@ HttpServer::~HttpServer() {
 
 void HttpServer::serve(Incoming in) {
   const HeaderTable headers;
-  AnsweringService service(options_, headers, fibers_, listener_->address(), in);
+  AnsweringService service(options_, headers, fibers_, listener_->address(), is_encrypted_, in);
   kj::Timer& timer = reactor_.port().timer();
   kj::HttpServer server(timer, *headers.table, service, settings(service, options_.time_limit));
   const kj::TimePoint deadline =

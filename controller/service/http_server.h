@@ -11,6 +11,11 @@
 // user is known needs a token too, since any page in that user's browser could open one. Headers of
 // every answer forbid to store it, guess its type, put it into a frame or name its address to
 // others.
+// Under TLS (runtime/net/transport.h) this server shows its certificate and asks for none, since
+// browsers, Prometheus and kubelets have none: the token is what they show. Plain HTTP is answered
+// with 400 then. A browser has checked the Host by the certificate, and the Origin must be that.
+// Health: GET /healthz and /readyz are answered with 200 or 503 and one word, before any token, Host
+// or Origin is looked at: they tell that the process is there, and whether it takes clients.
 // Bounds: a connection is for one request of 128 KiB at most, and ends after its time limit, even
 // while its answer is read slowly. There are `connections_max` at a time; further ones are closed.
 //
@@ -64,6 +69,7 @@ struct HttpServerOptions {
   std::function<HttpAnswer(const HttpRequest&)> answer;  // Called in a fiber; may suspend.
   bool for_browsers = false;
   size_t connections_max = 16;
+  std::function<bool()> is_ready = {};  // What /readyz says; null: always yes.
   Duration time_limit = std::chrono::seconds(10);
   Logger log = {};
 };
@@ -82,6 +88,7 @@ class HttpServer {
 
   Reactor& reactor_;
   const HttpServerOptions options_;
+  const bool is_encrypted_;
   size_t open_ = 0;
   FiberGroup fibers_;
   std::unique_ptr<Listener> listener_;

@@ -135,9 +135,22 @@ void add_reactors(MetricsPage& page, const Reactor& reactor, const HostTable& ho
   }
 }
 
+void add_certificates(MetricsPage& page, const HostTable& hosts,
+                      const std::optional<Certificate>& own) {
+  page.begin("gangway_certificate_end_seconds", "When a process's certificate ends, since 1970",
+             MetricKind::kGauge);
+  if (own) page.add({{"process", "controller"}}, static_cast<uint64_t>(own->validity.ends_s));
+  for (const auto& [id, host] : hosts.all()) {
+    if (!host.lost && host.info.certificate_ends_s > 0)
+      page.add({{"process", "executor"}, {"host", host.info.name}},
+               static_cast<uint64_t>(host.info.certificate_ends_s));
+  }
+}
+
 }  // namespace
 
-std::string metrics_page(Controller& controller, const Reactor& reactor) {
+std::string metrics_page(Controller& controller, const Reactor& reactor,
+                         const std::optional<Certificate>& own) {
   const HostTable& hosts = controller.tables().hosts;
   MetricsPage page;
   page.append(
@@ -149,6 +162,7 @@ std::string metrics_page(Controller& controller, const Reactor& reactor) {
       }));
   add_hosts(page, hosts);
   add_reactors(page, reactor, hosts);
+  add_certificates(page, hosts, own);
   add_programs(page, controller.program_counts());
   return page.text();
 }

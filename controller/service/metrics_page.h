@@ -7,13 +7,16 @@
 // Threads: the reactor's thread. Cost: O(hosts + programs) and a page of text.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "controller/controller.h"
+#include "runtime/tls/certificate.h"
 
 namespace gangway {
 
-// `reactor`: the controller's.
-std::string metrics_page(Controller& controller, const Reactor& reactor);
+// `reactor`: the controller's. `own`: the controller's certificate; none: without TLS.
+std::string metrics_page(Controller& controller, const Reactor& reactor,
+                         const std::optional<Certificate>& own = {});
 
 }  // namespace gangway

@@ -14,6 +14,15 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+TEST_F(ControllerTest, CertificatesSayWhenTheyEnd) {
+  const Certificate own{{CertifiedKind::kHost, "node7", 1},
+                        {.begins_s = 1, .ends_s = 1'800'000'000}};
+  const std::string page = metrics_page(controller_, *reactor_, own);
+  EXPECT_THAT(page,
+              HasSubstr("gangway_certificate_end_seconds{process=\"controller\"} 1800000000"));
+  EXPECT_THAT(metrics_page(controller_, *reactor_), Not(HasSubstr("1800000000")));
+}
+
 TEST_F(ControllerTest, TheMetricsOfAProgramAreThoseThatAreShownAndEndWithIt) {
   FakeClient client;
   const SessionId bobs = controller_.programs().add("a \"b\"\n\xff", "bob", client, {2.5, -3});

@@ -23,6 +23,7 @@ MetricsServer::MetricsServer(Reactor& reactor, Network& network, const std::stri
              .answer = [page = std::move(options.page)](
                            const HttpRequest& request) { return metrics_answer(request, page); },
              .connections_max = kConnectionsMax,
+             .is_ready = std::move(options.is_ready),
              .log = std::move(options.log)}) {}
 
 }  // namespace gangway

@@ -19,9 +19,10 @@
 namespace gangway {
 
 struct MetricsServerOptions {
-  std::string user;                    // The only user that gets the page.
-  std::shared_ptr<TokenTable> tokens;  // Null: no token is valid.
-  std::function<std::string()> page;   // Returns the page in Prometheus' text format.
+  std::string user;                     // The only user that gets the page.
+  std::shared_ptr<TokenTable> tokens;   // Null: no token is valid.
+  std::function<std::string()> page;    // Returns the page in Prometheus' text format.
+  std::function<bool()> is_ready = {};  // See HttpServerOptions.
   Logger log = {};
 };
 

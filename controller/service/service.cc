@@ -31,8 +31,9 @@ constexpr int64_t kLookAgainNs = 20'000'000;
 }  // namespace
 
 struct ControllerService::Impl {
-  Impl(Reactor& r, ControllerServiceOptions options)
+  Impl(Reactor& r, Network& n, ControllerServiceOptions options)
       : reactor(r),
+        network(n),
         core(r, options.controller),
         rng(r.rng().fork(0xC0117801)),
         frames(std::move(options.frames)),
@@ -111,6 +112,8 @@ struct ControllerService::Impl {
     log.error(why.message(), {{"hint", why.hint()}});
   }
 
+  std::string metrics_text() { return metrics_page(core, reactor, network.certificate()); }
+
   void watch() {
     while (true) {
       const int64_t next_ns = core.tick(reactor.clock().now_ns());
@@ -120,6 +123,7 @@ struct ControllerService::Impl {
   }
 
   Reactor& reactor;
+  Network& network;
   Controller core;
   Rng rng;
   FrameOptions frames;
@@ -250,7 +254,8 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
-      require_operator(who);
+      connection_->certificate() ? certify(info, *connection_->certificate(), who)
+                                 : require_operator(who);
       auto peer = std::make_shared<ExecutorRpc>(impl_.reactor, params.getExecutor(),
                                                 impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
       const HostId host = impl_.core.add_host(std::move(info), *peer);
@@ -279,6 +284,7 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string who = cat("client \"", params.getName().cStr(), "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
+      require_no_host(who);
       uint64_t attachment = 1;
       std::shared_ptr<ClientSessions::Session> session =
           impl_.sessions.opened_with(params.getNonce(), owner_);
@@ -375,7 +381,9 @@ class ControllerServer final : public wire::Controller::Server {
   kj::Promise<void> status(StatusContext context) override {
     return connection_->serve("status", [this, self = thisCap(), context]() mutable {
       require_same_version({}, read(context.getParams().getVersion()), "client");
-      if (is_operator()) context.getResults().setMetrics(metrics_page(impl_.core, impl_.reactor));
+      if (is_operator()) context.getResults().setMetrics(impl_.metrics_text());
+      if (const auto own = impl_.network.certificate())
+        context.getResults().setCertificateEndsS(own->validity.ends_s);
       write_status(context.getResults(), impl_.core, owner_, impl_.reactor.clock().now_ns());
     });
   }
@@ -414,6 +422,28 @@ class ControllerServer final : public wire::Controller::Server {
     throw Error(ErrorKind::kInvalid,
                 cat(cut(who, kQuotedBytesMax), ": expected one of ", own_user_name(),
                     ", who runs the controller, got one of ", owner_));
+  }
+
+  // A host's certificate stands for the executor of its name, and for nothing else.
+  void certify(HostInfo& info, const Certificate& certificate, const std::string& who) {
+    if (certificate.name.kind != CertifiedKind::kHost || certificate.name.name != info.name)
+      refuse_certificate(who, cat("that of host ", info.name), certificate.name);
+    info.owner = own_user_name();
+    info.name_is_chosen = true;
+    info.certificate_ends_s = certificate.validity.ends_s;
+  }
+  void require_no_host(const std::string& who) {
+    const std::optional<Certificate>& certificate = connection_->certificate();
+    if (certificate && certificate->name.kind == CertifiedKind::kHost)
+      refuse_certificate(who, "an owner's", certificate->name);
+  }
+  [[noreturn]] void refuse_certificate(const std::string& who, const std::string& expected,
+                                       const CertifiedName& got) {
+    impl_.refused(connection_->from(),
+                  cut(cat(who, " shows the certificate of ", to_text(got)), kTextBytesMax));
+    throw Error(ErrorKind::kInvalid,
+                cat(cut(who, kQuotedBytesMax), ": expected a certificate: ",
+                    cut(expected, kQuotedBytesMax), ", got that of ", to_text(got)));
   }
 
   ProgramLog read_log(SessionId id, uint64_t after, int64_t wait_ms) {
@@ -519,7 +549,7 @@ class ControllerServer final : public wire::Controller::Server {
 
 ControllerService::ControllerService(Reactor& reactor, Network& network,
                                      ControllerServiceOptions options)
-    : impl_(std::make_unique<Impl>(reactor, options)) {
+    : impl_(std::make_unique<Impl>(reactor, network, options)) {
   Impl& impl = *impl_;
   impl.server = std::make_unique<Server>(
       reactor, network, options.address,
@@ -551,7 +581,8 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
         reactor, network, options.metrics_address,
         MetricsServerOptions{.user = own_user_name(),
                              .tokens = impl.tokens,
-                             .page = [&impl] { return metrics_page(impl.core, impl.reactor); },
+                             .page = [&impl] { return impl.metrics_text(); },
+                             .is_ready = [&impl] { return !impl.is_ending; },
                              .log = impl.log});
   }
   impl.fibers.spawn("watch health", [&impl] { impl.watch(); });
@@ -594,5 +625,6 @@ const std::string& ControllerService::metrics_address() const {
   return impl_->metrics == nullptr ? nowhere : impl_->metrics->address();
 }
 Controller& ControllerService::controller() { return impl_->core; }
+bool ControllerService::is_ready() const { return !impl_->is_ending; }
 
 }  // namespace gangway

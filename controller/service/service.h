@@ -7,8 +7,8 @@
 // (its process has gone); a client may come back to its session (client_sessions.h).
 //
 // Threads: the reactor's thread; creating and destroying one suspends briefly.
-// Trust: only the user who runs the controller may add executors. The log says who was refused, and
-// why.
+// Trust: only the user who runs the controller may add executors, or under TLS only the certificate
+// of a host of the executor's name. The log says who was refused, and why.
 // Errors: the constructor throws kInvalid for a bad address and for a port in use.
 //
 // Example:
@@ -47,6 +47,8 @@ class ControllerService {
   const std::string& address() const;
   const std::string& metrics_address() const;  // Empty without metrics over HTTP.
   Controller& controller();
+  // Whether it takes new clients: until end_in_order() is called.
+  bool is_ready() const;
 
   // For a process that has to end. Takes no new clients, asks the clients' programs to end
   // (ConnectOptions::on_stop), except for those that the next controller goes on with, and waits

@@ -22,6 +22,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, const Host
   to.setRunsDone(host.runs);
   to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
   to.setDraining(!hosts.takes_slices(host));
+  to.setCertificateEndsS(host.info.certificate_ends_s);
   to.setDrained(!hosts.takes_slices(host) && host.users == 0);
   auto stuck = to.initStuck(static_cast<uint32_t>(host.stuck.size()));
   for (uint32_t i = 0; i < stuck.size(); ++i) {

@@ -327,8 +327,9 @@ bool SocketNetwork::encrypts(const std::string& address) const {
   return !tls_folder_.empty() && !address.starts_with("unix:");
 }
 
+// Called only where an address is encrypted.
 const std::shared_ptr<Tls>& SocketNetwork::tls() {
-  if (tls_ == nullptr && !tls_folder_.empty()) tls_ = std::make_shared<Tls>(tls_folder_);
+  if (tls_ == nullptr) tls_ = std::make_shared<Tls>(tls_folder_);
   return tls_;
 }
 

@@ -88,23 +88,27 @@ class Network {
   virtual Stream connect(const std::string& address, DialOptions options = {}) = 0;
   // Whether connections to and at this address are encrypted, by TLS. No token is shown there.
   virtual bool encrypts(const std::string& /*address*/) const { return false; }
+  // The certificate of this process; none: it has none, or has not needed it yet.
+  virtual std::optional<Certificate> certificate() const { return std::nullopt; }
 };
 
-// Unix sockets and TCP, on a real reactor. Files of `tls_folder` are first read when a TCP address
+// Unix sockets and TCP, on a real reactor. Files of `folder` are first read when a TCP address
 // is used; empty: no TLS.
 class SocketNetwork final : public Network {
  public:
-  explicit SocketNetwork(Reactor& reactor, std::string tls_folder = {})
-      : reactor_(reactor), tls_folder_(std::move(tls_folder)) {}
+  explicit SocketNetwork(Reactor& reactor, std::string folder = {})
+      : reactor_(reactor), tls_folder_(std::move(folder)) {}
   std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
                                    ListenOptions options = {}) override;
   Stream connect(const std::string& address, DialOptions options = {}) override;
   bool encrypts(const std::string& address) const override;
-
-  // Null: no TLS.
-  const std::shared_ptr<Tls>& tls();
+  std::optional<Certificate> certificate() const override {
+    return tls_ == nullptr ? std::nullopt : std::optional(tls_->own());
+  }
 
  private:
+  const std::shared_ptr<Tls>& tls();
+
   Reactor& reactor_;
   const std::string tls_folder_;
   std::shared_ptr<Tls> tls_;

@@ -249,33 +249,35 @@ const Certificate& Tls::own() const { return contexts_->own; }
 Tls::Secured Tls::accept(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket, Clients clients,
                          int64_t deadline_ns) {
   const std::shared_ptr<Contexts> contexts = current();
+  auto under = kj::heap<internal::TlsSocket>(kj::mv(socket));
   const std::string own_name = to_text(contexts->own.name);
   Handshake handshake{contexts->revoked, {}, {}};
   kj::TlsContext& context = *(clients == Clients::kAny ? contexts->any : contexts->certified);
   Result<Encrypted> encrypted = result_of([&] {
     return shake_hands(reactor, handshake, own_name, deadline_ns,
-                       [&] { return context.wrapServer(borrowed(*socket)); });
+                       [&] { return context.wrapServer(borrowed(*under)); });
   });
   if (!encrypted.ok()) {
     const Error why = encrypted.error();
-    if (why.kind() == ErrorKind::kInvalid) let_alert_arrive(reactor, *socket);
+    if (why.kind() == ErrorKind::kInvalid) let_alert_arrive(reactor, *under);
     throw Error(why);
   }
-  return {internal::tls_stream(encrypted.take(), kj::mv(socket), own_name), handshake.peer};
+  return {internal::tls_stream(encrypted.take(), kj::mv(under), own_name), handshake.peer};
 }
 
 Tls::Secured Tls::dial(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket,
                        const std::string& address, int64_t deadline_ns) {
   const std::shared_ptr<Contexts> contexts = current();
+  auto under = kj::heap<internal::TlsSocket>(kj::mv(socket));
   const std::string own_name = to_text(contexts->own.name);
   Handshake handshake{contexts->revoked, {}, {}};
   Result<Encrypted> encrypted = result_of([&] {
     return shake_hands(reactor, handshake, own_name, deadline_ns, [&] {
-      return contexts->certified->wrapClient(borrowed(*socket), kServerName);
+      return contexts->certified->wrapClient(borrowed(*under), kServerName);
     });
   });
   if (encrypted.ok())
-    return {internal::tls_stream(encrypted.take(), kj::mv(socket), own_name), handshake.peer};
+    return {internal::tls_stream(encrypted.take(), kj::mv(under), own_name), handshake.peer};
   const Error& why = encrypted.error();
   if (why.kind() == ErrorKind::kCancelled) throw Error(why);
   throw Error(why.kind(), cat("connect: ", address, ": ", why.message()), {},

@@ -25,50 +25,34 @@ constexpr AlertText kAlerts[] = {
     {"alert handshake failure", "it is of another kind"},
 };
 
-class TlsStream final : public kj::AsyncIoStream {
+class TlsStream final : public OverStream {
  public:
-  TlsStream(kj::Own<kj::AsyncIoStream> encrypted, kj::Own<kj::AsyncIoStream> socket,
-            std::string own)
-      : socket_(kj::mv(socket)), encrypted_(kj::mv(encrypted)), own_(std::move(own)) {}
+  TlsStream(kj::Own<kj::AsyncIoStream> encrypted, TlsSocket& socket, std::string own)
+      : OverStream(kj::mv(encrypted)), socket_(socket), own_(std::move(own)) {}
 
   kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
-    return kj::evalNow([&] { return encrypted_->tryRead(buffer, min_bytes, max_bytes); })
+    return kj::evalNow([&] { return under().tryRead(buffer, min_bytes, max_bytes); })
         .catch_([this](kj::Exception&& why) -> kj::Promise<size_t> { return broken(kj::mv(why)); });
   }
 
   kj::Promise<void> write(const void* buffer, size_t size) override {
-    return counted(kj::evalNow([&] { return encrypted_->write(buffer, size); }));
+    return counted(kj::evalNow([&] { return under().write(buffer, size); }));
   }
   kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
-    return counted(kj::evalNow([&] { return encrypted_->write(pieces); }));
+    return counted(kj::evalNow([&] { return under().write(pieces); }));
   }
 
-  kj::Promise<void> whenWriteDisconnected() override { return encrypted_->whenWriteDisconnected(); }
   void shutdownWrite() override {
     if (std::exchange(is_shut_, true)) return;
-    if (is_broken_ || writes_ > 0) return socket_->shutdownWrite();
-    encrypted_->shutdownWrite();
+    if (is_broken_ || writes_ > 0) return socket_.shutdownWrite();
+    under().shutdownWrite();
   }
-  void abortRead() override { socket_->abortRead(); }
-
-  void getsockopt(int level, int option, void* value, kj::uint* length) override {
-    socket_->getsockopt(level, option, value, length);
-  }
-  void setsockopt(int level, int option, const void* value, kj::uint length) override {
-    socket_->setsockopt(level, option, value, length);
-  }
-  void getsockname(sockaddr* address, kj::uint* length) override {
-    socket_->getsockname(address, length);
-  }
-  void getpeername(sockaddr* address, kj::uint* length) override {
-    socket_->getpeername(address, length);
-  }
-  kj::Maybe<int> getFd() const override { return nullptr; }
+  void abortRead() override { socket_.abortRead(); }
 
  private:
   kj::Promise<void> counted(kj::Promise<void> written) {
     ++writes_;
-    return written
+    return written.then([this] { return socket_.flushed(); })
         .catch_([this](kj::Exception&& why) -> kj::Promise<void> { return broken(kj::mv(why)); })
         .attach(kj::defer([this] { --writes_; }));
   }
@@ -79,63 +63,64 @@ class TlsStream final : public kj::AsyncIoStream {
     return why;
   }
 
-  kj::Own<kj::AsyncIoStream> socket_;  // Destroyed after the next member, which uses it.
-  kj::Own<kj::AsyncIoStream> encrypted_;
+  TlsSocket& socket_;
   const std::string own_;
   size_t writes_ = 0;  // Writes under way.
   bool is_broken_ = false, is_shut_ = false;
 };
 
-class BehindFirstByte final : public kj::AsyncIoStream {
+class BehindFirstByte final : public OverStream {
  public:
   BehindFirstByte(kj::byte first, kj::Own<kj::AsyncIoStream> stream)
-      : first_(first), stream_(kj::mv(stream)) {}
+      : OverStream(kj::mv(stream)), first_(first) {}
 
   kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
     if (max_bytes == 0 || std::exchange(is_read_, true))
-      return stream_->tryRead(buffer, min_bytes, max_bytes);
+      return under().tryRead(buffer, min_bytes, max_bytes);
     auto* const to = static_cast<kj::byte*>(buffer);
     *to = first_;
     if (min_bytes <= 1) return size_t{1};
-    return stream_->tryRead(to + 1, min_bytes - 1, max_bytes - 1).then([](size_t more) {
-      return more + 1;
-    });
+    auto rest = under().tryRead(to + 1, min_bytes - 1, max_bytes - 1);
+    return rest.then([](size_t more) { return more + 1; });
   }
-
-  kj::Promise<void> write(const void* buffer, size_t size) override {
-    return stream_->write(buffer, size);
-  }
-  kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
-    return stream_->write(pieces);
-  }
-  kj::Promise<void> whenWriteDisconnected() override { return stream_->whenWriteDisconnected(); }
-  void shutdownWrite() override { stream_->shutdownWrite(); }
-  void abortRead() override { stream_->abortRead(); }
-  void getsockopt(int level, int option, void* value, kj::uint* length) override {
-    stream_->getsockopt(level, option, value, length);
-  }
-  void setsockopt(int level, int option, const void* value, kj::uint length) override {
-    stream_->setsockopt(level, option, value, length);
-  }
-  void getsockname(sockaddr* address, kj::uint* length) override {
-    stream_->getsockname(address, length);
-  }
-  void getpeername(sockaddr* address, kj::uint* length) override {
-    stream_->getpeername(address, length);
-  }
-  kj::Maybe<int> getFd() const override { return nullptr; }
 
  private:
   const kj::byte first_;
   bool is_read_ = false;
-  kj::Own<kj::AsyncIoStream> stream_;
 };
 
 }  // namespace
 
+kj::Promise<void> TlsSocket::write(const void* buffer, size_t size) {
+  return counted(kj::evalNow([&] { return under().write(buffer, size); }));
+}
+
+kj::Promise<void> TlsSocket::write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
+  return counted(kj::evalNow([&] { return under().write(pieces); }));
+}
+
+kj::Promise<void> TlsSocket::counted(kj::Promise<void> written) {
+  ++writes_;
+  return written.attach(kj::defer([this] {
+    if (--writes_ > 0) return;
+    for (auto& one : std::exchange(waiting_, {})) one->fulfill();
+  }));
+}
+
+kj::Promise<void> TlsSocket::flushed() {
+  return kj::evalLast([this]() -> kj::Promise<void> {
+    if (writes_ == 0) return kj::READY_NOW;
+    auto ended = kj::newPromiseAndFulfiller<void>();
+    waiting_.push_back(kj::mv(ended.fulfiller));
+    return ended.promise.then([this] { return flushed(); });
+  });
+}
+
 kj::Own<kj::AsyncIoStream> tls_stream(kj::Own<kj::AsyncIoStream> encrypted,
-                                      kj::Own<kj::AsyncIoStream> socket, std::string own) {
-  return kj::heap<TlsStream>(kj::mv(encrypted), kj::mv(socket), std::move(own));
+                                      kj::Own<TlsSocket> socket, std::string own) {
+  TlsSocket& under = *socket;
+  auto stream = kj::heap<TlsStream>(kj::mv(encrypted), under, std::move(own));
+  return stream.attach(kj::mv(socket));
 }
 
 kj::Own<kj::AsyncIoStream> behind_first_byte(kj::byte first, kj::Own<kj::AsyncIoStream> stream) {

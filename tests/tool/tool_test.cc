@@ -69,7 +69,7 @@ TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
   for (const char* command : {"controller", "executor", "train", "run", "graph", "devices", "ps",
-                              "top", "checkpoint", "sim", "stop", "suspend", "resume"}) {
+                              "top", "checkpoint", "sim", "stop", "suspend", "resume", "cert"}) {
     const Ended help = gangway({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;

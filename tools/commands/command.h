@@ -2,7 +2,7 @@
 // command line names it.
 //
 // An option has the same name in all commands: --connect (as connect() takes it), --listen, --json,
-// --version, --log-level, --token-file.
+// --version, --log-level, --token-file, --tls.
 // Threads: main's.
 // Errors: a command throws Error; main() reports it and picks the exit status.
 #pragma once
@@ -25,6 +25,7 @@ using Chosen = std::function<int()>;
 struct CommonOptions {
   std::string log_level;                  // --log-level; empty: GANGWAY_LOG, or "warn".
   std::string token_file;                 // --token-file; empty: as protocol/token_file.h.
+  std::string tls_folder;                 // --tls; empty: $GANGWAY_TLS, or none.
   std::vector<std::string> command_line;  // The user's words, the tool's name first.
 };
 
@@ -33,11 +34,11 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 using AddCommand = void(CLI::App& app, Chosen& chosen);
 AddCommand add_run, add_graph, add_devices, add_ps, add_logs, add_stop, add_suspend, add_resume,
-    add_top, add_drain, add_forget, add_checkpoint, add_sim, add_token;
+    add_top, add_drain, add_forget, add_checkpoint, add_sim, add_token, add_cert;
 // In the order of the tool's help.
 inline constexpr AddCommand* kOtherCommands[] = {
-    add_run,    add_graph, add_devices, add_ps,     add_logs,       add_stop, add_suspend,
-    add_resume, add_top,   add_drain,   add_forget, add_checkpoint, add_sim,  add_token};
+    add_run, add_graph, add_devices, add_ps,         add_logs, add_stop,  add_suspend, add_resume,
+    add_top, add_drain, add_forget,  add_checkpoint, add_sim,  add_token, add_cert};
 
 // The running cluster that a command talks to.
 struct ClusterOptions {

@@ -5,9 +5,11 @@
 
 #include "client/client.h"
 #include "executor/devices/cuda/driver/loader.h"
+#include "runtime/base/clock_ns.h"
 #include "runtime/base/printable.h"
 #include "runtime/base/units.h"
 #include "runtime/os/thread.h"
+#include "runtime/tls/certificate.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/status_views.h"
@@ -67,17 +69,27 @@ std::string condition(const HostStatus& host) {
   return text;
 }
 
-int show(const std::vector<HostStatus>& hosts, bool json) {
+// The warning that a certificate ends within a month, as a line. None: there is no reason for one.
+std::vector<std::string> certificate_lines(const std::string& whose, int64_t ends_s) {
+  if (ends_s == 0) return {};
+  const std::string ends = end_warning(ends_s, clock_ns(CLOCK_REALTIME) / 1'000'000'000);
+  if (ends.empty()) return {};
+  return {cat("  ", whose, " certificate ", ends, ": make another with `gangway cert host`")};
+}
+
+int show(const ClusterStatus& status, bool json) {
   if (json) {
-    print_line(to_json(host_rows(hosts)));
+    print_line(to_json(host_rows(status.hosts)));
     return 0;
   }
-  for (const HostStatus& host : hosts) {
+  print_lines(certificate_lines("the controller's", status.certificate_ends_s));
+  for (const HostStatus& host : status.hosts) {
     print(cat(printable(host.name), ": island ", printable(host.island), ", ", host.devices, " ",
               host.kind, " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)),
               ", ", format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
               host.runs_done, " runs done", condition(host), "\n", host.text));
     for (const std::string& stuck : host.stuck) print_line(cat("  ", stuck));
+    print_lines(certificate_lines("its", host.certificate_ends_s));
   }
   return 0;
 }
@@ -92,7 +104,7 @@ int show_devices(const DevicesCommand& command) {
   if (cluster.address.empty()) return show(find_devices(), command.json);
   const ClusterStatus status =
       connect(cluster.address, {.timeout_ms = cluster.timeout_ms}).status();
-  if (!command.metrics) return show(status.hosts, command.json);
+  if (!command.metrics) return show(status, command.json);
   print(status.metrics);
   return 0;
 }

@@ -31,6 +31,7 @@
 #include "runtime/os/signals.h"
 #include "runtime/os/trusted_files.h"
 #include "runtime/os/user.h"
+#include "runtime/tls/tls_files.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
 #include "tools/io/number.h"
@@ -164,6 +165,12 @@ void read_config_again(ControllerService& service, const std::string& path, cons
   }
 }
 
+// The address at which browsers find a listener: under TLS by the name in its certificate.
+std::string url_of(const Network& network, const std::string& address) {
+  if (!network.encrypts(address)) return cat("http://", address);
+  return cat("https://", network.certificate()->name.name, address.substr(address.rfind(':')));
+}
+
 int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
   // A bound for each owner, so that none takes all: a client has two connections, and executors
   // need some too.
@@ -174,7 +181,7 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
   std::optional<Error> untraced;
   const int status = reactor->run([&] {
     TraceToFile trace(*reactor, places.trace, "controller", untraced);
-    SocketNetwork network(*reactor);
+    SocketNetwork network(*reactor, tls_folder({}));
     const auto is_tcp = [](const std::string& at) {
       return !at.empty() && !at.starts_with("unix:");
     };
@@ -190,13 +197,13 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
     options.controller.log.info("listening", {{"address", service.address()}});
     print_line(service.address());
     if (!service.metrics_address().empty())
-      print_line(cat("metrics: http://", service.metrics_address(), "/metrics"));
+      print_line(cat("metrics: ", url_of(network, service.metrics_address()), "/metrics"));
     std::optional<LivePage> page;
     if (!places.page.empty()) {
       page.emplace(*reactor, network, places.page, service, options.tokens, options.controller.log);
       // A user who has this address may do what the controller's user may. It is therefore printed
       // here, and not logged.
-      print_line(cat("page: http://", page->address(),
+      print_line(cat("page: ", url_of(network, page->address()),
                      "/?token=", to_text(read_token_file(token_file({})))));
     }
     ends.wait();
@@ -224,7 +231,7 @@ int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
     TraceToFile trace(*reactor, trace_path, options.host.name, untraced);
     options.host.tracer = trace.tracer();
     options.kept_events = kKeptEvents;
-    SocketNetwork network(*reactor);
+    SocketNetwork network(*reactor, tls_folder({}));
     LastingExecutor executor(*reactor, network, options, wait);
     const Future<void> ended = executor.ended();
     Ends(*reactor, nullptr).wait(ended);
@@ -243,8 +250,10 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   options->address = "127.0.0.1:7040";
   auto places = std::make_shared<ControllerPlaces>();
   command
-      ->add_option("--listen", options->address,
-                   "host:port, which asks for a token, or unix:PATH; port 0 picks one")
+      ->add_option(
+          "--listen", options->address,
+          "host:port, which asks for a token or, with --tls, for a certificate, or unix:PATH; "
+          "port 0 picks one; beyond this machine with --tls only")
       ->capture_default_str();
   command->add_option("--metrics", options->metrics_address,
                       "host:port at which Prometheus reads its metrics, with a token; port 0 picks "
@@ -326,6 +335,14 @@ std::shared_ptr<Trust> add_trust(CLI::App& command) {
   return trust;
 }
 
+// Under TLS an executor has the name that its certificate gives it, unless its user says another,
+// which the controller then refuses.
+void take_certified_name(ExecutorServiceOptions& options) {
+  const std::string folder = tls_folder({});
+  if (folder.empty() || options.name_is_chosen || options.controller.starts_with("unix:")) return;
+  options.host.name = read_tls_files(folder).own.name.name;
+}
+
 void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto* command = app.add_subcommand("executor", "Offer this machine's devices to a controller");
   auto options = std::make_shared<ExecutorServiceOptions>();
@@ -341,9 +358,11 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto wait = std::make_shared<ControllerWait>();
   command->add_flag("--end-with-controller", wait->is_ended_with_first,
                     "end when the controller has gone, or counts this executor as lost");
-  auto* name = command->add_option("--name", options->host.name,
-                                   "what to be called, which no other executor may be; default: "
-                                   "its machine's name, numbered where that is taken");
+  auto* name = command->add_option(
+      "--name", options->host.name,
+      "what to be called, which no other executor may be; default: "
+      "that of its certificate (--tls), or its machine's name, numbered where that "
+      "is taken");
   command
       ->add_option("--island", options->host.island,
                    "the island that it lies in: hosts of one reach one another faster")
@@ -373,6 +392,7 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   command->callback([&common, &chosen, options, device, trust, trace, wait_s, wait, name] {
     options->name_is_chosen = name->count() > 0;
     chosen = [&common, options, device, trust, trace, wait_s, wait] {
+      take_certified_name(*options);
       if (!trust->all) options->host.trusted = std::make_shared<const TrustedFiles>(trust->folders);
       if (*wait_s >= 0) wait->limit_ms = std::llround(*wait_s * 1000);
       if (*device == "cuda") offer_gpus(options->host);

@@ -172,6 +172,7 @@ std::vector<JsonObject> host_rows(const std::vector<HostStatus>& hosts) {
                     {"suspect_ms", host.suspect_ms},
                     {"draining", host.is_draining},
                     {"drained", host.is_drained},
+                    {"certificate_ends_s", host.certificate_ends_s},
                     {"stuck", joined(host.stuck, "; ")}});
   }
   return rows;

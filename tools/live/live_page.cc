@@ -60,6 +60,7 @@ LivePage::LivePage(Reactor& reactor, Network& network, const std::string& addres
                         .history = [this](uint64_t after) { return history_.to_json(after); },
                         .graph = [this](const GraphWanted& wanted) { return graph(wanted); },
                         .timeline = [this](const GraphWanted& wanted) { return timeline(wanted); },
+                        .is_ready = [&service] { return service.is_ready(); },
                         .log = std::move(log)});
   fibers_.spawn("sample the cluster", [this] { sample(); });
 }

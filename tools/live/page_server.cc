@@ -70,6 +70,7 @@ HttpServerOptions served(PageServerOptions options, const std::string& address) 
                          .answer = {},
                          .for_browsers = true,
                          .connections_max = PageServer::kConnectionsMax,
+                         .is_ready = options.is_ready,
                          .time_limit = options.time_limit,
                          .log = options.log};
   const auto pages = std::make_shared<const Pages>(std::move(options));

@@ -33,6 +33,7 @@ struct PageServerOptions {
   std::function<std::string(uint64_t after)> history;
   std::function<std::shared_ptr<const std::string>(const GraphWanted&)> graph;
   std::function<std::string(const GraphWanted&)> timeline;
+  std::function<bool()> is_ready = {};             // See HttpServerOptions.
   Duration time_limit = std::chrono::seconds(30);  // Limit for a request and its answer together.
   Logger log = {};
 };
