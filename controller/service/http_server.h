@@ -14,8 +14,8 @@
 // Under TLS (runtime/net/transport.h) this server shows its certificate and asks for none, since
 // browsers, Prometheus and kubelets have none: the token is what they show. Plain HTTP is answered
 // with 400 then. A browser has checked the Host by the certificate, and the Origin must be that.
-// Health: GET /healthz and /readyz are answered with 200 or 503 and one word, before any token, Host
-// or Origin is looked at: they tell that the process is there, and whether it takes clients.
+// Health: GET /healthz and /readyz are answered by 200 or 503 and one word, before a token, Host or
+// Origin is looked at: they tell that the process is there, and whether it takes clients.
 // Bounds: a connection is for one request of 128 KiB at most, and ends after its time limit, even
 // while its answer is read slowly. There are `connections_max` at a time; further ones are closed.
 //

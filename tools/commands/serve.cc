@@ -250,10 +250,9 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   options->address = "127.0.0.1:7040";
   auto places = std::make_shared<ControllerPlaces>();
   command
-      ->add_option(
-          "--listen", options->address,
-          "host:port, which asks for a token or, with --tls, for a certificate, or unix:PATH; "
-          "port 0 picks one; beyond this machine with --tls only")
+      ->add_option("--listen", options->address,
+                   "host:port, which asks for a token or, by --tls, a certificate; or unix:PATH; "
+                   "port 0 picks one")
       ->capture_default_str();
   command->add_option("--metrics", options->metrics_address,
                       "host:port at which Prometheus reads its metrics, with a token; port 0 picks "
