@@ -69,7 +69,7 @@ struct HttpServerOptions {
   std::function<HttpAnswer(const HttpRequest&)> answer;  // Called in a fiber; may suspend.
   bool for_browsers = false;
   size_t connections_max = 16;
-  std::function<bool()> is_ready = {};  // What /readyz says; null: always yes.
+  std::function<bool()> is_ready = {};  // The answer of /readyz; null: always yes.
   Duration time_limit = std::chrono::seconds(10);
   Logger log = {};
 };

@@ -57,7 +57,7 @@ class HttpTlsTest : public testing::Test {
     const std::string& bound = server_->address();
     return cat("127.0.0.1", bound.substr(bound.rfind(':')));
   }
-  // What `network` gets for these bytes, until the connection ends.
+  // Sends these bytes, and returns all that comes until the connection ends.
   std::string said(SocketNetwork& network, const std::string& text) const {
     return reactor_->run([&] {
       Stream stream = network.connect(address());

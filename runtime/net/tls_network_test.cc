@@ -104,7 +104,7 @@ TEST_F(TlsNetworkTest, MessagesOfMegabytesArriveWhole) {
   });
 }
 
-// Who dials whom, and the one line that each side gets.
+// A client that dials a server, and the one line that each side gets.
 struct Row {
   const char* what;
   std::string client, server;  // Their folders; empty: without TLS.
@@ -232,7 +232,7 @@ class Recorder {
 
 class RecordedTest : public TlsNetworkTest, public testing::WithParamInterface<bool> {
  protected:
-  // What the wire shows of a frame and a call that hold `secret`, and of a token.
+  // Sends a frame and a call that hold `secret`, and a token; returns the bytes on the wire.
   std::string recorded(const std::string& secret, const AccessToken& token) {
     std::string bytes;
     reactor_->run([&] {

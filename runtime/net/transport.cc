@@ -141,7 +141,7 @@ Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_
   });
 }
 
-// What a listener does with a new connection before its handler gets it. Fibers that outlive the
+// Prepares new connections of a listener for its handler. Fibers that outlive the
 // listener share it.
 class Entrance {
  public:

@@ -1,5 +1,5 @@
-// A cluster's authority in a folder, and the folders that it issues (tls_files.h). Whoever has
-// authority_key.pem can make certificates: it belongs on the machine of who runs the cluster, and
+// A cluster's authority in a folder, and the folders that it issues (tls_files.h). Anybody who
+// has authority_key.pem can make certificates: it belongs on the machine of who runs the cluster, and
 // no process of the cluster reads it.
 //
 //   authority.pem        its certificate

@@ -73,7 +73,7 @@ std::string end_warning(int64_t ends_s, int64_t now_s);
 
 namespace internal {
 
-// Of a certificate that OpenSSL has read. No value: its common name is not one of ours.
+// Facts of a certificate that OpenSSL has read. No value: its common name is not one of ours.
 std::optional<Certificate> certificate_of(x509_st* certificate);
 // The common name of its subject, whatever it is.
 std::string subject_of(x509_st* certificate);

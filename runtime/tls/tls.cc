@@ -21,7 +21,7 @@ namespace {
 
 using internal::to_kj_time;
 
-// What a handshake finds out about the peer's certificate.
+// The findings of a handshake about the peer's certificate.
 struct Handshake {
   const std::set<uint32_t>& revoked;
   std::optional<Certificate> peer;
@@ -56,7 +56,7 @@ std::string whose(X509* certificate) {
               : cat("the certificate \"", cut(subject, size_t{80}), "\"");
 }
 
-// What is wrong, behind whose certificate it is.
+// The end of a sentence that begins with whose().
 std::string reason_of(int error, X509* certificate) {
   const Validity validity = internal::validity_of(certificate);
   switch (error) {

@@ -1,12 +1,12 @@
 // Tls: makes connections encrypted, with certificates of one authority on both sides.
 //
 // It is KJ's TLS, version 1.3 with host and owner certificates. KJ says of a certificate that it
-// does not take no more than "certificate verify failed", so this class judges the certificates:
-// it sets OpenSSL's verify callback on KJ's context, which it learns of by OpenSSL's own hook for
-// new contexts. So both ends learn during the handshake whose certificate is wrong, and how.
+// does not take no more than "certificate verify failed", and this class judges the certificates in
+// its place: it sets OpenSSL's verify callback on KJ's context, which it learns of by OpenSSL's own
+// hook for new contexts. Both ends learn during the handshake whose certificate is wrong, and how.
 //
 // A peer's certificate must be of this cluster's authority, valid now, name a host or an owner, and
-// not be on the list of revoked ones. Who dials expects a host's. Browsers, Prometheus and kubelets
+// not be on the list of revoked ones. A client expects a host's. Browsers, Prometheus and kubelets
 // show none (Clients::kAny): they get TLS 1.2 or later.
 //
 // Files that change are read again before the next handshake; if they can't be read the

@@ -32,7 +32,7 @@ inline constexpr size_t kRevokedMax = size_t{1} << 16;
 struct TlsFiles {
   std::string authority;  // In PEM.
   KeyedCertificate keyed;
-  Certificate own;  // What keyed.certificate says.
+  Certificate own;  // The facts in keyed.certificate.
 };
 
 // Returns `said`, or if it is empty $GANGWAY_TLS. Empty: this process has no certificate.
