@@ -145,8 +145,13 @@ Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_
 // listener share it.
 class Entrance {
  public:
-  Entrance(Reactor& reactor, std::shared_ptr<Tls> tls, ListenOptions options)
-      : reactor_(reactor), tls_(std::move(tls)), options_(std::move(options)) {}
+  // `open`: whether the listener is there, whose owner the options call.
+  Entrance(Reactor& reactor, std::shared_ptr<Tls> tls, ListenOptions options,
+           std::shared_ptr<const bool> open)
+      : reactor_(reactor),
+        tls_(std::move(tls)),
+        options_(std::move(options)),
+        open_(std::move(open)) {}
 
   // Makes the connection encrypted, if it is to be. Returns false if it was refused. Suspends.
   bool let_in(Incoming& in) {
@@ -186,13 +191,14 @@ class Entrance {
   }
 
   bool refuse(const std::string& from, const std::string& why) const {
-    if (options_.on_refused) options_.on_refused(from, why);
+    if (*open_ && options_.on_refused) options_.on_refused(from, why);
     return false;
   }
 
   Reactor& reactor_;
   const std::shared_ptr<Tls> tls_;
   const ListenOptions options_;
+  const std::shared_ptr<const bool> open_;
   size_t handshakes_ = 0;  // Handshakes under way.
 };
 
@@ -207,7 +213,7 @@ class SocketListener final : public Listener {
             kj::mv(fd), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
                             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
         on_trouble_(options.on_trouble),
-        entrance_(std::make_shared<Entrance>(reactor, std::move(tls), options)),
+        entrance_(std::make_shared<Entrance>(reactor, std::move(tls), options, open_)),
         fibers_(reactor) {
     fibers_.spawn("accept " + address_, [this, &reactor, handler = std::move(on_connection)] {
       while (true) accept_one(reactor, handler);

@@ -1,6 +1,6 @@
-// A cluster's authority in a folder, and the folders that it issues (tls_files.h). Anybody who
-// has authority_key.pem can make certificates: it belongs on the machine of who runs the cluster, and
-// no process of the cluster reads it.
+// A cluster's authority in a folder, and the folders that it issues (tls_files.h). Anybody who has
+// authority_key.pem can make certificates. It belongs on the machine of the person who runs the
+// cluster, and no process of the cluster reads it.
 //
 //   authority.pem        its certificate
 //   authority_key.pem    its key
