@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -179,6 +180,20 @@ TEST_F(TlsNetworkTest, ACertificateThatIsRevokedMeanwhileOpensNoFurtherConnectio
     EXPECT_THAT(
         error_text_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }),
         HasSubstr("it was revoked"));
+  });
+}
+
+TEST_F(TlsNetworkTest, AListOfRevokedNumbersThatCannotBeReadRefusesEverybody) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    std::ofstream(folder("host") + "/revoked") << "two\n";
+    EXPECT_EQ(
+        error_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }).kind(),
+        ErrorKind::kUnavailable);
+    wait_for_refusal();
+    ASSERT_EQ(refusals_.size(), 1u);
+    EXPECT_THAT(refusals_[0], HasSubstr("line 1: expected the number of a certificate"));
   });
 }
 

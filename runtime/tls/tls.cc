@@ -235,12 +235,15 @@ Tls::~Tls() = default;
 std::shared_ptr<Tls::Contexts> Tls::current() {
   std::string version = version_of_tls_files(folder_);
   if (version == version_) return contexts_;
+  std::set<uint32_t> revoked = read_revoked(folder_);
+  // A certificate may be replaced before its key is. They are looked at again once both are.
   version_ = std::move(version);
-  // A certificate may be replaced before its key is.
-  Result<std::shared_ptr<Contexts>> read = result_of([&]() -> std::shared_ptr<Contexts> {
-    return std::make_shared<Contexts>(read_tls_files(folder_), read_revoked(folder_));
-  });
-  if (read.ok()) contexts_ = read.take();
+  Result<TlsFiles> files = result_of([&] { return read_tls_files(folder_); });
+  if (files.ok()) {
+    contexts_ = std::make_shared<Contexts>(files.value(), std::move(revoked));
+  } else {
+    contexts_->revoked = std::move(revoked);
+  }
   return contexts_;
 }
 

@@ -9,8 +9,8 @@
 // not be on the list of revoked ones. A client expects a host's. Browsers, Prometheus and kubelets
 // show none (Clients::kAny): they get TLS 1.2 or later.
 //
-// Files that change are read again before the next handshake; if they can't be read the
-// certificate stays as it was, and the list of revoked ones too.
+// Files that change are read again before the next handshake. A certificate or key that can't be
+// read leaves the one before in use; a list of revoked ones that can't be read refuses everybody.
 //
 // Threads: the reactor's thread; accept() and dial() suspend.
 // Ownership: a stream lives on without its Tls.
