@@ -11,6 +11,8 @@
 //   since OpenSSL can't write its farewell into the middle of a record.
 // - getFd() has nothing: no code may write to the socket itself (runtime/net/direct_sender.h).
 //
+// In one way it stays different: once the peer has ended its side, nothing more can be written.
+//
 // Threads: the reactor's thread.
 // Ownership: the stream owns both; the encrypted one uses the socket.
 #pragma once
