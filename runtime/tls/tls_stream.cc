@@ -29,6 +29,11 @@ class TlsStream final : public OverStream {
  public:
   TlsStream(kj::Own<kj::AsyncIoStream> encrypted, TlsSocket& socket, std::string own)
       : OverStream(kj::mv(encrypted)), socket_(socket), own_(std::move(own)) {}
+  // Tells the peer that nothing was cut off. Browsers may take the end for an attack otherwise.
+  ~TlsStream() noexcept(false) {
+    if (is_broken_ || is_shut_ || writes_ > 0) return;
+    static_cast<void>(result_of([this] { under().shutdownWrite(); }));
+  }
 
   kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
     return kj::evalNow([&] { return under().tryRead(buffer, min_bytes, max_bytes); })
