@@ -236,6 +236,7 @@ class Recorder {
       bytes_.append(buffer.data(), n);
       await(to.write(buffer.data(), n));
     }
+    static_cast<void>(result_of([&] { to.shutdownWrite(); }));
   }
 
   SocketNetwork network_;

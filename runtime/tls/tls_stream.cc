@@ -36,6 +36,7 @@ class TlsStream final : public OverStream {
   }
 
   kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
+    if (max_bytes == 0) return size_t{0};
     return kj::evalNow([&] { return under().tryRead(buffer, min_bytes, max_bytes); })
         .catch_([this](kj::Exception&& why) -> kj::Promise<size_t> { return broken(kj::mv(why)); });
   }

@@ -1,0 +1,83 @@
+#include "runtime/tls/tls_stream.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/fibers/await.h"
+#include "runtime/net/transport.h"
+#include "runtime/os/temp_dir.h"
+#include "runtime/tls/authority_folder.h"
+
+namespace gangway::tls_stream_test {
+namespace {
+
+// Both ends of a connection under TLS.
+class TlsStreamTest : public testing::Test {
+ protected:
+  TlsStreamTest() {
+    const int64_t now_s = reactor_->clock().wall_ns() / 1'000'000'000;
+    make_authority_folder(dir_.path() / "authority", now_s);
+    issue_folder(dir_.path() / "authority", dir_.path() / "host",
+                 {.kind = CertifiedKind::kHost, .name = "node7"}, now_s);
+    network_ = std::make_unique<SocketNetwork>(*reactor_, (dir_.path() / "host").string());
+    reactor_->run([&] {
+      Promise<void> came;
+      listener_ = network_->listen("127.0.0.1:0", [&](Incoming in) {
+        there_ = kj::mv(in.stream);
+        came.set();
+      });
+      here_ = network_->connect(listener_->address());
+      came.future().await();
+    });
+  }
+  ~TlsStreamTest() override {
+    reactor_->run([&] {
+      here_ = nullptr;
+      there_ = nullptr;
+      listener_.reset();
+    });
+  }
+
+  const TempDir dir_;
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  std::unique_ptr<SocketNetwork> network_;
+  std::unique_ptr<Listener> listener_;
+  Stream here_, there_;
+};
+
+TEST_F(TlsStreamTest, AStreamThatIsDestroyedAfterAWriteHasSentAllOfIt) {
+  reactor_->run([&] {
+    std::vector<kj::byte> sent(size_t{5} << 20), got(sent.size() + 1);
+    for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<kj::byte>(i * 7);
+    Fiber writer = reactor_->spawn("write", [&] {
+      await(here_->write(sent.data(), sent.size()));
+      here_ = nullptr;
+    });
+    EXPECT_EQ(await(there_->tryRead(got.data(), got.size(), got.size())), sent.size());
+    got.pop_back();
+    EXPECT_TRUE(got == sent);
+    writer.join();
+  });
+}
+
+TEST_F(TlsStreamTest, AReadOfNoBytesEndsAtOnceAndHarmsNothing) {
+  reactor_->run([&] {
+    kj::byte byte = 0;
+    EXPECT_EQ(await(there_->tryRead(&byte, 0, 0)), 0u);
+    await(here_->write("x", 1));
+    EXPECT_EQ(await(there_->tryRead(&byte, 1, 1)), 1u);
+    EXPECT_EQ(byte, 'x');
+  });
+}
+
+TEST_F(TlsStreamTest, EndingTwiceIsEndingOnceAndNoDescriptorIsShown) {
+  reactor_->run([&] {
+    EXPECT_TRUE(here_->getFd() == nullptr);
+    here_->shutdownWrite();
+    here_->shutdownWrite();
+    kj::byte byte = 0;
+    EXPECT_EQ(await(there_->tryRead(&byte, 1, 1)), 0u);
+  });
+}
+
+}  // namespace
+}  // namespace gangway::tls_stream_test
