@@ -29,7 +29,7 @@ class TlsStreamTest : public testing::Test {
       came.future().await();
     });
   }
-  ~TlsStreamTest() override {
+  ~TlsStreamTest() noexcept override {
     reactor_->run([&] {
       here_ = nullptr;
       there_ = nullptr;
