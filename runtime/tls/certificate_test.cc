@@ -5,7 +5,7 @@
 
 #include "tests/support/error_of.h"
 
-namespace gangway {
+namespace gangway::certificate_test {
 namespace {
 
 using testing::HasSubstr;
@@ -86,4 +86,4 @@ TEST(EndWarningTest, BeginsAMonthAheadAndSaysWhenItEnds) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::certificate_test

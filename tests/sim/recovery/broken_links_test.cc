@@ -8,7 +8,7 @@
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 
-namespace gangway::links_test {
+namespace gangway::broken_links_test {
 namespace {
 
 using ::testing::AllOf;
@@ -73,4 +73,4 @@ TEST(BrokenLinks, AHostThatItsPeersDoNotReachIsDroppedAndTheOthersGoOn) {
 }
 
 }  // namespace
-}  // namespace gangway::links_test
+}  // namespace gangway::broken_links_test
