@@ -10,8 +10,8 @@
 #include "runtime/base/printable.h"
 #include "runtime/base/units.h"
 #include "tools/commands/command.h"
-#include "tools/commands/json.h"
 #include "tools/commands/kept_folders.h"
+#include "tools/io/json.h"
 #include "tools/io/output.h"
 #include "tools/io/table.h"
 

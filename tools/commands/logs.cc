@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "tools/commands/command.h"
-#include "tools/commands/json.h"
+#include "tools/io/json.h"
 #include "tools/io/number.h"
 #include "tools/io/output.h"
 

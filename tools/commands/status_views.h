@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "tools/commands/json.h"
+#include "tools/io/json.h"
 #include "tools/io/table.h"
 
 namespace gangway::tool {

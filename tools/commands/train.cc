@@ -10,12 +10,12 @@
 #include "protocol/slice_shape.h"
 #include "runtime/base/printable.h"
 #include "tools/commands/command.h"
-#include "tools/commands/json.h"
 #include "tools/commands/mesh.h"
 #include "tools/commands/resume_command.h"
 #include "tools/commands/sizes_file.h"
 #include "tools/commands/stop_signals.h"
 #include "tools/commands/train_page.h"
+#include "tools/io/json.h"
 #include "tools/io/number.h"
 #include "tools/io/output.h"
 

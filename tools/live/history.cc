@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tools/commands/json.h"
+#include "tools/io/json.h"
 
 namespace gangway::tool {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/commands/json.h"
+#include "tools/io/json.h"
 
 #include <nlohmann/json.hpp>
 
