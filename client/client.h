@@ -89,7 +89,7 @@ struct ConnectOptions {
   // Empty: $GANGWAY_TOKEN_FILE, or where a controller of this user puts the token:
   // ~/.local/state/gangway/token. kInvalid when the token is not the controller's.
   std::string token_file;
-  // Folder of an owner's certificate (runtime/tls/tls_files.h): connections over TCP use TLS. Empty:
+  // Folder of an owner's certificate (runtime/tls/tls_files.h): TCP connections use TLS. Empty:
   // $GANGWAY_TLS, or without that no TLS, and no controller beyond this machine.
   std::string tls_folder = {};
   // If not empty, close() writes a Chrome/Perfetto timeline here: of all processes of a local
@@ -97,9 +97,9 @@ struct ConnectOptions {
   std::string trace_path;
   // Gets news for the user, a line each: that a program lost the fast path, and why; that one was
   // compiled again, with more room, or that it does not begin a state that is there; that the
-  // connection was lost; that the certificate ends soon. Called on the client's reactor thread, where it must not call the client.
-  // Without it lines go to standard error; so do a line for which it throws and what it threw. The
-  // client goes on.
+  // connection was lost; that the certificate ends soon. Called on the client's reactor thread,
+  // where it must not call the client. Without it lines go to standard error; so do a line for
+  // which it throws and what it threw. The client goes on.
   std::function<void(const std::string& line)> on_warning;
   // Called when somebody asks the client's program to end (`gangway stop`): `by` says who. After
   // `grace_ms` it is ended by force, and calls that wait fail with kCancelled. Until then it may

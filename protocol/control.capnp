@@ -48,16 +48,16 @@ interface Controller {
       -> (registration :Registration, frameKey :UInt64, name :Text);
   # An executor offers its devices. The controller calls it `name` from now on (it appends a number
   # to a name that is taken). It refuses another version (kInvalid, naming both), another machine
-  # (kUnimplemented) and, under TLS, any certificate but that of a host with the executor's name. The executor opens its frame stream with `frameKey` as the token, and again
-  # with the same token when the stream's connection was lost. Frames wait for the stream until
-  # then.
+  # (kUnimplemented) and, under TLS, any certificate but that of a host with the executor's name.
+  # The executor opens its frame stream with `frameKey` as the token, and again with the same token
+  # when the stream's connection was lost. Frames wait for the stream until then.
 
   connect @1 (version :Version, machine :Machine, name :Text, share :Share, process :Int64,
               nonce :UInt64, numberName :Bool, attach :Bool, watch :ClientWatch)
           -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
               copyCredits :UInt32 = 1024, leaseMs :Int64, process :Int64, name :Text);
-  # A client joins, under TLS with an owner's certificate. `process` is the process id of the client, and in the answer that of the
-  # controller; 0 in a simulation. `frameKey` opens the client's frame stream, again and again; with
+  # A client joins, under TLS with an owner's certificate. `process` is the process id of the
+  # client, and in the answer that of the controller; 0 in a simulation. `frameKey` opens the client's frame stream, again and again; with
   # `id` it also opens the session again (attach). The client names its arrays and runs (id << 40) +
   # 1, 2, 3 ... At most `runCredits` of its runs and `copyCredits` of its puts and gets may be under
   # way: the controller ends its connection if it submits more.

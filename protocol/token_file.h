@@ -10,7 +10,8 @@
 // All controllers of a user have one token, unless a controller is given another file.
 //
 // Trust: a process that connects without TLS shows the token, in plain text, to whoever listens at
-// the address. Such addresses are therefore loopback ones. Under TLS none is shown but to HTTP ports.
+// the address. Such addresses are therefore loopback ones. Under TLS it is shown
+// to HTTP ports alone.
 // Threads: any.
 // Errors: kInvalid for a file that others may read or write, or that has no token, and for a named
 // file that does not exist; as runtime/base/durable_file.h where it can't be created.

@@ -4,8 +4,8 @@
 //   authority.pem      certificate of the cluster's authority; its key is elsewhere
 //   certificate.pem    the process's own
 //   key.pem            its key, which only its user may read
-//   revoked            numbers of certificates that a controller takes no longer, one a line;
-//                      missing: none
+//   revoked            numbers of certificates that a controller takes no longer, one a line
+//                      (missing: none)
 //
 // Threads: any.
 // Errors: kInvalid for a file that is missing, malformed or not private, with its path; as
