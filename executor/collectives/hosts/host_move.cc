@@ -195,7 +195,7 @@ bool HostMove::receive(Stream& stream) {
       from += end - begin;
     });
     stream.done = stream.walk.done();
-    edge.release(stream.done);
+    edge.release();
   }
   return received;
 }
