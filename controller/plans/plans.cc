@@ -1,7 +1,6 @@
 #include "controller/plans/plans.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "controller/owners/quotas.h"
@@ -189,14 +188,22 @@ void settle(const Future<Installed>& reply, const StopToken& gone) {
   }
 }
 
+// Throws kInvalid if the host names hosts beyond the plan, or offers the memory of another host.
+void require_own_links(const PlanRecord& record, size_t host, const Installed& reply) {
+  const std::string& name = record.plan->hosts[host];
+  for (const uint32_t peer : reply.writes_to)
+    GW_REQUIRE(peer < record.hosts.size(), "host \"", name, "\": says that it writes to host ",
+               peer, " of a plan of ", record.hosts.size());
+  for (const LinkOffer& offer : reply.offers)
+    GW_REQUIRE(offer.host == host, "host \"", name, "\": offers memory of host ", offer.host,
+               " of the plan: expected its own, of host ", host);
+}
+
 // The offers of the hosts that a host writes to.
 std::vector<LinkOffer> offers_for(const PlanRecord& record, const std::vector<Installed>& installed,
                                   size_t host) {
-  const std::vector<uint32_t>& written = installed[host].writes_to;
   std::vector<LinkOffer> offers;
-  for (const uint32_t peer : std::set<uint32_t>(written.begin(), written.end())) {
-    GW_REQUIRE(peer < installed.size(), "host \"", record.plan->hosts[host],
-               "\": says that it writes to host ", peer, " of a plan of ", installed.size());
+  for (const uint32_t peer : record.writes_to[host]) {
     const std::vector<LinkOffer>& of_peer = installed[peer].offers;
     offers.insert(offers.end(), of_peer.begin(), of_peer.end());
   }
@@ -423,6 +430,7 @@ void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program>
     record.layouts = std::move(placed.layouts);
     record.kinds = std::move(placed.kinds);
     record.needs.clear();
+    record.writes_to.clear();
     record.input_bytes.clear();
     record.prepared = 0;
     record.failed.clear();
@@ -507,10 +515,11 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
     record.refused_by = record.hosts[other->host];
     throw Error(other->why);
   }
-  record.writes_to.clear();
+  for (size_t host = 0; host < installed.size(); ++host)
+    require_own_links(record, host, installed[host]);
   for (Installed& reply : installed) {
     record.needs.push_back(std::move(reply.needs));
-    record.writes_to.push_back(reply.writes_to);
+    record.writes_to.emplace_back(reply.writes_to.begin(), reply.writes_to.end());
   }
   reserve(record, holder_name);
   on_all_hosts(record, [&](ExecutorPeer& to, size_t host) {
@@ -648,11 +657,12 @@ void PlanTable::give_up(PlanRecord& plan, const Error& why) {
 
 PlanRecord* PlanTable::find_over_link(HostId a, HostId b) {
   const auto writes = [](const PlanRecord& plan, HostId from, HostId to) {
-    const auto at = std::ranges::find(plan.hosts, from) - plan.hosts.begin();
-    return std::cmp_less(at, plan.writes_to.size()) &&
-           std::ranges::any_of(plan.writes_to[static_cast<size_t>(at)], [&](uint32_t peer) {
-             return peer < plan.hosts.size() && plan.hosts[peer] == to;
-           });
+    const auto index = [&](HostId host) {
+      return static_cast<size_t>(std::ranges::find(plan.hosts, host) - plan.hosts.begin());
+    };
+    const size_t at = index(from);
+    return at < plan.writes_to.size() &&
+           plan.writes_to[at].contains(static_cast<uint32_t>(index(to)));
   };
   for (auto& [id, plan] : plans_) {
     if (plan.uninstalled || plan.broken) continue;

@@ -55,7 +55,7 @@ struct PlanRecord {
   std::vector<std::string> kinds;              // Kinds of devices, one for each slice.
   std::vector<std::vector<DeviceNeed>> needs;  // One list for each host.
   // Indices of the hosts that each host writes to, as it said when it installed the plan.
-  std::vector<std::vector<uint32_t>> writes_to;
+  std::vector<std::set<uint32_t>> writes_to;
   std::vector<FixedText> texts;  // Texts that its sources read.
   // A host that could not install it, though another one might: the host lacks a file (kInvalid),
   // has another one, or has no memory left for it (kOverloaded).

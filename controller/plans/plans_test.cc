@@ -221,9 +221,9 @@ class PlanOffers : public testing::Test {
                            executors_[i]);
     }
   }
-  void compile() {
+  PlanId compile() {
     const SliceId slice = controller_.allocate(session_, {8}).id;
-    controller_.compile(session_, doubled(Mesh{{{"data", 8}}}), {slice}, {2});
+    return controller_.compile(session_, doubled(Mesh{{{"data", 8}}}), {slice}, {2}).id;
   }
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
@@ -248,6 +248,31 @@ TEST_F(PlanOffers, AHostThatSaysItWritesToOneBeyondThePlanIsRefused) {
                 HasSubstr("says that it writes to host 4 of a plan of 4"));
     EXPECT_EQ(controller_.counts().plans, 0u);
   });
+}
+
+TEST_F(PlanOffers, AHostThatOffersTheMemoryOfAnotherOneIsRefused) {
+  executors_[2].offers_of = 1;
+  reactor_->run([&] {
+    EXPECT_THAT(error_text_of([&] { compile(); }), HasSubstr("offers memory of host 1"));
+    EXPECT_EQ(controller_.counts().plans, 0u);
+  });
+}
+
+TEST_F(PlanOffers, WhileAPlanIsInstalledAgainNoLinkOfItsEarlierHostsIsItsOwn) {
+  PlanTable& plans = controller_.tables().plans;
+  PlanRecord* const plan = plans.find(reactor_->run([&] { return compile(); }), session_);
+  const HostId one = plan->hosts[0], other = plan->hosts[1];
+  EXPECT_EQ(plans.find_over_link(one, other), plan);
+  executors_[0].installing.emplace();
+  Fiber again = reactor_->spawn("install again", [&] {
+    EXPECT_THAT(error_text_of([&] { plans.install_again(*plan, plan->program, "ada"); }),
+                HasSubstr("made up"));
+  });
+  reactor_->run_ready();
+  ASSERT_EQ(executors_[0].installs, 2);
+  EXPECT_EQ(plans.find_over_link(one, other), nullptr);
+  executors_[0].installing->fail(Error(ErrorKind::kInvalid, "made up"));
+  again.join();
 }
 
 TEST(PlanMachines, APlanSaysWhichOfItsHostsShareAMachine) {

@@ -49,7 +49,7 @@ Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, u
   Installed reply;
   for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
   if (read_text) reply.texts = {read_text(texts)};
-  reply.offers = {{self, {}}};
+  reply.offers = {{offers_of.value_or(self), {}}};
   if (writes_to) reply.writes_to = writes_to(self);
   return Future<Installed>(Result<Installed>(std::move(reply)));
 }

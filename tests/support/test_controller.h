@@ -71,6 +71,7 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t self = 0;  // Its index in the plan that it was asked last to install.
   // If set: the hosts of a plan that this one writes to, given its own index.
   std::function<std::vector<uint32_t>(uint32_t self)> writes_to;
+  std::optional<uint32_t> offers_of;             // If set: its offers are said to be this host's.
   std::vector<uint32_t> linked_to;               // The hosts whose offers the last link() brought.
   std::optional<Promise<Installed>> installing;  // If set, install waits for it.
   std::optional<Promise<void>> commit;           // If set, commit_install waits for it.
