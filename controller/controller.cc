@@ -96,7 +96,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                     programs_.say_host_lost(host.id, why);
                     path_.recovery().host_lost(host.id);
                   }}),
-      links_(tables_.hosts, watch_, tables_.runs, options_.log),
+      links_(tables_.hosts, tables_.plans, watch_, tables_.runs, options_.log),
       shown_graphs_(tables_, programs_) {
   tables_.slices.watch_gone([this](SliceId slice) {
     tables_.shared_states.slice_gone(slice);
@@ -163,7 +163,7 @@ void Controller::on_message(HostId id, Message message) {
   } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {
     tables_.runs.progress(id, *progress);
   } else if (const auto* broken = std::get_if<LinkBrokenFrame>(&message)) {
-    links_.report(id, *broken, reactor_.clock().now_ns());
+    if (links_.report(id, *broken, reactor_.clock().now_ns())) path_.deadline_moved().wake_all();
   } else {
     throw Error(ErrorKind::kInvalid,
                 "frame: an executor sent a kind of frame that is not its to send");

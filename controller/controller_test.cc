@@ -103,7 +103,7 @@ std::vector<Message> every_frame() {
           FreeScopeFrame{{77}},
           WarningFrame{"made up"},
           ReleaseFrame{{77}},
-          LinkBrokenFrame{"nobody", "made up"}};
+          LinkBrokenFrame{PlanId(77), 0, "made up"}};
 }
 
 bool ends_connection(const std::function<void()>& receive) {

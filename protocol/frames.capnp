@@ -95,15 +95,18 @@ struct Frame {
     # Executor to controller: what it writes to a peer's memory does not arrive any more, though its
     # connection to the controller stands. It is sent when a write fails, once for each plan that
     # uses the link; each end reports its own direction. The controller waits for what others report
-    # and then decides (controller/scheduler/link_watch.h). A peer that it does not know, or that it
-    # counts as lost, is ignored.
+    # and then decides (controller/scheduler/link_watch.h). A report is ignored if its plan is not on
+    # hosts any more, if the sender does not write to that host of it, or if that host is lost.
+    # Repeated ones change nothing.
   }
 }
 
 struct LinkBroken {
-  peer @0 :Text;
-  # Its name in the plan, at most 256 bytes.
-  why @1 :Text;
+  plan @0 :UInt64;
+  # The plan whose memory the sender writes there, by hosts' name for it.
+  host @1 :UInt32;
+  # The peer's index in the plan. A name would not do: another host may have it by now.
+  why @2 :Text;
   # For people, at most 256 bytes.
 }
 

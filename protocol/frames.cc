@@ -194,7 +194,8 @@ struct Encode {
 
   void operator()(const LinkBrokenFrame& frame) {
     auto broken = to.initLinkBroken();
-    broken.setPeer(cut(frame.peer, kQuotedBytesMax));
+    broken.setPlan(frame.plan.value);
+    broken.setHost(frame.host);
     broken.setWhy(cut(frame.why, kQuotedBytesMax));
   }
 
@@ -362,7 +363,7 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
     case wire::Frame::WARNING: return WarningFrame{cut(from.getWarning().cStr(), kTextBytesMax)};
     case wire::Frame::LINK_BROKEN:
-      return LinkBrokenFrame{cut(from.getLinkBroken().getPeer().cStr(), kQuotedBytesMax),
+      return LinkBrokenFrame{PlanId(from.getLinkBroken().getPlan()), from.getLinkBroken().getHost(),
                              cut(from.getLinkBroken().getWhy().cStr(), kQuotedBytesMax)};
     case wire::Frame::RELEASE: {
       ReleaseFrame released;

@@ -80,9 +80,10 @@ TEST(FramesTest, ReleasedCallsReadBackAsTheyWereWritten) {
 }
 
 TEST(FramesTest, ABrokenLinkReadsBackAsItWasWritten) {
-  const LinkBrokenFrame broken{"host-3", "it answers no more"};
+  const LinkBrokenFrame broken{PlanId(7), 3, "it answers no more"};
   EXPECT_EQ(round_trip(broken), broken);
-  const LinkBrokenFrame shortened = round_trip(LinkBrokenFrame{"host-3", std::string(10'000, 'x')});
+  const LinkBrokenFrame shortened =
+      round_trip(LinkBrokenFrame{PlanId(7), 3, std::string(10'000, 'x')});
   EXPECT_LT(shortened.why.size(), 2 * kQuotedBytesMax) << "cut, and it says so";
 }
 

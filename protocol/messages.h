@@ -183,8 +183,9 @@ struct HeartbeatFrame {
 // A link between two hosts has broken, and both may live: what the sender writes to the memory of
 // the peer does not arrive any more.
 struct LinkBrokenFrame {
-  std::string peer;  // Its name in the plan.
-  std::string why;
+  PlanId plan;        // It uses the link; by hosts' name for it.
+  uint32_t host = 0;  // The peer's index in the plan.
+  std::string why;    // For people.
   bool operator==(const LinkBrokenFrame&) const = default;
 };
 

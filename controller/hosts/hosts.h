@@ -56,6 +56,7 @@ struct HostRecord {
   ReservedBytes reserved;
   uint64_t runs = 0;  // Runs done here; runs_done goes on for the next host of its name.
   int64_t last_heard_ns = 0;
+  uint64_t heard = 0;    // Number of signs of life.
   bool suspect = false;  // It has been silent for a while (scheduler/host_watch.h).
   Gauge suspect_gauge;
   std::vector<StuckDevice> stuck;  // Reported last (scheduler/stuck_board.h).

@@ -199,6 +199,17 @@ void require_own_links(const PlanRecord& record, size_t host, const Installed& r
                " of the plan: expected its own, of host ", host);
 }
 
+// Plan::hosts.size() if the host has no part in it.
+uint32_t index_in(const PlanRecord& plan, HostId host) {
+  return static_cast<uint32_t>(std::ranges::find(plan.hosts, host) - plan.hosts.begin());
+}
+
+// `to`: an index, which may be too large.
+bool writes_to(const PlanRecord& plan, HostId from, uint32_t to) {
+  const uint32_t at = index_in(plan, from);
+  return at < plan.writes_to.size() && plan.writes_to[at].contains(to);
+}
+
 // The offers of the hosts that a host writes to.
 std::vector<LinkOffer> offers_for(const PlanRecord& record, const std::vector<Installed>& installed,
                                   size_t host) {
@@ -657,18 +668,33 @@ void PlanTable::give_up(PlanRecord& plan, const Error& why) {
 
 PlanRecord* PlanTable::find_over_link(HostId a, HostId b) {
   const auto writes = [](const PlanRecord& plan, HostId from, HostId to) {
-    const auto index = [&](HostId host) {
-      return static_cast<size_t>(std::ranges::find(plan.hosts, host) - plan.hosts.begin());
-    };
-    const size_t at = index(from);
-    return at < plan.writes_to.size() &&
-           plan.writes_to[at].contains(static_cast<uint32_t>(index(to)));
+    return writes_to(plan, from, index_in(plan, to));
   };
   for (auto& [id, plan] : plans_) {
     if (plan.uninstalled || plan.broken) continue;
     if (writes(plan, a, b) || writes(plan, b, a)) return &plan;
   }
   return nullptr;
+}
+
+std::optional<HostId> PlanTable::written_by(HostId by, PlanId on_hosts, uint32_t host) const {
+  for (const auto& [id, plan] : plans_) {
+    if (plan.uninstalled || plan.on_hosts != on_hosts) continue;
+    return writes_to(plan, by, host) ? std::optional(plan.hosts[host]) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::map<HostId, std::set<HostId>> PlanTable::writers() const {
+  std::map<HostId, std::set<HostId>> writers;
+  for (const auto& [id, plan] : plans_) {
+    if (plan.uninstalled) continue;
+    for (size_t host = 0; host < plan.writes_to.size(); ++host) {
+      for (const uint32_t peer : plan.writes_to[host])
+        writers[plan.hosts[peer]].insert(plan.hosts[host]);
+    }
+  }
+  return writers;
 }
 
 PlanRecord* PlanTable::find(PlanId id, SessionId owner) {

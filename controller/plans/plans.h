@@ -148,6 +148,11 @@ class PlanTable {
   void give_up(PlanRecord& plan, const Error& why);  // It is broken from now on.
   // A plan on hosts, not broken, in which one of the two hosts writes to the other. Null: none.
   PlanRecord* find_over_link(HostId a, HostId b);
+  // The host at that index of a plan on hosts, which they call `on_hosts`, if `by` writes to it
+  // there. O(plans).
+  std::optional<HostId> written_by(HostId by, PlanId on_hosts, uint32_t host) const;
+  // The hosts that write to each host, in all plans on hosts.
+  std::map<HostId, std::set<HostId>> writers() const;
   // Whether there is room for the needs that hosts reported last for these plans together, except
   // what they need only while they are installed. `fits` is true, too, where one of the hosts is
   // lost, since nobody knows what they need on another. `sizes`: bytes that devices must have free

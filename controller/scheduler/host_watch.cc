@@ -28,6 +28,7 @@ HostRecord* HostWatch::heard_of(HostId id, int64_t now_ns) {
   HostRecord* host = hosts_.find(id);
   if (host == nullptr || host->lost) return nullptr;
   host->last_heard_ns = now_ns;
+  ++host->heard;
   if (host->suspect) {
     clear_suspicion(*host);
     options_.log.warn("host is no longer suspect", {{"host", host->info.name}});

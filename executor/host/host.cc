@@ -36,8 +36,8 @@ Host::Host(Reactor& reactor, HostOptions options, HostEvents& events)
                                           *runs_)),
       stuck_(std::make_unique<StuckWatch>()) {
   runs_->run_ended = [this] { plans_->erase_closed(); };
-  devices_->on_link_broken = [&events](const std::string& peer, const std::string& why) {
-    events.link_broken({peer, why});
+  devices_->on_link_broken = [&events](LinkBrokenFrame broken) {
+    events.link_broken(std::move(broken));
   };
 }
 

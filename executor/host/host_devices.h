@@ -17,6 +17,7 @@
 #include "executor/host/host_options.h"
 #include "executor/links/host_link.h"
 #include "executor/work/bell.h"
+#include "protocol/messages.h"
 
 namespace gangway {
 
@@ -35,8 +36,8 @@ class HostDevices {
   void leave();
   void stop();
 
-  // Called when a link to a peer, by its name, breaks while it may live.
-  std::function<void(const std::string& peer, const std::string& why)> on_link_broken;
+  // Called when a link to a peer breaks while it may live.
+  std::function<void(LinkBrokenFrame)> on_link_broken;
   const HostOptions options;  // Defaults are filled in.
   std::vector<std::unique_ptr<Device>> all;
 

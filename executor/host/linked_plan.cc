@@ -17,11 +17,14 @@ const LinkOffer& offer_of(const std::vector<LinkOffer>& offers, uint32_t host) {
   throw Error(ErrorKind::kInvalid, cat("link: the offer of host ", host, " is missing"));
 }
 
-std::shared_ptr<PeerMemory> opened(const Plan& plan, const LinkOffer& offer,
+std::shared_ptr<PeerMemory> opened(const LaidOutPlan& plan, const LinkOffer& offer,
                                    const HostDevices& devices) {
   std::shared_ptr<PeerMemory> peer = devices.link().open(offer.bytes);
-  peer->on_broken([&devices, name = plan.hosts[offer.host]](const std::string& why) {
-    if (devices.on_link_broken) devices.on_link_broken(name, why);
+  // The devices outlive the memory of peers, which no call comes behind (host_link.h).
+  peer->on_broken([&devices, id = plan.id, host = offer.host,
+                   name = plan.plan->hosts[offer.host]](const std::string& why) {
+    if (devices.on_link_broken)
+      devices.on_link_broken({id, host, cat("writes to host \"", name, "\" fail: ", why)});
   });
   return peer;
 }
@@ -91,7 +94,7 @@ LinkedPlan linked(LaidOutPlan& plan, const std::vector<LinkOffer>& offers,
   const MemoryOf memory_of = [&](const Member& member) -> PeerMemory& {
     std::shared_ptr<PeerMemory>& peer = links.peers[member.host];
     if (peer == nullptr && member.host == plan.self) peer = plan.memory;
-    if (peer == nullptr) peer = opened(*plan.plan, offer_of(offers, member.host), devices);
+    if (peer == nullptr) peer = opened(plan, offer_of(offers, member.host), devices);
     GW_REQUIRE(member.device < peer->devices(), "link: host ", member.host, " offers ",
                peer->devices(), " devices, the plan uses its device ", member.device);
     return *peer;

@@ -84,7 +84,8 @@ class PeerMemory {
   virtual void ring(uint32_t device) = 0;
 
   // `broken` gets the reason, once, when the link breaks, on the reactor thread. It must not
-  // suspend. Memory that both hosts reach by an address has no link that breaks.
+  // suspend, and is not called any more once this memory is destroyed. Memory that both hosts reach
+  // by an address has no link that breaks.
   using Broken = std::function<void(const std::string& why)>;
   virtual void on_broken(Broken broken) { static_cast<void>(broken); }
 };

@@ -76,7 +76,7 @@ class SimPeer final : public PeerMemory {
   bool is_whole() {
     if (is_broken_ || !fabric_->is_broken(writer_.name, there_->host)) return !is_broken_;
     is_broken_ = true;
-    if (on_broken_) on_broken_("what it writes there is lost");
+    if (on_broken_) on_broken_("the network loses them");
     return false;
   }
 

@@ -215,7 +215,7 @@ class ExecutorService::Impl final : public HostEvents {
   void progress(ProgressFrame news) override { send(std::move(news)); }
   void transfer_done(HostTransferDoneFrame done) override { send(std::move(done)); }
   void link_broken(LinkBrokenFrame broken) override {
-    log_.warn("link to a peer is broken", {{"peer", broken.peer}, {"why", broken.why}});
+    log_.warn("link to a peer is broken", {{"why", broken.why}});
     send(std::move(broken));
   }
 

@@ -368,7 +368,7 @@ std::map<std::string, Message> foreign_frames(const Names& names) {
           {"heartbeat", HeartbeatFrame{.runs_done = 1}},
           {"freeScope", FreeScopeFrame{{names.slice}}},
           {"warning", WarningFrame{"you are hacked"}},
-          {"linkBroken", LinkBrokenFrame{"host-0", "you are hacked"}}};
+          {"linkBroken", LinkBrokenFrame{PlanId(names.plan), 0, "you are hacked"}}};
 }
 
 // A program of bob's that goes on under attack.

@@ -39,6 +39,14 @@ std::vector<double> last_loss_of(const Executable& step, const RecoveryCase& of)
   return losses;
 }
 
+// Its peers notice at once that what they write there is lost.
+void vanish(SimCluster& cluster, int host, int hosts) {
+  for (int peer = 0; peer < hosts; ++peer) {
+    if (peer != host) cluster.break_link(peer, host);
+  }
+  cluster.vanish(host);
+}
+
 // The first wrong value that a reader has seen; empty if there is none.
 std::string read_along(const SharedStates& states, const std::map<int, Snapshot>& asked) {
   double latest = 0;
@@ -95,6 +103,10 @@ Recovered recover(const RecoveryCase& of) {
                static_cast<int64_t>(rng.below(static_cast<uint64_t>(of.within_ms * kMillisecond))));
           const int host = static_cast<int>(rng.below(static_cast<uint64_t>(of.hosts)));
           if (!cluster.alive(host)) continue;
+          if (of.vanish) {
+            vanish(cluster, host, of.hosts);
+            continue;
+          }
           cluster.kill(host);
           if (of.come_back && rng.below(2) == 0) cluster.start_again(host);
         }

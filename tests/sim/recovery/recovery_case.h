@@ -15,6 +15,8 @@ struct RecoveryCase {
   int deaths = 1;
   int64_t within_ms = 12;  // The longest time from one death to the next.
   bool come_back = true;   // Every other dead host comes back.
+  // Hosts that die vanish without a goodbye, for good, and their peers report broken links.
+  bool vanish = false;
   int steps = 30;
   uint64_t every = 6;  // Versions between two checkpoints.
   std::vector<std::string> elastic = {};

@@ -34,6 +34,11 @@ TEST(RecoveryTest, SeveralHostsThatDieOneAfterAnotherChangeNoBit) {
   EXPECT_GT(expect_no_bit_changes({.hosts = 6, .deaths = 4, .within_ms = 4}, 30), 12);
 }
 
+// The links to it break at once, and its connection only ten seconds later.
+TEST(RecoveryTest, AHostThatVanishesWhileItsPeersReportBrokenLinksChangesNoBit) {
+  EXPECT_GT(expect_no_bit_changes({.vanish = true}, 30), 3);
+}
+
 TEST(RecoveryTest, AReaderOfTheStatesSeesEachVersionOnce) {
   EXPECT_GT(expect_no_bit_changes({.hosts = 4, .deaths = 2, .evaluates = true}, 30), 10);
 }
