@@ -57,11 +57,11 @@ interface Controller {
           -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
               copyCredits :UInt32 = 1024, leaseMs :Int64, process :Int64, name :Text);
   # A client joins, under TLS with an owner's certificate. `process` is the process id of the
-  # client, and in the answer that of the controller; 0 in a simulation. `frameKey` opens the
-  # client's frame stream, again and again; with `id` it also opens the session again (attach). The
-  # client names its arrays and runs (id << 40) + 1, 2, 3 ... At most `runCredits` of its runs and
-  # `copyCredits` of its puts and gets may be under way: the controller ends its connection if it
-  # submits more.
+  # client, and in the answer that of the controller; 0 in a simulation, and in the answer to
+  # another machine. `frameKey` opens the client's frame stream, again and again; with `id` it also
+  # opens the session again (attach). The client names its arrays and runs (id << 40) + 1, 2, 3 ...
+  # At most `runCredits` of its runs and `copyCredits` of its puts and gets may be under way: the
+  # controller ends its connection if it submits more.
   # `name` is the name of the client's program. If another live program of its owner has the name,
   # the call is refused (kInvalid), or, with `numberName`, the program gets a number behind its
   # name. `nonce` is the client's own choice: a client whose connection was lost before the answer
@@ -194,6 +194,7 @@ struct HostDescription {
   text @4 :Text;
   # One line a device.
   process @5 :Int64;
+  # Its number on the machine that it registers from; the controller looks it up on its own only.
   island @6 :Text;
   # Hosts of one island reach one another faster than others. 1 to 64 letters, digits, '-', '_' or
   # '.'.

@@ -18,6 +18,10 @@ Machine this_machine() {
   return {.identity = boot + "/" + link, .host = host};
 }
 
+ProcessIdentity process_of(const Machine& peer, int64_t pid) {
+  return peer.identity == this_machine().identity ? identity_of(pid) : ProcessIdentity{};
+}
+
 void require_same_machine(const Machine& mine, const Machine& theirs, const std::string& peer) {
   if (mine.identity == theirs.identity) return;
   throw Error(ErrorKind::kUnimplemented,

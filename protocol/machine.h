@@ -5,7 +5,10 @@
 // Cost: reads two small files.
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "runtime/os/process_identity.h"
 
 namespace gangway {
 
@@ -16,6 +19,10 @@ struct Machine {
 
 // Boot id and pid namespace of this process.
 Machine this_machine();
+
+// Identity of the peer's process of that number. Unknown, without a pid, if the peer is on another
+// machine: its number may be that of another process here.
+ProcessIdentity process_of(const Machine& peer, int64_t pid);
 
 // Throws kUnimplemented when the two share no memory: there are no transfers between machines yet.
 // `peer` names the other side: "executor \"host-3\"".

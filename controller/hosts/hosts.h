@@ -38,7 +38,7 @@ struct HostInfo {
   int64_t memory_bytes = 0;  // Memory of each device.
   std::string kind = "cpu";
   std::string text;              // One line for each device.
-  ProcessIdentity process = {};  // A process of this machine. Pid 0: not known.
+  ProcessIdentity process = {};  // Pid 0: not known, or of another machine.
   std::string machine = {};      // Machine::identity; empty: the controller's.
   std::string island = kMainIsland;
   std::string owner = {};          // The user who runs it (protocol/owner.h).

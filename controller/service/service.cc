@@ -179,13 +179,14 @@ class RegistrationServer final : public wire::Registration::Server {
 };
 
 // `is_real`: not a simulation, so that the process can be looked up.
-HostInfo read_host(wire::HostDescription::Reader from, bool is_real) {
+HostInfo read_host(wire::HostDescription::Reader from, const Machine& machine, bool is_real) {
   return {.name = from.getName().cStr(),
           .devices = from.getDevices(),
           .memory_bytes = from.getMemoryBytes(),
           .kind = from.getKind().cStr(),
           .text = from.getText().cStr(),
-          .process = is_real ? identity_of(from.getProcess()) : ProcessIdentity{},
+          .process = is_real ? process_of(machine, from.getProcess()) : ProcessIdentity{},
+          .machine = machine.identity,
           .island = from.getIsland().cStr(),
           .name_is_chosen = from.getNameIsChosen()};
 }
@@ -248,12 +249,12 @@ class ControllerServer final : public wire::Controller::Server {
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return connection_->serve_always("register", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
-      HostInfo info = read_host(params.getDescription(), !impl_.reactor.simulated());
+      const Machine machine = read(params.getMachine());
+      HostInfo info = read_host(params.getDescription(), machine, !impl_.reactor.simulated());
       info.owner = owner_;
-      info.machine = read(params.getMachine()).identity;
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
-      require_same_machine(this_machine(), read(params.getMachine()), who);
+      require_same_machine(this_machine(), machine, who);
       connection_->certificate() ? certify(info, *connection_->certificate(), who)
                                  : require_operator(who);
       auto peer = std::make_shared<ExecutorRpc>(impl_.reactor, params.getExecutor(),
@@ -303,7 +304,8 @@ class ControllerServer final : public wire::Controller::Server {
       results.setCopyCredits(impl_.core.options().transfer_credits);
       results.setFrameKey(session->key);
       results.setLeaseMs(impl_.core.options().lease_ms);
-      results.setProcess(impl_.reactor.simulated() ? 0 : getpid());
+      const bool may_be_looked_up = process_of(read(params.getMachine()), getpid()).pid != 0;
+      results.setProcess(impl_.reactor.simulated() || !may_be_looked_up ? 0 : getpid());
       results.setSession(session_over_this(session->id, attachment));
     });
   }
@@ -509,7 +511,7 @@ class ControllerServer final : public wire::Controller::Server {
     session->key = impl_.expect_frames(peer->stream(), owner_);
     session->nonce = params.getNonce();
     session->peer = std::move(peer);
-    session->process = identity_of(params.getProcess());
+    session->process = process_of(read(params.getMachine()), params.getProcess());
     impl_.sessions.add(session);
   }
 

@@ -5,7 +5,8 @@
 // come back.
 //
 // Threads: any.
-// Errors: none. The system of this machine may not know, as of a process of another machine.
+// Errors: none. The system of this machine may not know; a process of another machine has no
+// identity here, and nobody may ask about its number (protocol/machine.h).
 // Cost: some system calls, 10-20 us.
 #pragma once
 
@@ -14,7 +15,7 @@
 namespace gangway {
 
 struct ProcessIdentity {
-  int64_t pid = 0;       // 0: not known.
+  int64_t pid = 0;       // 0: not known, or of another machine.
   uint64_t started = 0;  // In the clock ticks of the system since it booted.
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
