@@ -261,6 +261,18 @@ TEST_F(AnyOrderTest, ABrokenLinkIsReportedOnceAndNothingArrivesOverItAnyMore) {
   EXPECT_TRUE(seen_.empty());
 }
 
+TEST_F(AnyOrderTest, ABrokenLinkIsNotReportedOnceTheMemoryIsGivenUp) {
+  int reports = 0;
+  peer_->on_broken([&](const std::string&) { ++reports; });
+  peer_->signal(a_, 1);
+  peer_->ring(0);
+  fabric_->break_link("there", "here");
+  peer_ = nullptr;
+  reactor_->run_ready();
+  EXPECT_EQ(reports, 0);
+  EXPECT_EQ(word(a_), 1u) << "its writes under way arrive";
+}
+
 TEST_F(AnyOrderTest, AHostWritesOnlyItsOwnAreas) {
   SimLink third(fabric_, {});
   const auto other = third.open(own_->offer());

@@ -64,9 +64,12 @@ void SimFabric::deliver_next() {
 
 void SimFabric::deliver_one() {
   if (busy_.empty()) return;
-  const auto drawn = busy_.begin() + static_cast<std::ptrdiff_t>(rng_.below(busy_.size()));
-  const std::shared_ptr<SimArea> area = *drawn;
-  if (area->under_way.size() == 1) busy_.erase(drawn);
+  std::shared_ptr<SimArea>& drawn = busy_[rng_.below(busy_.size())];
+  const std::shared_ptr<SimArea> area = drawn;
+  if (area->under_way.size() == 1) {
+    std::swap(drawn, busy_.back());
+    busy_.pop_back();
+  }
   area->deliver();
   if (!busy_.empty()) deliver_next();
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -45,22 +46,18 @@ class SimPeer final : public PeerMemory {
                   (area->has(payload.offset) &&
                    area->has(payload.offset + static_cast<uint64_t>(payload.bytes) - 1)),
               "a payload lies in another area than its flag");
-    if (is_whole()) fabric_->send(area, {payload, flag, value, {}});
+    if (is_whole()) send(area, {payload, flag, value, {}});
   }
   void signal(uint64_t flag, uint64_t value) override {
     const std::shared_ptr<SimArea>& area = area_at(flag);
-    if (is_whole()) fabric_->send(area, {{}, flag, value, {}});
+    if (is_whole()) send(area, {{}, flag, value, {}});
   }
   // Behind whichever write arrives last.
   void ring(uint32_t device) override {
     if (!is_whole()) return;
-    bool is_behind = false;
-    for (const auto& [first, area] : areas_) {
-      if (area->under_way.empty()) continue;
-      area->under_way.back().rings.push_back(device);
-      is_behind = true;
-    }
-    if (!is_behind) there_->bells[device].ring();
+    std::erase_if(busy_, [](const SimArea* area) { return area->under_way.empty(); });
+    for (SimArea* const area : busy_) area->under_way.back().rings.push_back(device);
+    if (busy_.empty()) there_->bells[device].ring();
   }
   void on_broken(Broken broken) override { on_broken_ = std::move(broken); }
 
@@ -70,6 +67,11 @@ class SimPeer final : public PeerMemory {
     GW_ASSERT(behind != areas_.begin() && std::prev(behind)->second->has(offset),
               "a write beyond the areas that this host writes");
     return std::prev(behind)->second;
+  }
+
+  void send(const std::shared_ptr<SimArea>& area, SimArea::Write write) {
+    busy_.insert(area.get());
+    fabric_->send(area, std::move(write));
   }
 
   // Notices that the link is broken when something is written.
@@ -86,6 +88,7 @@ class SimPeer final : public PeerMemory {
   bool is_broken_ = false;
   Broken on_broken_;
   std::map<uint64_t, std::shared_ptr<SimArea>> areas_;  // Keys are offsets.
+  std::set<SimArea*> busy_;                             // Has all to which writes are under way.
 };
 
 }  // namespace
