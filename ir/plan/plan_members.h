@@ -5,8 +5,8 @@
 // Threads: pure.
 // Errors: the plan keeps its rules (plan_check.h); what takes axes throws kInvalid for one that the
 // mesh lacks.
-// Cost: a host lists its own members, and those that meet them. Nothing here lists all devices of
-// a plan, whose ranges of hosts are few beside its devices.
+// Cost: a host lists its own members, and those that meet them; along an outer axis of a mesh these
+// may be all devices of the slice. A plan has few ranges of hosts beside its devices.
 #pragma once
 
 #include <compare>

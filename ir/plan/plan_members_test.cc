@@ -105,7 +105,8 @@ TEST(PlanMembers, DevicesOfAMachineAreThoseOfAllItsHosts) {
   EXPECT_EQ(devices_on_machine_of(plan, 1), 1u);
 }
 
-// A host of 10,000 devices lists what meets its own eight, not every row.
+// One host of 1250, with eight of 10,000 devices: along "model" these meet one another; along
+// "data" each meets the devices of its own row, and together they meet all.
 TEST(PlanMembers, AHostOfALargeMeshListsOnlyItsOwnRows) {
   constexpr uint32_t kMany = 1250, kDevices = 8;
   Plan plan;

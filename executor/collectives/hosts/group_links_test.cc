@@ -41,6 +41,7 @@ TEST(GroupLinks, AnExchangeOfCountedMembersIsTheGroupOfAllOfThem) {
       EXPECT_EQ(counted.size, listed.size);
       EXPECT_EQ(counted.self, listed.self);
       EXPECT_EQ(areas_of(counted), areas_of(listed));
+      EXPECT_EQ(hosts_written(counted), hosts_written(listed));
       ASSERT_EQ(counted.hosts.size(), listed.hosts.size());
       for (size_t h = 0; h < hosts.size(); ++h) {
         EXPECT_EQ(counted.hosts[h].count, listed.hosts[h].count);

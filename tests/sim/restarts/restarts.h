@@ -100,7 +100,7 @@ class Restarts {
 
   Reactor& reactor_;
   SimNetwork network_;
-  std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
+  std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>(reactor_);
   std::optional<ControllerService> controller_;
   std::vector<std::unique_ptr<LastingExecutor>> executors_;
 };
