@@ -197,6 +197,37 @@ TEST_F(TlsNetworkTest, AListOfRevokedNumbersThatCannotBeReadRefusesEverybody) {
   });
 }
 
+TEST_F(TlsNetworkTest, AControllersFolderThatIsGoneOrHasNoListRefusesEverybody) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    const auto is_refused = [&] {
+      refusals_.clear();
+      EXPECT_EQ(
+          error_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }).kind(),
+          ErrorKind::kUnavailable);
+      wait_for_refusal();
+      ASSERT_EQ(refusals_.size(), 1u);
+      EXPECT_THAT(refusals_[0], HasSubstr("there is no list of revoked certificates"));
+    };
+    std::filesystem::rename(folder("host"), folder("elsewhere"));
+    is_refused();
+    is_refused();  // The first refusal has not made the missing list a known one.
+    std::filesystem::copy(folder("owner"), folder("host"));  // An owner's folder needs no list.
+    is_refused();
+    std::filesystem::remove_all(folder("host"));
+    std::filesystem::rename(folder("elsewhere"), folder("host"));
+    (void)Connection::connect(*reactor_, there, server->address());
+    std::filesystem::remove(folder("host") + "/revoked");
+    is_refused();
+    EXPECT_THAT(error_text_of([&] {
+                  SocketNetwork again(*reactor_, folder("host"));
+                  (void)again.listen("127.0.0.1:0", [](Incoming) {});
+                }),
+                HasSubstr("there is no list of revoked certificates"));
+  });
+}
+
 Frame note_of(const std::string& text) {
   capnp::MallocMessageBuilder message;
   message.initRoot<test::Note>().setText(text);

@@ -118,6 +118,9 @@ Certificate issue_folder(const fs::path& authority, const fs::path& to,
       FileAccess::kOwnerOnly);
   create_private(to / kKeyFile, made.key);
   create_private(to / kAuthorityFile, issuer.certificate);
+  // The list of a certificate that this one takes the place of stays. The result says only that.
+  if (order.kind == CertifiedKind::kHost)
+    static_cast<void>(create_whole(to / kRevokedFile, "", FileAccess::kOwnerOnly));
   create_private(to / kCertificateFile, made.certificate);
   sync_folder(to);
   return {name, validity};

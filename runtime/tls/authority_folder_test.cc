@@ -118,5 +118,21 @@ TEST_F(AuthorityFolderTest, RevokedNumbersAreKeptInTheFolder) {
   EXPECT_THAT(error_text_of([&] { revoke(authority_, 1); }), HasSubstr("certificate.pem"));
 }
 
+TEST_F(AuthorityFolderTest, AListOfRevokedNumbersThatIsGoneIsNoEmptyList) {
+  const CertificateOrder order{.kind = CertifiedKind::kHost, .name = "node7"};
+  issued("node7.tls", order);
+  const std::filesystem::path folder = dir_.path() / "node7.tls";
+  revoke(folder, 12);
+  for (const char* name : {kAuthorityFile, kCertificateFile, kKeyFile})
+    std::filesystem::remove(folder / name);
+  issued("node7.tls", order);  // A renewal in the same folder.
+  EXPECT_THAT(read_revoked(folder), ElementsAre(12u));
+  std::filesystem::remove(folder / kRevokedFile);
+  const auto says_so = HasSubstr("there is no list of revoked certificates");
+  EXPECT_THAT(error_text_of([&] { read_revoked(folder); }), says_so);
+  // A list of the newest number alone would let the others in again.
+  EXPECT_THAT(error_text_of([&] { revoke(folder, 13); }), says_so);
+}
+
 }  // namespace
 }  // namespace gangway

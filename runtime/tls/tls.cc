@@ -226,25 +226,37 @@ struct Tls::Contexts {
 };
 
 Tls::Tls(std::filesystem::path folder)
-    : folder_(std::move(folder)),
-      version_(version_of_tls_files(folder_)),
-      contexts_(std::make_shared<Contexts>(read_tls_files(folder_), read_revoked(folder_))) {}
+    : folder_(std::move(folder)), version_(version_of_tls_files(folder_)) {
+  const TlsFiles files = read_tls_files(folder_);
+  needs_list_ = files.own.name.kind == CertifiedKind::kHost;
+  contexts_ = std::make_shared<Contexts>(files, revoked());
+}
 
 Tls::~Tls() = default;
 
 std::shared_ptr<Tls::Contexts> Tls::current() {
   std::string version = version_of_tls_files(folder_);
   if (version == version_) return contexts_;
-  std::set<uint32_t> revoked = read_revoked(folder_);
+  const std::set<uint32_t> list = revoked();
+  Result<std::shared_ptr<Contexts>> made =
+      result_of([&] { return std::make_shared<Contexts>(read_tls_files(folder_), list); });
   // A certificate may be replaced before its key is. They are looked at again once both are.
-  version_ = std::move(version);
-  Result<TlsFiles> files = result_of([&] { return read_tls_files(folder_); });
-  if (files.ok()) {
-    contexts_ = std::make_shared<Contexts>(files.value(), std::move(revoked));
+  if (made.ok()) {
+    contexts_ = made.take();
   } else {
-    contexts_->revoked = std::move(revoked);
+    contexts_->revoked = list;
   }
+  // Only now: a handshake after one that failed above fails too.
+  version_ = std::move(version);
   return contexts_;
+}
+
+std::set<uint32_t> Tls::revoked() {
+  std::error_code error;
+  const std::filesystem::file_status list = std::filesystem::status(folder_ / kRevokedFile, error);
+  if (!needs_list_ && list.type() == std::filesystem::file_type::not_found) return {};
+  needs_list_ = true;
+  return read_revoked(folder_);
 }
 
 const Certificate& Tls::own() const { return contexts_->own; }

@@ -10,7 +10,8 @@
 // show none (Clients::kAny): they get TLS 1.2 or later.
 //
 // Files that change are read again before the next handshake. A certificate or key that can't be
-// read leaves the one before in use; a list of revoked ones that can't be read refuses everybody.
+// read leaves the one before in use. A list of revoked ones that can't be read, or is gone, refuses
+// everybody. Only owners, whom nobody dials, need none.
 //
 // Threads: the reactor's thread; accept() and dial() suspend.
 // Ownership: a stream lives on without its Tls.
@@ -25,6 +26,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "runtime/fibers/reactor.h"
@@ -56,8 +58,10 @@ class Tls {
 
  private:
   std::shared_ptr<Contexts> current();
+  std::set<uint32_t> revoked();
 
   const std::filesystem::path folder_;
+  bool needs_list_ = false;  // The folder was once a host's, or had a list.
   std::string version_;
   std::shared_ptr<Contexts> contexts_;
 };

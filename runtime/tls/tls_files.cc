@@ -92,7 +92,10 @@ std::string version_of_tls_files(const fs::path& folder) {
 std::set<uint32_t> read_revoked(const fs::path& folder) {
   const fs::path file = folder / kRevokedFile;
   std::error_code error;
-  if (fs::status(file, error).type() == fs::file_type::not_found) return {};
+  if (fs::status(file, error).type() == fs::file_type::not_found) {
+    fail_tls_file(file, "there is no list of revoked certificates, so nobody is taken",
+                  "put the list back; an empty file revokes nothing");
+  }
   std::set<uint32_t> revoked;
   std::istringstream in(read_whole(file, kRevokedBytesMax));
   std::string line;

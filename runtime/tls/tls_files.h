@@ -4,8 +4,9 @@
 //   authority.pem      certificate of the cluster's authority; its key is elsewhere
 //   certificate.pem    the process's own
 //   key.pem            its key, which only its user may read
-//   revoked            numbers of certificates that a controller takes no longer, one a line
-//                      (missing: none)
+//   revoked            numbers of certificates that its host takes no longer, one a line. Each
+//                      folder of a host has it, if it is empty too: a list that got lost would
+//                      let everybody in
 //
 // Threads: any.
 // Errors: kInvalid for a file that is missing, malformed or not private, with its path; as
@@ -42,6 +43,7 @@ TlsFiles read_tls_files(const std::filesystem::path& folder);
 // A text that is another one after each change of one of these files.
 std::string version_of_tls_files(const std::filesystem::path& folder);
 
+// Throws kInvalid if there is no list.
 std::set<uint32_t> read_revoked(const std::filesystem::path& folder);
 // Adds the number to the list of the controller whose folder this is. Returns false if the list has
 // it already.

@@ -31,6 +31,8 @@ TEST_F(CertTest, MakesCertificatesThatSayWhoseTheyAre) {
   const Ended host = cert({"host", "node7", "--address", "10.0.0.7", "--out", in("node7")});
   EXPECT_EQ(host.status, 0) << host.text;
   EXPECT_THAT(host.text, HasSubstr(in("node7") + ": host node7 (number 1), until 20"));
+  EXPECT_THAT(host.text, HasSubstr("into its old folder"));
+  EXPECT_TRUE(read_revoked(in("node7")).empty());
   const Ended owner = cert({"owner", "ada", "--days", "30", "--out", in("ada")});
   EXPECT_THAT(owner.text, HasSubstr("owner ada (number 2), until 20"));
   EXPECT_EQ(read_tls_files(in("node7")).own.name.kind, CertifiedKind::kHost);

@@ -41,6 +41,12 @@ int issue_one(const CertCommand& command) {
       issue_folder(authority_folder(command.authority), out, command.order, today_s());
   print_line(cat(out.string(), ": ", to_text(issued.name), ", until ",
                  date_text(issued.validity.ends_s), ": for --tls"));
+  if (issued.name.kind == CertifiedKind::kHost) {
+    print_line(
+        "to renew that of a controller, move certificate.pem and key.pem into its old folder, "
+        "which "
+        "has the list of revoked certificates");
+  }
   return 0;
 }
 
