@@ -59,7 +59,8 @@ std::string read_private(const fs::path& file) {
   require_file(file);
   struct stat status{};
   if (stat(file.c_str(), &status) != 0) fail_tls_file(file, std::strerror(errno));
-  if (status.st_uid != geteuid() && status.st_uid != 0) fail_tls_file(file, "it is another user's");
+  if (status.st_uid != geteuid() && status.st_uid != 0)
+    fail_tls_file(file, "it is another user's", "do this as the user whose it is");
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     fail_tls_file(file, "others may read or write it", cat("chmod 600 ", file.string()));
   return read_whole(file, kPemBytesMax);
@@ -110,7 +111,12 @@ std::set<uint32_t> read_revoked(const fs::path& folder) {
 }
 
 bool revoke(const fs::path& folder, uint32_t number) {
-  require_file(folder / kCertificateFile);
+  const Certificate own = read_tls_files(folder).own;
+  if (own.name.kind != CertifiedKind::kHost) {
+    fail_tls_file(folder / kCertificateFile,
+                  cat("it is that of ", to_text(own.name), ", which no controller reads"),
+                  "expected the folder of the controller's host");
+  }
   const fs::path file = folder / kRevokedFile;
   const LockFile lock(folder / ".lock");
   if (!lock.is_held()) {

@@ -46,7 +46,8 @@ std::string version_of_tls_files(const std::filesystem::path& folder);
 // Throws kInvalid if there is no list.
 std::set<uint32_t> read_revoked(const std::filesystem::path& folder);
 // Adds the number to the list of the controller whose folder this is. Returns false if the list has
-// it already.
+// it already. kInvalid if the folder is not a host's, or another user's, whose controller could not
+// read a list of this user.
 bool revoke(const std::filesystem::path& folder, uint32_t number);
 
 // Reads a key, which must be private to this user or to root.

@@ -56,7 +56,8 @@ TEST_F(CertTest, ARevokedNumberIsInTheControllersFolder) {
   ASSERT_EQ(cert({"init"}).status, 0);
   ASSERT_EQ(cert({"host", "node7", "--out", in("node7")}).status, 0);
   EXPECT_THAT(gangway({"cert", "revoke", "2", "--tls", in("node7")}).text,
-              HasSubstr("number 2 is revoked"));
+              HasSubstr("number 2 is revoked for the controller with the certificate of host node7 "
+                        "(number 1)"));
   EXPECT_THAT(gangway({"cert", "revoke", "2", "--tls", in("node7")}).text,
               HasSubstr("was revoked already"));
   EXPECT_THAT(read_revoked(in("node7")), testing::ElementsAre(2u));
@@ -64,6 +65,16 @@ TEST_F(CertTest, ARevokedNumberIsInTheControllersFolder) {
   const Ended nowhere = gangway({"cert", "revoke", "2"});
   EXPECT_EQ(nowhere.status, 2);
   EXPECT_THAT(nowhere.text, HasSubstr("--tls"));
+}
+
+TEST_F(CertTest, ANumberIsNotRevokedWhereNoControllerReadsIt) {
+  ASSERT_EQ(cert({"init"}).status, 0);
+  ASSERT_EQ(cert({"owner", "ada", "--out", in("ada")}).status, 0);
+  const Ended ended = gangway({"cert", "revoke", "2", "--tls", in("ada")});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.text,
+              HasSubstr("it is that of owner ada (number 1), which no controller reads"));
+  EXPECT_FALSE(std::filesystem::exists(in("ada") + "/revoked"));
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ int revoke_one(const CertCommand& command) {
   GW_REQUIRE(!folder.empty(), "cert: expected the folder of the controller's certificate, --tls");
   const bool is_new = revoke(folder, command.number);
   print_line(cat("number ", command.number, is_new ? " is revoked" : " was revoked already",
+                 " for the controller with the certificate of ",
+                 to_text(read_tls_files(folder).own.name),
                  ": connections that it has stay, and it opens no others"));
   return 0;
 }
