@@ -39,6 +39,7 @@ const char* reason(Status status) {
 
 constexpr char kPreambleMagic[4] = {'G', 'W', 'A', 'Y'};
 constexpr Duration kPreambleTimeLimit = std::chrono::seconds(10);
+constexpr Duration kPlainTimeLimit = std::chrono::seconds(2);  // See kPlainMax.
 
 struct Hello {
   char magic[4] = {kPreambleMagic[0], kPreambleMagic[1], kPreambleMagic[2], kPreambleMagic[3]};
@@ -210,16 +211,19 @@ std::optional<std::string> Server::user_of(const Incoming& in, const AccessToken
 }
 
 void Server::serve(Incoming in) {
-  if (half_open_ >= kHalfOpenMax) {
-    return refused(in.from, cat(half_open_,
+  size_t& half_open_now = in.is_plain ? plain_ : half_open_;
+  const size_t half_open_max = in.is_plain ? kPlainMax : kHalfOpenMax;
+  if (half_open_now >= half_open_max) {
+    return refused(in.from, cat(half_open_now,
                                 " connections have not said yet who they are: expected "
                                 "at most ",
-                                kHalfOpenMax));
+                                half_open_max));
   }
   kj::AsyncIoStream& stream = *in.stream;
   try {
-    std::optional<HalfOpen> half_open(half_open_);
-    const int64_t deadline_ns = reactor_.clock().now_ns() + kPreambleTimeLimit.count();
+    std::optional<HalfOpen> half_open(half_open_now);
+    const Duration time_limit = in.is_plain ? kPlainTimeLimit : kPreambleTimeLimit;
+    const int64_t deadline_ns = reactor_.clock().now_ns() + time_limit.count();
     const Hello hello = read_fixed<Hello>(reactor_, stream, deadline_ns);
     if (!has_magic(hello)) return refused(in.from, what_speaks(hello));
     Status status = Status::kOtherVersion;

@@ -47,6 +47,9 @@ inline constexpr uint64_t kRpcWordsMax = 64u << 20;
 inline constexpr uint8_t kConnectionVersion = 3;
 // Limit on connections to one server that have not finished their preamble; each may take 10 s.
 inline constexpr size_t kHalfOpenMax = 256;
+// The same for peers that do not speak TLS to a server that does. They are only told so, within 2 s,
+// and leave the room above to peers with certificates.
+inline constexpr size_t kPlainMax = 16;
 
 struct Peer {
   uint64_t connection = 0;  // Counts from 1 within a server.
@@ -105,7 +108,7 @@ class Server {
   Reactor& reactor_;
   ServerOptions options_;
   uint64_t last_connection_ = 0;
-  size_t open_ = 0, half_open_ = 0;
+  size_t open_ = 0, half_open_ = 0, plain_ = 0;
   FiberGroup fibers_;
   std::unique_ptr<Listener> listener_;
 };

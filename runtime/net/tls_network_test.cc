@@ -171,6 +171,26 @@ TEST_F(TlsNetworkTest, OnlyAHostWithAValidCertificateListens) {
   EXPECT_THAT(refused("nothing"), HasSubstr("authority.pem: there is none"));
 }
 
+TEST_F(TlsNetworkTest, PeersThatDoNotSpeakTlsTakeNoRoomOfThoseThatDo) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    SocketNetwork plain(*reactor_);
+    const auto server = serve(here);
+    std::vector<Stream> silent;
+    for (size_t i = 0; i < kHalfOpenMax; ++i) {
+      silent.push_back(plain.connect(server->address()));
+      await(kj::evalNow([&] { return silent.back()->write("x", 1); }));
+    }
+    EXPECT_NO_THROW(Connection::connect(*reactor_, there, server->address()));
+    wait_for_refusal();
+    ASSERT_FALSE(refusals_.empty());
+    EXPECT_EQ(refusals_[0], "16 connections have not said yet who they are: expected at most 16");
+    kj::byte byte = 0;
+    EXPECT_EQ(await(silent.back()->tryRead(&byte, 1, 1)), 0u) << "it is closed at once";
+    EXPECT_EQ(await(silent.front()->tryRead(&byte, 1, 1)), 0u) << "it is closed after 2 s";
+  });
+}
+
 TEST_F(TlsNetworkTest, ACertificateThatIsRevokedMeanwhileOpensNoFurtherConnection) {
   reactor_->run([&] {
     SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
