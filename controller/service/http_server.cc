@@ -81,9 +81,11 @@ class AnsweringService final : public kj::HttpService,
                                public kj::HttpServerCallbacks,
                                public kj::HttpServerErrorHandler {
  public:
-  AnsweringService(const HttpServerOptions& options, const HeaderTable& headers, FiberGroup& fibers,
-                   const std::string& address, bool is_encrypted, const Incoming& in)
+  AnsweringService(const HttpServerOptions& options, RefusalLog& refusals,
+                   const HeaderTable& headers, FiberGroup& fibers, const std::string& address,
+                   bool is_encrypted, const Incoming& in)
       : options_(options),
+        refusals_(refusals),
         headers_(headers),
         fibers_(fibers),
         address_(address),
@@ -242,8 +244,7 @@ class AnsweringService final : public kj::HttpService,
   }
 
   void log(const std::string& why) const {
-    options_.log.warn(cat("a request for ", options_.what, " was refused"),
-                      {{"from", from_}, {"why", why}});
+    refusals_.warn(cat("a request for ", options_.what, " was refused"), from_, why);
   }
 
   kj::Promise<void> send(HttpAnswer answer, Response& response) const {
@@ -265,6 +266,7 @@ class AnsweringService final : public kj::HttpService,
   }
 
   const HttpServerOptions& options_;
+  RefusalLog& refusals_;
   const HeaderTable& headers_;
   FiberGroup& fibers_;
   const std::string& address_;
@@ -308,12 +310,12 @@ HttpServer::HttpServer(Reactor& reactor, Network& network, const std::string& ad
     : reactor_(reactor),
       options_(std::move(options)),
       is_encrypted_(network.encrypts(address)),
+      refusals_(reactor.clock(), options_.log),
       fibers_(reactor) {
   const auto serve_it = [this](Incoming in) {
     if (open_ >= options_.connections_max) {
-      options_.log.warn(cat("a connection for ", options_.what, " was closed: there are too many"),
-                        {{"from", in.from}});
-      return;
+      return refusals_.warn(cat("a connection for ", options_.what, " was closed"), in.from,
+                            "there are too many");
     }
     ++open_;
     fibers_.spawn("serve HTTP", [this, i = kj::mv(in)]() mutable {
@@ -325,8 +327,7 @@ HttpServer::HttpServer(Reactor& reactor, Network& network, const std::string& ad
     });
   };
   const auto refused = [this](const std::string& from, const std::string& why) {
-    options_.log.warn(cat("a connection for ", options_.what, " was refused"),
-                      {{"from", from}, {"why", why}});
+    refusals_.warn(cat("a connection for ", options_.what, " was refused"), from, why);
   };
   listener_ =
       network.listen(address, serve_it, {.on_refused = refused, .clients = Tls::Clients::kAny});
@@ -339,7 +340,8 @@ HttpServer::~HttpServer() {
 
 void HttpServer::serve(Incoming in) {
   const HeaderTable headers;
-  AnsweringService service(options_, headers, fibers_, listener_->address(), is_encrypted_, in);
+  AnsweringService service(options_, refusals_, headers, fibers_, listener_->address(),
+                           is_encrypted_, in);
   kj::Timer& timer = reactor_.port().timer();
   kj::HttpServer server(timer, *headers.table, service, settings(service, options_.time_limit));
   const kj::TimePoint deadline =

@@ -35,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/service/refusal_log.h"
 #include "controller/service/tokens.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/net/transport.h"
@@ -89,6 +90,7 @@ class HttpServer {
   Reactor& reactor_;
   const HttpServerOptions options_;
   const bool is_encrypted_;
+  RefusalLog refusals_;
   size_t open_ = 0;
   FiberGroup fibers_;
   std::unique_ptr<Listener> listener_;

@@ -11,6 +11,7 @@
 #include "controller/service/metrics_page.h"
 #include "controller/service/metrics_server.h"
 #include "controller/service/peers_rpc.h"
+#include "controller/service/refusal_log.h"
 #include "controller/service/resumed_programs.h"
 #include "controller/service/session_server.h"
 #include "controller/service/state_writer.h"
@@ -93,8 +94,8 @@ struct ControllerService::Impl {
     return tokens == nullptr ? std::nullopt : tokens->owner_of(token);
   }
 
-  void refused(const std::string& from, const std::string& why) const {
-    log.warn("a connection was refused", {{"from", from}, {"why", why}});
+  void refused(const std::string& from, const std::string& why) {
+    refusals.warn("a connection was refused", from, why);
   }
 
   void forget(const std::shared_ptr<PeerStream>& stream) {
@@ -129,6 +130,7 @@ struct ControllerService::Impl {
   FrameOptions frames;
   const std::shared_ptr<TokenTable> tokens;
   Logger log;
+  RefusalLog refusals{reactor.clock(), log};
   std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
   ClientSessions sessions;
   FiberGroup fibers;
