@@ -3,6 +3,7 @@
 #include <kj/compat/http.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -83,7 +84,7 @@ class AnsweringService final : public kj::HttpService,
  public:
   AnsweringService(const HttpServerOptions& options, RefusalLog& refusals,
                    const HeaderTable& headers, FiberGroup& fibers, const std::string& address,
-                   bool is_encrypted, const Incoming& in)
+                   bool is_encrypted, const Incoming& in, std::function<void()> on_request)
       : options_(options),
         refusals_(refusals),
         headers_(headers),
@@ -92,7 +93,8 @@ class AnsweringService final : public kj::HttpService,
         is_encrypted_(is_encrypted),
         is_plain_(in.is_plain),
         user_(in.user),
-        from_(in.from) {}
+        from_(in.from),
+        on_request_(std::move(on_request)) {}
 
   bool shouldClose() override { return true; }
 
@@ -118,6 +120,7 @@ class AnsweringService final : public kj::HttpService,
   kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url,
                             const kj::HttpHeaders& headers, kj::AsyncInputStream&,
                             Response& response) override {
+    on_request_();
     const std::string_view whole(url.cStr(), url.size());
     const size_t path = std::min(whole.find('?'), whole.size());
     HttpRequest request{.is_get = method == kj::HttpMethod::GET,
@@ -272,6 +275,7 @@ class AnsweringService final : public kj::HttpService,
   const std::string& address_;
   const bool is_encrypted_, is_plain_;
   const std::string user_, from_;
+  const std::function<void()> on_request_;
 };
 
 kj::HttpServerSettings settings(AnsweringService& service, Duration time_limit) {
@@ -312,25 +316,11 @@ HttpServer::HttpServer(Reactor& reactor, Network& network, const std::string& ad
       is_encrypted_(network.encrypts(address)),
       refusals_(reactor.clock(), options_.log),
       fibers_(reactor) {
-  const auto serve_it = [this](Incoming in) {
-    if (open_ >= options_.connections_max) {
-      return refusals_.warn(cat("a connection for ", options_.what, " was closed"), in.from,
-                            "there are too many");
-    }
-    ++open_;
-    fibers_.spawn("serve HTTP", [this, i = kj::mv(in)]() mutable {
-      struct Close {
-        size_t& open;
-        ~Close() { --open; }
-      } close{open_};
-      serve(kj::mv(i));
-    });
-  };
   const auto refused = [this](const std::string& from, const std::string& why) {
     refusals_.warn(cat("a connection for ", options_.what, " was refused"), from, why);
   };
-  listener_ =
-      network.listen(address, serve_it, {.on_refused = refused, .clients = Tls::Clients::kAny});
+  listener_ = network.listen(address, [this](Incoming in) { take(kj::mv(in)); },
+                             {.on_refused = refused, .clients = Tls::Clients::kAny});
 }
 
 HttpServer::~HttpServer() {
@@ -338,16 +328,38 @@ HttpServer::~HttpServer() {
   fibers_.cancel();
 }
 
-void HttpServer::serve(Incoming in) {
+void HttpServer::take(Incoming in) {
+  if (open_ >= options_.connections_max) {
+    if (silent_.empty()) {
+      return refusals_.warn(cat("a connection for ", options_.what, " was closed"), in.from,
+                            "there are too many");
+    }
+    silent_.extract(silent_.begin()).mapped()->fulfill();
+  }
+  ++open_;
+  const uint64_t number = ++last_connection_;
+  auto yields = kj::newPromiseAndFulfiller<void>();
+  silent_.emplace(number, yields.fulfiller.get());
+  fibers_.spawn("serve HTTP", [this, number, i = kj::mv(in), y = kj::mv(yields)]() mutable {
+    KJ_DEFER({
+      silent_.erase(number);
+      --open_;
+    });
+    serve(kj::mv(i), number, kj::mv(y.promise));
+  });
+}
+
+void HttpServer::serve(Incoming in, uint64_t number, kj::Promise<void> yields) {
   const HeaderTable headers;
   AnsweringService service(options_, refusals_, headers, fibers_, listener_->address(),
-                           is_encrypted_, in);
+                           is_encrypted_, in, [this, number] { silent_.erase(number); });
   kj::Timer& timer = reactor_.port().timer();
   kj::HttpServer server(timer, *headers.table, service, settings(service, options_.time_limit));
   const kj::TimePoint deadline =
       internal::to_kj_time(reactor_.clock().now_ns() + options_.time_limit.count());
   try {
-    await(timer.timeoutAt(deadline, server.listenHttp(kj::mv(in.stream))));
+    auto served = server.listenHttp(kj::mv(in.stream));
+    await(timer.timeoutAt(deadline, served.exclusiveJoin(kj::mv(yields))));
   } catch (const Error& error) {
     // A peer that goes away, or takes too long, is not reported as an error.
     if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;

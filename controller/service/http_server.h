@@ -17,7 +17,9 @@
 // Health: GET /healthz and /readyz are answered by 200 or 503 and one word, before a token, Host or
 // Origin is looked at: they tell that the process is there, and whether it takes clients.
 // Bounds: a connection is for one request of 128 KiB at most, and ends after its time limit, even
-// while its answer is read slowly. There are `connections_max` at a time; further ones are closed.
+// while its answer is read slowly. There are `connections_max` at a time. A further one takes the
+// place of the oldest that has sent no request yet, so that strangers who stay silent keep no
+// Prometheus and no kubelet out; if all have sent one, it is closed.
 //
 // Threads: the reactor's thread; destroying it suspends briefly.
 // Errors: the constructor throws as Network::listen() does. An error of `answer` becomes 400
@@ -29,7 +31,10 @@
 //   print(server.address());
 #pragma once
 
+#include <kj/async.h>
+
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -85,13 +90,17 @@ class HttpServer {
   const std::string& address() const { return listener_->address(); }
 
  private:
-  void serve(Incoming in);
+  void take(Incoming in);
+  void serve(Incoming in, uint64_t number, kj::Promise<void> yields);
 
   Reactor& reactor_;
   const HttpServerOptions options_;
   const bool is_encrypted_;
   RefusalLog refusals_;
   size_t open_ = 0;
+  uint64_t last_connection_ = 0;
+  // Connections that have sent no request yet, the oldest first. Fulfilled: it ends for another.
+  std::map<uint64_t, kj::PromiseFulfiller<void>*> silent_;
   FiberGroup fibers_;
   std::unique_ptr<Listener> listener_;
 };

@@ -220,15 +220,32 @@ TEST_F(HttpServerTest, ASlowConnectionIsClosedAtItsTimeLimit) {
     say(slow[0], "GET /data HTT");  // Half a request.
     say(slow[1], cat("GET /large HTTP/1.1\r\nHost: ", server_->address(), "\r\n", bearer(),
                      "\r\n"));  // Nobody reads the answer.
-    Stream more = connect();
-    EXPECT_EQ(hear(more), "");
-    EXPECT_THAT(logged(), HasSubstr("there are too many"));
+    Stream more = connect();    // It takes the place of one that has sent no request.
+    say(more, "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_THAT(hear(more), StartsWith("HTTP/1.1 200 "));
     EXPECT_THAT(hear(slow[0]), Not(HasSubstr(kSecret)));  // Each connection ends by itself.
     EXPECT_EQ(hear(slow[2]), "");
     EXPECT_LT(hear(slow[1]).size(), size_t{64} << 20);
     EXPECT_EQ(hear(slow[3]), "");
   });
   EXPECT_THAT(ask("GET /data", bearer()), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(kSecret)));
+}
+
+TEST_F(HttpServerTest, AConnectionIsClosedIfAllOthersHaveSentARequest) {
+  start({.connections_max = 2, .time_limit = std::chrono::seconds(2)});
+  reactor_->run([&] {
+    std::vector<Stream> slow;
+    const size_t asked_before = asked_;
+    for (size_t i = 0; i < 2; ++i) {
+      slow.push_back(connect());
+      say(slow[i], cat("GET /large HTTP/1.1\r\nHost: ", server_->address(), "\r\n", bearer(),
+                       "\r\n"));  // Nobody reads the answer.
+    }
+    while (asked_ < asked_before + 2) reactor_->clock().sleep_for(std::chrono::milliseconds(1));
+    Stream more = connect();
+    EXPECT_EQ(hear(more), "");
+    EXPECT_THAT(logged(), HasSubstr("there are too many"));
+  });
 }
 
 TEST_F(HttpServerTest, ListensOnLoopbackOnly) {
