@@ -34,6 +34,7 @@ class MappedMemory final : public OwnMemory {
     reinterpret_cast<std::atomic<uint64_t>*>(at(flag))->store(value, std::memory_order_release);
   }
   void ring(uint32_t device) override { bells_[device].ring(); }
+  bool keeps_order() const override { return true; }
   // Empty for a peer's memory.
   std::vector<std::byte> offer() const override { return offer_; }
 

@@ -82,6 +82,7 @@ class CountedMemory final : public PeerMemory {
     ++writes_.rings;
     memory_->ring(device);
   }
+  bool keeps_order() const override { return memory_->keeps_order(); }
 
  private:
   const std::shared_ptr<PeerMemory> memory_;

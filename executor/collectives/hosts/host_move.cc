@@ -195,7 +195,7 @@ bool HostMove::receive(Stream& stream) {
       from += end - begin;
     });
     stream.done = stream.walk.done();
-    edge.release();
+    edge.release(stream.done);
   }
   return received;
 }

@@ -122,7 +122,7 @@ bool HostScatter::combine() {
   });
   if (view_.meter != nullptr && others > 0) view_.meter->add(LinkClass::kHost, others);
   in_done_ = in_.done();
-  for (StreamEdge& edge : edges_) edge.release();
+  for (StreamEdge& edge : edges_) edge.release(in_done_);
   own_ready_ = false;
   return true;
 }

@@ -13,12 +13,19 @@
 // A flag is that of host_edge.h. Messages use the two slots in turn. An edge that is used only one
 // way has slots for messages in that direction; `read` goes the other way.
 //
-// A sender that waits for room is woken by each release. It may not know that a message was read
-// although it knows that the collective of that message has ended: it learned the end from other
-// hosts, and `read` lies in an area whose writes may come later than all of theirs.
+// A sender that waits for room is woken by each release, if the peer's memory does not keep order
+// among areas. The sender may not know that a message was read although it knows that the
+// collective of that message has ended: it learned the end from other hosts, and `read` lies in an
+// area whose writes may come later than all of theirs.
+//
+// Where order is kept, the release of the last message that goes one way in a collective does not
+// ring. Each collective that uses the edge gives every host news of all others, so at the beginning
+// of one, every message has been read except those of the last collective. The first message thus
+// waits only for a message that was not the last. The second may wait for the last one; but then
+// the release of the first message, which is read later and is not the last, rings.
 //
 // Threads: the member's device. Ownership: memory is the plan's. Cost: a message is one put() and
-// one ring, and a signal and a ring back.
+// one ring, and a signal back, with a ring if it was not the last or order is not kept.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +54,10 @@ class StreamEdge {
     int64_t piece_bytes = 0;
   };
   explicit StreamEdge(const Ends& ends)
-      : ends_(ends), to_(ends.peer->at(ends.there)), from_(ends.memory->at(ends.here)) {}
+      : ends_(ends),
+        rings_always_(!ends.peer->keeps_order()),
+        to_(ends.peer->at(ends.there)),
+        from_(ends.memory->at(ends.here)) {}
 
   uint32_t host() const { return ends_.host; }
   LinkClass link() const { return ends_.link; }
@@ -74,13 +84,13 @@ class StreamEdge {
   // The oldest unread message, and, if it has arrived, its payload of `bytes` bytes.
   Arrived message() const { return arrived(word(place(read_)), read_ + 1); }
   const std::byte* payload(int64_t bytes) const { return from_ + place(read_) + payload_at(bytes); }
-  // Gives the oldest message's slot back.
-  void release() {
+  // Gives the oldest message's slot back. `last`: no other message comes in this collective.
+  void release(bool last) {
     uint64_t read_there = 0;
     std::memcpy(&read_there, from_ + place(read_) + kReadAt, sizeof read_there);
     read_there_ = std::max(read_there_, read_there);
     ends_.peer->signal(ends_.there, ++read_);
-    ends_.peer->ring(ends_.device);
+    if (!last || rings_always_) ends_.peer->ring(ends_.device);
   }
 
  private:
@@ -101,6 +111,7 @@ class StreamEdge {
   }
 
   Ends ends_;
+  bool rings_always_;
   std::byte* to_;  // The two areas.
   const std::byte* from_;
   uint64_t sent_ = 0, read_ = 0;

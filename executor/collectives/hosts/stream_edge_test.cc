@@ -70,7 +70,7 @@ TEST_F(StreamEdgeTest, ASenderIsWokenWhenTheWordThatItsMessageWasReadComesLate) 
   bool room_when_rung = false;
   on_ring_[0] = [&] { room_when_rung |= sender.has_room(); };
   ASSERT_TRUE(reader.message().here);
-  reader.release();
+  reader.release(true);
   EXPECT_FALSE(sender.has_room()) << "the word is under way";
   reactor_->run_ready();
   EXPECT_TRUE(room_when_rung) << "the sender sleeps until it is rung";
