@@ -95,8 +95,8 @@ struct Frame {
     # Executor to controller: what it writes to a peer's memory does not arrive any more, though its
     # connection to the controller stands. It is sent when a write fails, once for each plan that
     # uses the link; each end reports its own direction. The controller waits for what others report
-    # and then decides (controller/scheduler/link_watch.h). A report is ignored if its plan is not on
-    # hosts any more, if the sender does not write to that host of it, or if that host is lost.
+    # and then decides (controller/scheduler/link_watch.h). A report is ignored if its plan is not
+    # on hosts any more, if the sender does not write to that host of it, or if that host is lost.
     # Repeated ones change nothing.
   }
 }

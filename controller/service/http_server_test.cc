@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/fibers/await.h"
+#include "runtime/fibers/wait_queue.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
 #include "tests/support/error_of.h"
@@ -241,7 +242,8 @@ TEST_F(HttpServerTest, AConnectionIsClosedIfAllOthersHaveSentARequest) {
       say(slow[i], cat("GET /large HTTP/1.1\r\nHost: ", server_->address(), "\r\n", bearer(),
                        "\r\n"));  // Nobody reads the answer.
     }
-    while (asked_ < asked_before + 2) reactor_->clock().sleep_for(std::chrono::milliseconds(1));
+    while (asked_ < asked_before + 2)
+      WaitQueue().wait_until_ns("for a request to come", reactor_->clock().now_ns() + 1'000'000);
     Stream more = connect();
     EXPECT_EQ(hear(more), "");
     EXPECT_THAT(logged(), HasSubstr("there are too many"));

@@ -83,8 +83,8 @@ class PeerMemory {
   virtual void signal(uint64_t flag, uint64_t value) = 0;
   virtual void ring(uint32_t device) = 0;
 
-  // Whether all that is written here arrives in the order in which it was written, also in different
-  // areas: true where both hosts reach the memory by an address.
+  // Whether all that is written here arrives in the order in which it was written, whatever the
+  // area: true where both hosts reach the memory by an address.
   virtual bool keeps_order() const { return false; }
 
   // `broken` gets the reason, once, when the link breaks, on the reactor thread. It must not

@@ -47,8 +47,8 @@ inline constexpr uint64_t kRpcWordsMax = 64u << 20;
 inline constexpr uint8_t kConnectionVersion = 3;
 // Limit on connections to one server that have not finished their preamble; each may take 10 s.
 inline constexpr size_t kHalfOpenMax = 256;
-// The same for peers that do not speak TLS to a server that does. They are only told so, within 2 s,
-// and leave the room above to peers with certificates.
+// The same for peers that do not speak TLS to a server that does. They are only told so, within
+// 2 s, and leave the room above to peers with certificates.
 inline constexpr size_t kPlainMax = 16;
 
 struct Peer {

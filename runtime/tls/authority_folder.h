@@ -41,8 +41,8 @@ struct CertificateOrder {
   int64_t days = 365;                       // Less where the authority ends earlier.
 };
 
-// Issues a certificate into the folder `to`, which is made if it is missing. A host's folder gets an
-// empty list of revoked certificates, unless it has one.
+// Issues a certificate into the folder `to`, which is made if it is missing. A host's folder gets
+// an empty list of revoked certificates, unless it has one.
 Certificate issue_folder(const std::filesystem::path& authority, const std::filesystem::path& to,
                          const CertificateOrder& order, int64_t now_s);
 
