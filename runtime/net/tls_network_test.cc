@@ -2,6 +2,10 @@
 // what a listener on the wire finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/io.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -188,6 +192,33 @@ TEST_F(TlsNetworkTest, PeersThatDoNotSpeakTlsTakeNoRoomOfThoseThatDo) {
     kj::byte byte = 0;
     EXPECT_EQ(await(silent.back()->tryRead(&byte, 1, 1)), 0u) << "it is closed at once";
     EXPECT_EQ(await(silent.front()->tryRead(&byte, 1, 1)), 0u) << "it is closed after 2 s";
+  });
+}
+
+TEST_F(TlsNetworkTest, ASilentMachineKeepsNoOtherOut) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host"));
+    SocketNetwork plain(*reactor_);
+    const auto server = serve(here);
+    std::vector<Stream> silent;
+    for (size_t i = 0; i <= internal::kHandshakesOfMachineMax; ++i)
+      silent.push_back(plain.connect(server->address()));
+    wait_for_refusal();
+    ASSERT_EQ(refusals_.size(), 1u);
+    EXPECT_EQ(refusals_[0], "its machine is in 64 TLS handshakes already");
+    // Another machine to the server: 127.0.0.2.
+    const std::string& address = server->address();
+    const kj::AutoCloseFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in other{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + 1)}};
+    ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&other), sizeof other), 0);
+    other.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    other.sin_port =
+        htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&other), sizeof other), 0);
+    refusals_.clear();
+    ASSERT_EQ(write(fd, "nonsense, which is not TLS", 26), 26);
+    wait_for_refusal();
+    EXPECT_THAT(refusals_, testing::ElementsAre("it is not a Gangway process"));
   });
 }
 

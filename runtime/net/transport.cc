@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "runtime/base/limit_hint.h"
 #include "runtime/base/units.h"
@@ -158,9 +159,18 @@ class Entrance {
     if (tls_ == nullptr) return true;
     if (handshakes_ >= kHandshakesMax)
       return refuse(in.from, cat("there are ", handshakes_, " TLS handshakes already"));
+    // Without the port, which is another one for each connection.
+    const std::string machine = in.from.substr(0, in.from.rfind(':'));
+    size_t& of_machine = of_machines_[machine];
+    if (of_machine >= internal::kHandshakesOfMachineMax)
+      return refuse(in.from, cat("its machine is in ", of_machine, " TLS handshakes already"));
     const Result<bool> is_in = result_of([&] {
       ++handshakes_;
-      KJ_DEFER(--handshakes_);
+      ++of_machine;
+      KJ_DEFER({
+        --handshakes_;
+        if (--of_machine == 0) of_machines_.erase(machine);
+      });
       return shake_hands(in);
     });
     if (is_in.ok()) return is_in.value();
@@ -200,6 +210,8 @@ class Entrance {
   const ListenOptions options_;
   const std::shared_ptr<const bool> open_;
   size_t handshakes_ = 0;  // Handshakes under way.
+  // Those of each machine, by its address. Machines without any are left out.
+  std::map<std::string, size_t> of_machines_;
 };
 
 class SocketListener final : public Listener {

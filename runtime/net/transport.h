@@ -116,6 +116,10 @@ class SocketNetwork final : public Network {
 
 namespace internal {
 
+// Bound on TLS handshakes under way with one machine, a quarter of those with all of them: strangers
+// on one machine, who stay silent, keep no others out.
+inline constexpr size_t kHandshakesOfMachineMax = 64;
+
 // Waits for `promise`, at most until `deadline_ns`: then throws kUnavailable with `what`.
 Stream await_connection(Reactor& reactor, kj::Promise<Stream> promise, int64_t deadline_ns,
                         const std::string& what);
