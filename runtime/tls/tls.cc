@@ -189,6 +189,12 @@ Encrypted shake_hands(Reactor& reactor, Handshake& handshake, const std::string&
   }));
 }
 
+// No stream is given out unless verify_certificate() has judged its peer, whatever KJ and OpenSSL
+// make of their options.
+void require_judged(const Handshake& handshake) {
+  GW_ASSERT(handshake.peer, "tls: a handshake ended without the peer's certificate");
+}
+
 // The socket stays the caller's.
 Encrypted borrowed(kj::AsyncIoStream& socket) {
   return Encrypted(&socket, kj::NullDisposer::instance);
@@ -277,6 +283,7 @@ Tls::Secured Tls::accept(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket, Cl
     if (why.kind() == ErrorKind::kInvalid) let_alert_arrive(reactor, *under);
     throw Error(why);
   }
+  if (clients == Clients::kCertified) require_judged(handshake);
   return {internal::tls_stream(encrypted.take(), kj::mv(under), own_name), handshake.peer};
 }
 
@@ -291,8 +298,14 @@ Tls::Secured Tls::dial(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket,
       return contexts->certified->wrapClient(borrowed(*under), kServerName);
     });
   });
-  if (encrypted.ok())
+  if (encrypted.ok()) {
+    require_judged(handshake);
+    if (handshake.peer->name.kind != CertifiedKind::kHost) {
+      throw Error(ErrorKind::kInvalid, cat("connect: ", address, ": tls: the certificate of ",
+                                           to_text(handshake.peer->name), ": expected a host's"));
+    }
     return {internal::tls_stream(encrypted.take(), kj::mv(under), own_name), handshake.peer};
+  }
   const Error& why = encrypted.error();
   if (why.kind() == ErrorKind::kCancelled) throw Error(why);
   throw Error(why.kind(), cat("connect: ", address, ": ", why.message()), {},
