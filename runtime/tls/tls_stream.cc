@@ -66,6 +66,10 @@ class TlsStream final : public OverStream {
   kj::Exception broken(kj::Exception why) {
     is_broken_ = true;
     if (const std::optional<Error> refused = error_of_alert(why, own_)) return to_kj(*refused);
+    // To OpenSSL a damaged record is a failure. To frames it is a connection to open again.
+    if (why.getType() == kj::Exception::Type::FAILED) {
+      return to_kj(Error(ErrorKind::kUnavailable, cat("tls: ", why.getDescription().cStr())));
+    }
     return why;
   }
 

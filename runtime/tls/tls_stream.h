@@ -1,13 +1,13 @@
 // tls_stream(): what KJ makes of a connection under TLS, as this tree's connections expect it.
 //
-// KJ's stream differs from a socket's in five ways, which this one evens out:
+// KJ's stream differs from a socket's in some ways, which this one evens out:
 //
 // - A write of KJ's ends when its bytes are encrypted, and up to 8 KiB are lost if the stream is
 //   then destroyed. Here it ends when the system has taken them.
 // - A read of no bytes, which OpenSSL takes for the end of the connection, ends at once.
 // - A peer that refuses this process's certificate says so in an alert, which arrives at the first
 //   read after the handshake. It is thrown here as a kInvalid that says whose certificate was
-//   refused, and why.
+//   refused, and why. A damaged record is thrown as a lost connection (kUnavailable).
 // - shutdownWrite() may be called again, and while a write is under way. Then the socket is shut,
 //   since OpenSSL can't write its farewell into the middle of a record.
 // - getFd() has nothing: no code may write to the socket itself (runtime/net/direct_sender.h).

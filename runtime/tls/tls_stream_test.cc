@@ -6,6 +6,8 @@
 #include "runtime/net/transport.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/tls/authority_folder.h"
+#include "runtime/tls/tls.h"
+#include "tests/support/error_of.h"
 
 namespace gangway::tls_stream_test {
 namespace {
@@ -66,6 +68,48 @@ TEST_F(TlsStreamTest, AReadOfNoBytesEndsAtOnceAndHarmsNothing) {
     await(here_->write("x", 1));
     EXPECT_EQ(await(there_->tryRead(&byte, 1, 1)), 1u);
     EXPECT_EQ(byte, 'x');
+  });
+}
+
+// Damages the end of all that is read while `is_on`.
+class Damaging final : public internal::OverStream {
+ public:
+  Damaging(Stream stream, const bool& is_on)
+      : internal::OverStream(kj::mv(stream)), is_on_(is_on) {}
+
+  kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
+    return under().tryRead(buffer, min_bytes, max_bytes).then([this, buffer](size_t bytes) {
+      if (is_on_ && bytes > 0) static_cast<kj::byte*>(buffer)[bytes - 1] ^= 1;
+      return bytes;
+    });
+  }
+
+ private:
+  const bool& is_on_;
+};
+
+TEST_F(TlsStreamTest, ADamagedRecordIsALostConnection) {
+  reactor_->run([&] {
+    Tls tls(dir_.path() / "host");
+    SocketNetwork plain(*reactor_);
+    const int64_t deadline_ns = reactor_->clock().now_ns() + 5'000'000'000;
+    bool is_damaged = false;
+    Stream there;
+    Promise<void> came;
+    const auto listener = plain.listen("127.0.0.1:0", [&](Incoming in) {
+      there = tls.accept(*reactor_, kj::heap<Damaging>(kj::mv(in.stream), is_damaged),
+                         Tls::Clients::kCertified, deadline_ns)
+                  .stream;
+      came.set();
+    });
+    Stream here =
+        tls.dial(*reactor_, plain.connect(listener->address()), "there", deadline_ns).stream;
+    came.future().await();
+    is_damaged = true;
+    await(kj::evalNow([&] { return here->write("x", 1); }));
+    kj::byte byte = 0;
+    EXPECT_EQ(error_of([&] { await(there->tryRead(&byte, 1, 1)); }).kind(),
+              ErrorKind::kUnavailable);
   });
 }
 
