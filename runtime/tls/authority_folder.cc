@@ -1,6 +1,7 @@
 #include "runtime/tls/authority_folder.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,12 +24,24 @@ constexpr char kAuthorityKeyFile[] = "authority_key.pem";
 constexpr char kIssuedFile[] = "issued";
 constexpr size_t kIssuedBytesMax = size_t{64} << 20;
 
+// Refuses a folder in which others may replace files, since whoever replaces authority.pem chooses
+// whom a process trusts.
 void make_private_folder(const fs::path& folder) {
   const fs::path whole = absolute_path(folder);
   std::error_code error;
-  if (fs::is_directory(whole, error)) return;
-  fs::create_directories(whole.parent_path(), error);
-  if (mkdir(whole.c_str(), S_IRWXU) != 0 && errno != EEXIST) fail_file("create", whole, errno);
+  if (!fs::is_directory(whole, error)) {
+    fs::create_directories(whole.parent_path(), error);
+    if (mkdir(whole.c_str(), S_IRWXU) != 0 && errno != EEXIST) fail_file("create", whole, errno);
+  }
+  struct stat status{};
+  if (stat(whole.c_str(), &status) != 0) fail_file("read", whole, errno);
+  const bool is_private = (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+                          (status.st_uid == geteuid() || status.st_uid == 0);
+  if (!is_private) {
+    throw Error(ErrorKind::kInvalid,
+                cat("cert: ", whole.string(), ": others may write to this folder"), {},
+                cat("choose another one, or chmod go-w ", whole.string()));
+  }
 }
 
 // Refuses before anything is written, so that no folder has files of two certificates.

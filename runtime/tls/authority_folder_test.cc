@@ -61,6 +61,17 @@ TEST_F(AuthorityFolderTest, FilesAreForTheirUserAlone) {
   }
 }
 
+TEST_F(AuthorityFolderTest, NothingIsWrittenWhereOthersMayWrite) {
+  const std::filesystem::path open = dir_.path() / "open";
+  std::filesystem::create_directory(open);
+  std::filesystem::permissions(open, std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  const auto says_so = HasSubstr("others may write to this folder");
+  EXPECT_THAT(error_text_of([&] { issued("open", {.name = "ada"}); }), says_so);
+  EXPECT_THAT(error_text_of([&] { make_authority_folder(open, kNowS); }), says_so);
+  EXPECT_TRUE(std::filesystem::is_empty(open));
+}
+
 TEST_F(AuthorityFolderTest, NothingIsOverwritten) {
   issued("ada.tls", {.name = "ada"});
   const std::string key = text_of_file(dir_.path() / "ada.tls" / kKeyFile);
