@@ -300,6 +300,19 @@ TEST_F(TlsNetworkTest, ACertificateThatIsRevokedMeanwhileOpensNoFurtherConnectio
   });
 }
 
+TEST_F(TlsNetworkTest, ARenewalThatCannotBeReadIsReportedOnceAndChangesNothing) {
+  reactor_->run([&] {
+    std::vector<std::string> unread;
+    SocketNetwork here(*reactor_, folder("host"),
+                       [&](const Error& why) { unread.push_back(why.message()); });
+    SocketNetwork there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    std::ofstream(folder("host") + "/certificate.pem") << "x";
+    for (int i = 0; i < 2; ++i) (void)Connection::connect(*reactor_, there, server->address());
+    EXPECT_THAT(unread, testing::ElementsAre(HasSubstr("certificate.pem: certificate: expected")));
+  });
+}
+
 TEST_F(TlsNetworkTest, AListOfRevokedNumbersThatCannotBeReadRefusesEverybody) {
   reactor_->run([&] {
     SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));

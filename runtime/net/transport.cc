@@ -347,7 +347,7 @@ bool SocketNetwork::encrypts(const std::string& address) const {
 
 // Called only where an address is encrypted.
 const std::shared_ptr<Tls>& SocketNetwork::tls() {
-  if (tls_ == nullptr) tls_ = std::make_shared<Tls>(tls_folder_);
+  if (tls_ == nullptr) tls_ = std::make_shared<Tls>(tls_folder_, on_unread_);
   return tls_;
 }
 

@@ -93,11 +93,11 @@ class Network {
 };
 
 // Unix sockets and TCP, on a real reactor. Files of `folder` are first read when a TCP address
-// is used; empty: no TLS.
+// is used; empty: no TLS. `on_unread`: see Tls.
 class SocketNetwork final : public Network {
  public:
-  explicit SocketNetwork(Reactor& reactor, std::string folder = {})
-      : reactor_(reactor), tls_folder_(std::move(folder)) {}
+  explicit SocketNetwork(Reactor& reactor, std::string folder = {}, OnTrouble on_unread = {})
+      : reactor_(reactor), tls_folder_(std::move(folder)), on_unread_(std::move(on_unread)) {}
   std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
                                    ListenOptions options = {}) override;
   Stream connect(const std::string& address, DialOptions options = {}) override;
@@ -111,6 +111,7 @@ class SocketNetwork final : public Network {
 
   Reactor& reactor_;
   const std::string tls_folder_;
+  const OnTrouble on_unread_;
   std::shared_ptr<Tls> tls_;
 };
 

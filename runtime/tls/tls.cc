@@ -231,8 +231,10 @@ struct Tls::Contexts {
   kj::Own<kj::TlsContext> certified, any;
 };
 
-Tls::Tls(std::filesystem::path folder)
-    : folder_(std::move(folder)), version_(version_of_tls_files(folder_)) {
+Tls::Tls(std::filesystem::path folder, std::function<void(const Error&)> on_unread)
+    : folder_(std::move(folder)),
+      on_unread_(std::move(on_unread)),
+      version_(version_of_tls_files(folder_)) {
   const TlsFiles files = read_tls_files(folder_);
   needs_list_ = files.own.name.kind == CertifiedKind::kHost;
   contexts_ = std::make_shared<Contexts>(files, revoked());
@@ -254,6 +256,7 @@ std::shared_ptr<Tls::Contexts> Tls::current() {
   }
   // Only now: a handshake after one that failed above fails too.
   version_ = std::move(version);
+  if (!made.ok() && on_unread_) on_unread_(made.error());
   return contexts_;
 }
 

@@ -24,11 +24,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "runtime/base/error.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/tls/certificate.h"
 
@@ -36,7 +38,9 @@ namespace gangway {
 
 class Tls {
  public:
-  explicit Tls(std::filesystem::path folder);
+  // `on_unread`: called once for each change of the files after which they can't be read, so that the
+  // certificate before stays in use.
+  explicit Tls(std::filesystem::path folder, std::function<void(const Error&)> on_unread = {});
   ~Tls();
   Tls(const Tls&) = delete;
 
@@ -61,6 +65,7 @@ class Tls {
   std::set<uint32_t> revoked();
 
   const std::filesystem::path folder_;
+  const std::function<void(const Error&)> on_unread_;
   bool needs_list_ = false;  // The folder was once a host's, or had a list.
   std::string version_;
   std::shared_ptr<Contexts> contexts_;

@@ -171,6 +171,14 @@ std::string url_of(const Network& network, const std::string& address) {
   return cat("https://", network.certificate()->name.name, address.substr(address.rfind(':')));
 }
 
+// Says that a renewed certificate can't be used, which nobody would see before the old one ends.
+OnTrouble certificate_warning(const Logger& log) {
+  return [log](const Error& why) {
+    log.error("the certificate is not read again: the one before stays in use",
+              {{"why", why.message()}});
+  };
+}
+
 int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
   // A bound for each owner, so that none takes all: a client has two connections, and executors
   // need some too.
@@ -181,7 +189,7 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
   std::optional<Error> untraced;
   const int status = reactor->run([&] {
     TraceToFile trace(*reactor, places.trace, "controller", untraced);
-    SocketNetwork network(*reactor, tls_folder({}));
+    SocketNetwork network(*reactor, tls_folder({}), certificate_warning(options.controller.log));
     const auto is_tcp = [](const std::string& at) {
       return !at.empty() && !at.starts_with("unix:");
     };
@@ -231,7 +239,7 @@ int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
     TraceToFile trace(*reactor, trace_path, options.host.name, untraced);
     options.host.tracer = trace.tracer();
     options.kept_events = kKeptEvents;
-    SocketNetwork network(*reactor, tls_folder({}));
+    SocketNetwork network(*reactor, tls_folder({}), certificate_warning(options.log));
     LastingExecutor executor(*reactor, network, options, wait);
     const Future<void> ended = executor.ended();
     Ends(*reactor, nullptr).wait(ended);
