@@ -210,7 +210,7 @@ class Entrance {
   const ListenOptions options_;
   const std::shared_ptr<const bool> open_;
   size_t handshakes_ = 0;  // Handshakes under way.
-  // Those of each machine, by its address. Machines without any are left out.
+  // Handshakes of each machine, by its address. Machines without any are left out.
   std::map<std::string, size_t> of_machines_;
 };
 

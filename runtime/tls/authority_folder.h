@@ -9,8 +9,8 @@
 // All files are for their user alone. Nothing is ever overwritten.
 //
 // Threads: any; two processes that issue at once wait for nobody: one is refused.
-// Errors: kInvalid for a folder that has such files already, that others may write to, or that is no
-// authority's.
+// Errors: kInvalid for a folder that has such files already, that others may write to, or that is
+// no authority's.
 //
 // Example:
 //   make_authority_folder("authority", now_s);

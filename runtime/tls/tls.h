@@ -38,8 +38,8 @@ namespace gangway {
 
 class Tls {
  public:
-  // `on_unread`: called once for each change of the files after which they can't be read, so that the
-  // certificate before stays in use.
+  // `on_unread`: called once for each change of the files after which they can't be read, so that
+  // the certificate before stays in use.
   explicit Tls(std::filesystem::path folder, std::function<void(const Error&)> on_unread = {});
   ~Tls();
   Tls(const Tls&) = delete;
