@@ -125,11 +125,10 @@ TEST(HostBriefRuns, EndWithoutTheDevicesThread) {
   EXPECT_LT(runs.sleeps, 20);  // Others may sleep too, and a sleep may be counted a moment later.
 }
 
-// Otherwise the host could not report that it is stuck in the kernel.
+// Otherwise the host could not report that it is stuck in the kernel. The device's thread may be so
+// fast on a busy machine that runs end before anybody looks, so only its sleeps tell that it ran.
 TEST(HostBriefRuns, AreNoneWhereABodyMayHoldAUsersKernel) {
-  const HundredRuns runs = hundred_runs(addition_in_a_body());
-  EXPECT_LT(runs.ended_at_once, 100);
-  EXPECT_GT(runs.sleeps, 80);
+  EXPECT_GT(hundred_runs(addition_in_a_body()).sleeps, 80);
 }
 
 TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {
