@@ -282,7 +282,7 @@ Tls::Secured Tls::accept(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket, Cl
                        [&] { return context.wrapServer(borrowed(*under)); });
   });
   if (!encrypted.ok()) {
-    const Error why = encrypted.error();
+    const Error& why = encrypted.error();
     if (why.kind() == ErrorKind::kInvalid) let_alert_arrive(reactor, *under);
     throw Error(why);
   }
