@@ -6,6 +6,7 @@
 #include "controller/owners/quotas.h"
 #include "controller/plans/does_not_fit.h"
 #include "controller/plans/held_bytes.h"
+#include "controller/plans/plan_links.h"
 #include "controller/plans/reports.h"
 #include "ir/graph/node_count.h"
 #include "ir/plan/plan_text.h"
@@ -186,39 +187,6 @@ void settle(const Future<Installed>& reply, const StopToken& gone) {
   } catch (const Error&) {
     if (!reply.ready() && !gone.stop_requested()) throw;  // This fiber was cancelled.
   }
-}
-
-// Throws kInvalid if the host names hosts beyond the plan, or offers the memory of another host.
-void require_own_links(const PlanRecord& record, size_t host, const Installed& reply) {
-  const std::string& name = record.plan->hosts[host];
-  for (const uint32_t peer : reply.writes_to)
-    GW_REQUIRE(peer < record.hosts.size(), "host \"", name, "\": says that it writes to host ",
-               peer, " of a plan of ", record.hosts.size());
-  for (const LinkOffer& offer : reply.offers)
-    GW_REQUIRE(offer.host == host, "host \"", name, "\": offers memory of host ", offer.host,
-               " of the plan: expected its own, of host ", host);
-}
-
-// Plan::hosts.size() if the host has no part in it.
-uint32_t index_in(const PlanRecord& plan, HostId host) {
-  return static_cast<uint32_t>(std::ranges::find(plan.hosts, host) - plan.hosts.begin());
-}
-
-// `to`: an index, which may be too large.
-bool writes_to(const PlanRecord& plan, HostId from, uint32_t to) {
-  const uint32_t at = index_in(plan, from);
-  return at < plan.writes_to.size() && plan.writes_to[at].contains(to);
-}
-
-// The offers of the hosts that a host writes to.
-std::vector<LinkOffer> offers_for(const PlanRecord& record, const std::vector<Installed>& installed,
-                                  size_t host) {
-  std::vector<LinkOffer> offers;
-  for (const uint32_t peer : record.writes_to[host]) {
-    const std::vector<LinkOffer>& of_peer = installed[peer].offers;
-    offers.insert(offers.end(), of_peer.begin(), of_peer.end());
-  }
-  return offers;
 }
 
 std::vector<HostTexts> texts_found(const PlanRecord& record,
@@ -526,12 +494,8 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
     record.refused_by = record.hosts[other->host];
     throw Error(other->why);
   }
-  for (size_t host = 0; host < installed.size(); ++host)
-    require_own_links(record, host, installed[host]);
-  for (Installed& reply : installed) {
-    record.needs.push_back(std::move(reply.needs));
-    record.writes_to.emplace_back(reply.writes_to.begin(), reply.writes_to.end());
-  }
+  note_links(record, installed);
+  for (Installed& reply : installed) record.needs.push_back(std::move(reply.needs));
   reserve(record, holder_name);
   on_all_hosts(record, [&](ExecutorPeer& to, size_t host) {
     return to.link(record.on_hosts, offers_for(record, installed, host));
@@ -664,37 +628,6 @@ void PlanTable::give_up(PlanRecord& plan, const Error& why) {
   plan.broken = why;
   plan.comes_with_next_run = false;
   uninstall_if_broken(plan);
-}
-
-PlanRecord* PlanTable::find_over_link(HostId a, HostId b) {
-  const auto writes = [](const PlanRecord& plan, HostId from, HostId to) {
-    return writes_to(plan, from, index_in(plan, to));
-  };
-  for (auto& [id, plan] : plans_) {
-    if (plan.uninstalled || plan.broken) continue;
-    if (writes(plan, a, b) || writes(plan, b, a)) return &plan;
-  }
-  return nullptr;
-}
-
-std::optional<HostId> PlanTable::written_by(HostId by, PlanId on_hosts, uint32_t host) const {
-  for (const auto& [id, plan] : plans_) {
-    if (plan.uninstalled || plan.on_hosts != on_hosts) continue;
-    return writes_to(plan, by, host) ? std::optional(plan.hosts[host]) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
-std::map<HostId, std::set<HostId>> PlanTable::writers() const {
-  std::map<HostId, std::set<HostId>> writers;
-  for (const auto& [id, plan] : plans_) {
-    if (plan.uninstalled) continue;
-    for (size_t host = 0; host < plan.writes_to.size(); ++host) {
-      for (const uint32_t peer : plan.writes_to[host])
-        writers[plan.hosts[peer]].insert(plan.hosts[host]);
-    }
-  }
-  return writers;
 }
 
 PlanRecord* PlanTable::find(PlanId id, SessionId owner) {
