@@ -211,6 +211,7 @@ RunFrame read_run(wire::Run::Reader from) {
                .after = RunId(from.getAfter()),
                .outputs = array_ids(from.getOutputs()),
                .time_limit_ms = from.getTimeLimitMs()};
+  GW_REQUIRE(run.time_limit_ms >= 0, "frame: a negative time limit: ", run.time_limit_ms, " ms");
   size_t room = kInlineBytesMax;
   for (auto argument : from.getArguments()) {
     ArgumentFrame& to = run.arguments.emplace_back();

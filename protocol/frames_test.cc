@@ -38,6 +38,18 @@ RunFrame a_run() {
 
 TEST(FramesTest, ARunReadsBackAsItWasWritten) { EXPECT_EQ(round_trip(a_run()), a_run()); }
 
+TEST(FramesTest, ARunWithANegativeTimeLimitIsRefused) {
+  RunFrame run = a_run();
+  run.time_limit_ms = -1;
+  try {
+    static_cast<void>(round_trip(run));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("a negative time limit: -1 ms"));
+  }
+}
+
 TEST(FramesTest, APrepareReadsBackAsItWasWritten) {
   const PrepareFrame prepare{.ordinal = 17, .run = a_run()};
   EXPECT_EQ(round_trip(prepare), prepare);

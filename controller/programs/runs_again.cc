@@ -340,12 +340,12 @@ bool RunsAgain::cancel_waiting(const ProgramPtr& program, RunId run, const Error
 }
 
 // Calls body(plan, run, deadline_ns, why) for each run with a time limit that waits here, or is to
-// be run again. A run of an executable that is not there, or not compiled yet, is left out: it is
-// refused when its turn comes.
+// be run again. A run of an executable that is not there, or not compiled yet, is left out: if that
+// is still so at its turn, it is refused.
 template <class Body>
 void RunsAgain::for_each_limited(const Program& program, const Body& body) const {
   const auto visit = [&](const RunFrame& run, int64_t since_ns, const char* why) {
-    if (run.time_limit_ms == 0) return;
+    if (run.time_limit_ms <= 0) return;
     const PlanRecord* const plan = plan_of(program, run.plan);
     if (plan == nullptr || plan->plan == nullptr) return;
     body(*plan, run, since_ns + time_limit_ns(run.time_limit_ms), why);

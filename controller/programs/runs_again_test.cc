@@ -324,12 +324,12 @@ TEST_F(RunsAgainTest, TimeLimitsOfRunsOfAnUnknownExecutableEndNothing) {
   submit();
   hold_install();
   overflow();
-  submit(PlanId(9999), {}, 1);
+  const RunId unknown = submit(PlanId(9999), {}, 1);
   pass_ms(100);
   EXPECT_THAT(ended(), IsEmpty());
   answer_install();
-  ASSERT_THAT(client_.ended, SizeIs(1));
-  EXPECT_TRUE(client_.ended[0].error.has_value());
+  ASSERT_THAT(ended(), ElementsAre(unknown));
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kInvalid);
 }
 
 TEST_F(RunsAgainTest, AProgramMayBeRepeatedAfterALargerPlanCouldNotBeInstalled) {
