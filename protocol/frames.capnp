@@ -97,7 +97,7 @@ struct Frame {
     # uses the link; each end reports its own direction. The controller waits for what others report
     # and then decides (controller/scheduler/link_watch.h). A report is ignored if its plan is not
     # on hosts any more, if the sender does not write to that host of it, or if that host is lost.
-    # Repeated ones change nothing.
+    # One that is repeated before the controller has decided changes nothing.
   }
 }
 

@@ -39,7 +39,7 @@ struct HostInfo {
   std::string kind = "cpu";
   std::string text;              // One line for each device.
   ProcessIdentity process = {};  // Pid 0: not known, or of another machine.
-  std::string machine = {};      // Machine::identity; empty: the controller's.
+  std::string machine = {};      // Machine::identity; empty in tests of one machine.
   std::string island = kMainIsland;
   std::string owner = {};          // The user who runs it (protocol/owner.h).
   std::string wanted_name = {};    // The name before a number was appended.
@@ -56,7 +56,8 @@ struct HostRecord {
   ReservedBytes reserved;
   uint64_t runs = 0;  // Runs done here; runs_done goes on for the next host of its name.
   int64_t last_heard_ns = 0;
-  uint64_t heard = 0;    // Number of signs of life.
+  // Number of signs of life. last_heard_ns also moves when the controller has stood still.
+  uint64_t heard = 0;
   bool suspect = false;  // It has been silent for a while (scheduler/host_watch.h).
   Gauge suspect_gauge;
   std::vector<StuckDevice> stuck;  // Reported last (scheduler/stuck_board.h).

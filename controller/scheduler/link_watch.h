@@ -1,7 +1,7 @@
 // LinkWatch: decides what ends when hosts that live report that they do not reach one another's
 // memory any more.
 //
-//   report ── 300 ms, and then both hosts speak ──> judged, with all others that can be judged:
+//   report ── 300 ms, and then the named host speaks ──> judged, with all that can be judged:
 //     a host that at least two others name, and more than half of the hosts that write to it, is
 //     dropped and drained, the one that most name first; then the runs and executables that use a
 //     reported pair that is left end, and both hosts stay
@@ -18,8 +18,9 @@
 //
 // Threads: the reactor's thread; nothing suspends.
 // Errors: those of the runs that end name both hosts.
-// Cost: O(plans) to note a report; at most one is kept for each ordered pair of hosts. A tick is
-// O(reports); a judgement O((reports + links) * log hosts) and O(plans + runs) for each pair.
+// Cost: O(plans + hosts) to note a report; at most one is kept for each ordered pair of hosts. A
+// tick is O(reports); a judgement O((reports + links) * log hosts), and for each pair, and again
+// for each plan that ends, O(hosts of all plans + runs).
 #pragma once
 
 #include <cstddef>

@@ -158,6 +158,17 @@ TEST_F(LinkWatchTest, HostsThatAreNamedAlikeByMostAreDroppedOneAfterAnother) {
   EXPECT_EQ(client_.ended.size(), 1u);
 }
 
+// Host 5 is named by five hosts. Host 4 is named by three of five, one of which is host 5.
+TEST_F(LinkWatchTest, AHostThatNoMajorityNamesWithoutTheDroppedOnesStays) {
+  const PlanId plan = compile();
+  submit(plan);
+  for (const uint32_t by : {0u, 1u, 2u, 3u, 4u}) report(plan, by, 5);
+  for (const uint32_t by : {0u, 1u, 5u}) report(plan, by, 4);
+  judge();
+  EXPECT_TRUE(executors_[5].hung_up);
+  EXPECT_EQ(lost(), 1u);
+}
+
 TEST_F(LinkWatchTest, TwoHostsOfManyDoNotEndAnother) {
   const PlanId plan = compile();
   submit(plan);
@@ -185,6 +196,23 @@ TEST_F(LinkWatchTest, AReportStillCountsWhenOthersComeForTheNextProgram) {
   judge();
   EXPECT_TRUE(executors_[5].hung_up) << "three of five have named it";
   EXPECT_EQ(lost(), 1u);
+}
+
+TEST_F(LinkWatchTest, ReportsCountNoMoreAfterTenSeconds) {
+  const SliceId slice = allocate(2 * kHosts);
+  for (const uint32_t by : {0u, 1u}) {
+    const PlanId plan = compile(slice);
+    submit(plan);
+    report(plan, by, 5);
+    judge();
+    end_stopped_run(by + 1);
+  }
+  const PlanId plan = compile(slice);
+  submit(plan);
+  controller_.tick(later_ns() + LinkWatch::kCountsMs * kMs);
+  report(plan, 2, 5);
+  judge();
+  EXPECT_EQ(lost(), 0u);
 }
 
 TEST_F(LinkWatchTest, AReportOfASilentHostWaitsUntilItSpeaks) {

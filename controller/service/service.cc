@@ -286,7 +286,8 @@ class ControllerServer final : public wire::Controller::Server {
                     "connect again once it is back");
       const std::string who = cat("client \"", params.getName().cStr(), "\"");
       require_same_version({}, read(params.getVersion()), who);
-      require_same_machine(this_machine(), read(params.getMachine()), who);
+      const Machine machine = read(params.getMachine());
+      require_same_machine(this_machine(), machine, who);
       require_no_host(who);
       uint64_t attachment = 1;
       std::shared_ptr<ClientSessions::Session> session =
@@ -306,8 +307,7 @@ class ControllerServer final : public wire::Controller::Server {
       results.setCopyCredits(impl_.core.options().transfer_credits);
       results.setFrameKey(session->key);
       results.setLeaseMs(impl_.core.options().lease_ms);
-      const bool may_be_looked_up = process_of(read(params.getMachine()), getpid()).pid != 0;
-      results.setProcess(impl_.reactor.simulated() || !may_be_looked_up ? 0 : getpid());
+      results.setProcess(impl_.reactor.simulated() ? 0 : process_of(machine, getpid()).pid);
       results.setSession(session_over_this(session->id, attachment));
     });
   }

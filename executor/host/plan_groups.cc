@@ -52,17 +52,14 @@ PlanGroup group_with(const PlanOnHost& plan, std::string name, const std::vector
 }
 
 PlanGroup gate_of(const PlanOnHost& plan) {
-  std::vector<GroupHost> hosts;
-  for (const MembersOfHost& host : members_by_host(*plan.plan))
-    hosts.push_back(
-        {host.host, link_class(*plan.plan, plan.self, host.host), host.members, host.first_device});
   PlanGroup gate;
   std::vector<uint32_t> devices;
   for (const PlanRank& rank : plan.ranks) {
     gate.here.push_back(rank.member);
     devices.push_back(rank.member.device);
   }
-  gate.view = exchange_of("gate", hosts, plan.self, devices);
+  gate.view = exchange_of("gate", members_by_host(*plan.plan), plan.self, devices,
+                          [&](uint32_t host) { return link_class(*plan.plan, plan.self, host); });
   return gate;
 }
 

@@ -95,7 +95,7 @@ class PeerMemory {
 };
 
 // Memory of this host that its peers may write. The host writes there too, as a peer of itself:
-// then at() is the memory itself.
+// then at() is the memory itself. place() only finds an area here, which a peer may write.
 class OwnMemory : public PeerMemory {
  public:
   virtual std::vector<std::byte> offer() const = 0;

@@ -59,7 +59,6 @@ class SimPeer final : public PeerMemory {
     for (SimArea* const area : busy_) area->under_way.back().rings.push_back(device);
     if (busy_.empty()) there_->bells[device].ring();
   }
-  bool keeps_order() const override { return !fabric_->sends(); }
   void on_broken(Broken broken) override { on_broken_ = std::move(broken); }
 
  private:

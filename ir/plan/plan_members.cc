@@ -1,6 +1,7 @@
 #include "ir/plan/plan_members.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 
@@ -100,15 +101,13 @@ uint32_t devices_on_machine_of(const Plan& plan, uint32_t host) {
 std::vector<GroupRow> rows_of(const Mesh& mesh, const std::string& axes,
                               const std::vector<uint32_t>& mesh_devices) {
   const std::vector<int> along = axes_of(mesh, axes);
-  std::vector<GroupRow> rows;
+  std::map<int64_t, uint32_t> one_of;  // A device of each group, by the group's number.
   for (const uint32_t device : mesh_devices)
-    rows.push_back({static_cast<uint32_t>(group_along(mesh, along, device)), {device}});
-  std::ranges::stable_sort(rows, {}, &GroupRow::number);
-  const auto again = std::ranges::unique(rows, {}, &GroupRow::number);
-  rows.erase(again.begin(), again.end());
-  for (GroupRow& row : rows) {
-    const std::vector<int64_t> devices = members_with(mesh, along, row.members[0]);
-    row.members.assign(devices.begin(), devices.end());
+    one_of.try_emplace(group_along(mesh, along, device), device);
+  std::vector<GroupRow> rows;
+  for (const auto& [number, device] : one_of) {
+    const std::vector<int64_t> devices = members_with(mesh, along, device);
+    rows.push_back({static_cast<uint32_t>(number), {devices.begin(), devices.end()}});
   }
   return rows;
 }

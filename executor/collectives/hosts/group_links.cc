@@ -213,20 +213,21 @@ GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint3
   return group;
 }
 
-GroupView exchange_of(std::string name, std::span<const GroupHost> hosts, uint32_t self,
-                      std::span<const uint32_t> devices_here) {
+GroupView exchange_of(std::string name, std::span<const MembersOfHost> hosts, uint32_t self,
+                      std::span<const uint32_t> devices_here,
+                      const std::function<LinkClass(uint32_t host)>& link) {
   GroupView group{.name = std::move(name)};
-  for (const GroupHost& from : hosts) {
+  for (const MembersOfHost& from : hosts) {
     GroupView::OnHost& to = group.hosts.emplace_back();
-    to = {from.host, from.link, from.count, {{group.size, from.first_device}}};
+    to = {from.host, link(from.host), from.members, {{group.size, from.first_device}}};
     if (from.host == self) {
-      GW_ASSERT(devices_here.size() == from.count, "a group with ", from.count, " members here, ",
-                devices_here.size(), " are known");
+      GW_ASSERT(devices_here.size() == from.members, "a group with ", from.members,
+                " members here, ", devices_here.size(), " are known");
       to.members.clear();
-      for (uint32_t m = 0; m < from.count; ++m)
+      for (uint32_t m = 0; m < from.members; ++m)
         to.members.push_back({group.size + m, devices_here[m]});
     }
-    group.size += from.count;
+    group.size += from.members;
   }
   find_self(group, self);
   return group;
@@ -264,17 +265,13 @@ int64_t private_bytes(const GroupView& group, uint32_t index) {
 }
 
 std::vector<uint32_t> hosts_written(const GroupView& group) {
-  std::set<uint32_t> written;  // Indices among the group's hosts.
-  for (uint32_t channel = 0; channel < channels_of(group); ++channel) {
-    const std::vector<uint32_t> peers = peers_of(group, channel);
-    written.insert(peers.begin(), peers.end());
-  }
+  std::set<uint32_t> hosts;  // Other channels have no peers that channel 0 lacks.
+  for (const uint32_t peer : peers_of(group, 0)) hosts.insert(group.hosts[peer].host);
   for (uint32_t peer = 0; peer < host_count(group); ++peer) {
-    if (group.abort_flags || (has_streams(group) && has_edge(group, peer))) written.insert(peer);
+    if (group.abort_flags || (has_streams(group) && has_edge(group, peer)))
+      hosts.insert(group.hosts[peer].host);
   }
-  written.erase(group.self);
-  std::set<uint32_t> hosts;
-  for (const uint32_t peer : written) hosts.insert(group.hosts[peer].host);
+  hosts.erase(group.hosts[group.self].host);
   return {hosts.begin(), hosts.end()};
 }
 

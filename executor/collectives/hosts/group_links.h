@@ -18,6 +18,7 @@
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
 #include "ir/plan/islands.h"
+#include "ir/plan/plan_members.h"
 
 namespace gangway {
 
@@ -55,17 +56,11 @@ GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint3
                    int64_t bytes_max, bool abort_flags,
                    const std::function<LinkClass(uint32_t host)>& link);
 
-// The members of a host in a group, of which this host knows how many they are, and the device of
-// the first.
-struct GroupHost {
-  uint32_t host = 0;
-  LinkClass link = LinkClass::kHost;
-  uint32_t count = 0, first_device = 0;
-};
 // A group that only does exchanges, with its ranks host by host. `devices_here`: the devices of
 // this host's members, by rank. Cost: O(hosts).
-GroupView exchange_of(std::string name, std::span<const GroupHost> hosts, uint32_t self,
-                      std::span<const uint32_t> devices_here);
+GroupView exchange_of(std::string name, std::span<const MembersOfHost> hosts, uint32_t self,
+                      std::span<const uint32_t> devices_here,
+                      const std::function<LinkClass(uint32_t host)>& link);
 
 // For devices whose tensors are not in host memory, which do these kinds: besides words they
 // exchange the sizes of ragged rows, with an all-to-all in host memory.
