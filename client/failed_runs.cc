@@ -19,7 +19,7 @@ std::vector<std::shared_ptr<Chain>> chains_of(const SliceImpl& slice, const Name
   return chains;
 }
 
-Error as_reported_later(const Chain& chain) {
+Error as_told_later(const Chain& chain) {
   const Error& why = *chain.failed;
   return {
       why.kind(),
@@ -47,7 +47,7 @@ namespace {
 std::shared_ptr<const UpdatedStates> updated_states(const ExecutableImpl& executable) {
   UpdatedStates updated{.program = executable.program.name,
                         .names = {},
-                        .unreported_chains = executable.session->unreported_chains};
+                        .untold_chains = executable.session->untold_chains};
   for (const ProgramNode& node : executable.program.nodes) {
     for (const StateUpdate& update : node.updates)
       updated.names.insert(executable.program.nodes[update.state].name);
@@ -71,12 +71,12 @@ void begin_chain(ExecutableImpl& executable) {
   std::vector<std::shared_ptr<Chain>>& chains = executable.slices[0]->chains;
   // Only the slice has these, so that none of their runs is under way.
   std::erase_if(chains, [](const std::shared_ptr<Chain>& chain) {
-    return chain.use_count() == 1 && (!chain->failed || chain->reported);
+    return chain.use_count() == 1 && (!chain->failed || chain->told);
   });
   chains.push_back(executable.chain);
 }
 
-Chain::~Chain() { note_reported(*this); }
+Chain::~Chain() { note_told(*this); }
 
 void note_failed(Chain& chain, RunId run, const Error& error) {
   if (chain.updates == nullptr) return;
@@ -84,30 +84,30 @@ void note_failed(Chain& chain, RunId run, const Error& error) {
   // The error of a run behind a failed one repeats the failed one's, so the user knows it already.
   const bool is_known =
       chain.failed && chain.failed->message().find(error.message()) != std::string::npos;
-  const bool was_unreported = chain.failed && !chain.reported;
-  if (!is_known) chain.reported = false;
+  const bool was_untold = chain.failed && !chain.told;
+  if (!is_known) chain.told = false;
   chain.failed = error;
   chain.failed_run = run;
-  if (!was_unreported && !chain.reported) ++*chain.updates->unreported_chains;
+  if (!was_untold && !chain.told) ++*chain.updates->untold_chains;
 }
 
-void note_reported(Chain& chain) {
-  if (chain.failed && !chain.reported) --*chain.updates->unreported_chains;
-  chain.reported = true;
+void note_told(Chain& chain) {
+  if (chain.failed && !chain.told) --*chain.updates->untold_chains;
+  chain.told = true;
 }
 
 void tell_of_failed_runs(const ExecutableImpl& executable) {
-  if (*executable.session->unreported_chains == 0) return;
+  if (*executable.session->untold_chains == 0) return;
   tell_of_failed_runs(*executable.slices[0], states_of(executable.program));
 }
 
 void tell_of_failed_runs(SliceImpl& slice, const Names& states) {
-  if (*slice.session->unreported_chains == 0) return;
+  if (*slice.session->untold_chains == 0) return;
   const std::lock_guard lock(slice.session->notify.mutex);
   for (const auto& chain : chains_of(slice, states)) {
-    if (!chain->failed || chain->reported) continue;
-    note_reported(*chain);
-    throw as_reported_later(*chain);
+    if (!chain->failed || chain->told) continue;
+    note_told(*chain);
+    throw as_told_later(*chain);
   }
 }
 

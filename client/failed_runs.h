@@ -33,7 +33,7 @@ std::set<std::string> states_of(const Program& program);
 struct UpdatedStates {
   std::string program;
   std::set<std::string> names;
-  std::shared_ptr<std::atomic<int64_t>> unreported_chains;  // The session's counter.
+  std::shared_ptr<std::atomic<int64_t>> untold_chains;  // The session's counter.
 };
 
 // Before the executable's first run: finds the states that its runs update
@@ -46,7 +46,7 @@ void begin_chain(ExecutableImpl& executable);
 // fails too, for a reason of its own, the user is told again. The mutex is held.
 void note_failed(Chain& chain, RunId run, const Error& error);
 // Notes that the user was told of a failed run of the chain. The mutex is held.
-void note_reported(Chain& chain);
+void note_told(Chain& chain);
 
 // Throws the error that a caller who runs the executable is to be told.
 void tell_of_failed_runs(const ExecutableImpl& executable);

@@ -123,37 +123,36 @@ TEST_F(FailedRunsTest, AnExecutableThatHasGoneTakesNothingBack) {
 class FailedChainTest : public ::testing::Test {
  protected:
   FailedChainTest() {
-    chain_.updates = std::make_shared<const internal::UpdatedStates>(internal::UpdatedStates{
-        .program = "step", .names = {"w"}, .unreported_chains = unreported_});
+    chain_.updates = std::make_shared<const internal::UpdatedStates>(
+        internal::UpdatedStates{.program = "step", .names = {"w"}, .untold_chains = untold_});
   }
-  const std::shared_ptr<std::atomic<int64_t>> unreported_ =
-      std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<std::atomic<int64_t>> untold_ = std::make_shared<std::atomic<int64_t>>(0);
   internal::Chain chain_;
 };
 
 TEST_F(FailedChainTest, AFailureThatComesAfterThatOfALaterRunIsStillReported) {
   note_failed(chain_, RunId(2), Error(ErrorKind::kCancelled, "not done within its limit"));
-  EXPECT_EQ(*unreported_, 1);
-  note_reported(chain_);
-  EXPECT_EQ(*unreported_, 0);
+  EXPECT_EQ(*untold_, 1);
+  note_told(chain_);
+  EXPECT_EQ(*untold_, 0);
   note_failed(chain_, RunId(1), Error(ErrorKind::kInvalid, "not finite"));
-  EXPECT_FALSE(chain_.reported);
+  EXPECT_FALSE(chain_.told);
   EXPECT_EQ(chain_.failed->message(), "not finite");
-  EXPECT_EQ(*unreported_, 1);
+  EXPECT_EQ(*untold_, 1);
   note_failed(chain_, RunId(3), Error(ErrorKind::kCancelled, "cancelled"));
   EXPECT_EQ(chain_.failed->message(), "not finite");
-  EXPECT_EQ(*unreported_, 1) << "a chain counts once";
-  note_reported(chain_);
-  EXPECT_EQ(*unreported_, 0) << "runs are looked at no longer";
+  EXPECT_EQ(*untold_, 1) << "a chain counts once";
+  note_told(chain_);
+  EXPECT_EQ(*untold_, 0) << "runs are looked at no longer";
 }
 
 TEST_F(FailedChainTest, AFailureThatALaterRunReportedIsNotReportedAgain) {
   note_failed(chain_, RunId(2),
               Error(ErrorKind::kCancelled, "since the run before it did not commit: not finite"));
-  note_reported(chain_);
+  note_told(chain_);
   note_failed(chain_, RunId(1), Error(ErrorKind::kInvalid, "not finite"));
-  EXPECT_TRUE(chain_.reported);
-  EXPECT_EQ(*unreported_, 0);
+  EXPECT_TRUE(chain_.told);
+  EXPECT_EQ(*untold_, 0);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ void wait_for(Notify& notify, Outcome& outcome) {
   if (!outcome.error) return;
   {
     const std::lock_guard lock(notify.mutex);
-    note_reported(*outcome.chain);
+    note_told(*outcome.chain);
   }
   throw *outcome.error;
 }
@@ -24,7 +24,7 @@ bool is_done(Notify& notify, Outcome& outcome) {
 
 RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
   const std::lock_guard lock(session->notify.mutex);
-  if (chain->reported) begin_chain(*this);
+  if (chain->told) begin_chain(*this);
   outcome.chain = chain;
   outcome.chain->last_run = outcome.weak_from_this();
   outcome.run = run;

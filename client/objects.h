@@ -68,7 +68,7 @@ struct Chain {
 
   RunId last;
   // The user was told of the run that failed, and the next run begins a new chain.
-  bool reported = false;
+  bool told = false;
   // States that the runs update (failed_runs.h); null: none.
   std::shared_ptr<const UpdatedStates> updates;
   std::weak_ptr<Outcome> last_run;

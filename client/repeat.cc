@@ -45,7 +45,7 @@ Repeat Executable::repeat(int64_t steps, const std::vector<RepeatedInput>& input
   for (const RepeatedInput& input : inputs) asked.inputs.push_back(bind(executable, input, steps));
   {
     const std::lock_guard lock(session.notify.mutex);
-    if (!executable.chain->reported) asked.after = executable.chain->last;
+    if (!executable.chain->told) asked.after = executable.chain->last;
   }
   asked.position = executable.position;
   asked.first_name =

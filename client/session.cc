@@ -412,7 +412,7 @@ void Session::on_message(Message message) {
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
     TraceSpan span("run done", done->run.value);
     if (frames_->lends()) look_for_released();
-    if (const RunDone reported = desk_->take(done->run)) reported(std::move(*done));
+    if (const RunDone end = desk_->take(done->run)) end(std::move(*done));
   } else if (auto* copied = std::get_if<HostTransferDoneFrame>(&message)) {
     auto node = transfers_.extract(copied->request);
     if (!node.empty()) node.mapped()(*copied);
@@ -442,10 +442,10 @@ void Session::send_freed() {
 // the last run are reported a little later. Nobody wakes the reactor for it.
 void Session::look_for_released() {
   if (!desk_->begin_to_look()) return;
-  fibers_->spawn("look for what is let go", [this] {
+  fibers_->spawn("look for released arrays", [this] {
     constexpr int64_t kLookNs = 1'000'000;
     do {
-      WaitQueue().wait_until_ns("for what is let go", notify.home->clock().now_ns() + kLookNs);
+      WaitQueue().wait_until_ns("for released arrays", notify.home->clock().now_ns() + kLookNs);
       send_freed();
     } while (!desk_->may_end_to_look());
   });

@@ -216,7 +216,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
   // Number of chains with a failed run of which the user is still to be told (failed_runs.h).
-  const std::shared_ptr<std::atomic<int64_t>> unreported_chains =
+  const std::shared_ptr<std::atomic<int64_t>> untold_chains =
       std::make_shared<std::atomic<int64_t>>(0);
 
  private:

@@ -112,14 +112,14 @@ class ProgramTable {
   // The record that brings the program back after a restart (record_keeper.h). None if it can't
   // be brought back, or the session is closed.
   std::optional<ProgramRecord> record_of(SessionId session) const;
-  // `reported` is called whenever a record may have changed, and must not suspend. Null: no calls.
-  void on_record(std::function<void(SessionId)> reported) { on_record_ = std::move(reported); }
+  // `report` is called whenever a record may have changed, and must not suspend. Null: no calls.
+  void on_record(std::function<void(SessionId)> report) { on_record_ = std::move(report); }
   void record_changed(SessionId session) const {
     if (on_record_) on_record_(session);
   }
-  // `reported` is called for each event, and must not suspend. Null: no calls.
-  void on_program(std::function<void(const ProgramEvent&)> reported) {
-    on_program_ = std::move(reported);
+  // `report` is called for each event, and must not suspend. Null: no calls.
+  void on_program(std::function<void(const ProgramEvent&)> report) {
+    on_program_ = std::move(report);
   }
 
  private:

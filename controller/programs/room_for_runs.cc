@@ -111,10 +111,10 @@ void RunsAgain::act_on_first(Program& program) {
     }
     if (!first.refused) track(program, *run, first.since_ns);
     path_.submit_to_table(program.session, std::move(*run), first.refused, first.since_ns);
-    keep_made(program, created);
+    keep_created(program, created);
   } else if (auto* transfer = std::get_if<HostTransferFrame>(&first.message)) {
     path_.start_transfer(program.session, std::move(*transfer));
-    keep_made(program, created);
+    keep_created(program, created);
   } else {
     for (const ArrayId array : std::get<FreeFrame>(first.message).arrays)
       tables_.objects.client_drops(array, program.session);
@@ -124,7 +124,7 @@ void RunsAgain::act_on_first(Program& program) {
 }
 
 // Keeps these arrays, which are there now, for the runs that take them.
-void RunsAgain::keep_made(Program& program, const std::vector<ArrayId>& created) {
+void RunsAgain::keep_created(Program& program, const std::vector<ArrayId>& created) {
   if (created.empty()) return;
   for_each_run(program, [&](const RunFrame& run, std::vector<ArrayId>& kept) {
     const bool takes = std::ranges::any_of(run.arguments, [&](const ArgumentFrame& argument) {
@@ -245,7 +245,7 @@ void RunsAgain::submit_again(Program& program, PlanId plan) {
     path_.submit_to_table(program.session, RunFrame(held->frame), {}, held->since_ns);
     held->open.reset();
   }
-  keep_made(program, created);
+  keep_created(program, created);
   for (const ArrayId array : unheld) tables_.objects.client_drops(array, program.session);
   path_.freed();
 }

@@ -171,7 +171,7 @@ class RunsAgain {
   static void for_each_run(Program& program, const RunBody& body);
   static std::deque<Waiting>::iterator waiting_run(Program& program, RunId run);
   void keep_arguments(const Program& program, const RunFrame& run, std::vector<ArrayId>& kept);
-  void keep_made(Program& program, const std::vector<ArrayId>& created);
+  void keep_created(Program& program, const std::vector<ArrayId>& created);
   void drop_kept(std::vector<ArrayId>& kept);
   void drop_outputs(Program& program, PlanId plan);
   std::shared_ptr<void> counted_open(const Program& program, PlanId plan) const;

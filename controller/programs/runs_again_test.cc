@@ -83,6 +83,18 @@ class RunsAgainTest : public KeptProgramTest {
     }
     reactor_->run_ready();
   }
+  // No larger plan could be installed; the last one is being installed again for a run that was
+  // cancelled.
+  void begin_to_install_the_last_plan() {
+    submit();
+    hold_install();
+    overflow();
+    answer_install(Error(ErrorKind::kOverloaded, "no room"));
+    hold_install();
+    const RunId cancelled = submit(plan_);
+    reactor_->run_ready();
+    cancel(cancelled);
+  }
 };
 
 TEST_F(RunsAgainTest, ARunThatOverflowedRunsAgainWithThoseBehindItAndIsToldOnce) {
@@ -368,14 +380,7 @@ TEST_F(RunsAgainTest, AnExecutableThatIsReleasedWhileItsCancelledRunWasToRunAgai
 
 TEST_F(RunsAgainTest, ARunWhosePlanComesBackWaitsForARunThatBeganMeanwhile) {
   const PlanId other = compile(routed("other"));
-  submit();
-  hold_install();
-  overflow();
-  answer_install(Error(ErrorKind::kOverloaded, "no room"));
-  hold_install();
-  const RunId cancelled = submit(plan_);
-  reactor_->run_ready();
-  cancel(cancelled);
+  begin_to_install_the_last_plan();
   const RunId began = submit(other), behind = submit(plan_);
   answer_install();
   ASSERT_THAT(prepared(), SizeIs(1));
@@ -388,14 +393,7 @@ TEST_F(RunsAgainTest, ARunWhosePlanComesBackWaitsForARunThatBeganMeanwhile) {
 }
 
 TEST_F(RunsAgainTest, RunsAndPutsWaitWhileTheLastPlanIsInstalledAlsoIfNoOtherRunWaits) {
-  submit();
-  hold_install();
-  overflow();
-  answer_install(Error(ErrorKind::kOverloaded, "no room"));
-  hold_install();
-  const RunId cancelled = submit(plan_);
-  reactor_->run_ready();
-  cancel(cancelled);
+  begin_to_install_the_last_plan();
   const RunId behind = submit(plan_);
   controller_.on_message(session_,
                          HostTransferFrame{.request = 1,

@@ -25,7 +25,7 @@ SharedTables::SharedTables(Reactor& reactor, Options options, Callbacks callback
            {.ended = std::move(callbacks.run_ended),
             .warn = std::move(callbacks.warn),
             .at_sequence_point =
-                [this](const SequencePoint& place) { shared_states.at_sequence_point(place); },
+                [this](const SequencePoint& point) { shared_states.at_sequence_point(point); },
             .watched_ended = [this](const RunRecord& run,
                                     bool committed) { shared_states.run_ended(run, committed); }},
            make_policy(options.policy), std::move(options.charge_log)),

@@ -44,7 +44,7 @@ bool is_replicated(const Sharding& sharding) {
 
 // Adds a new array, sharded like an input of a plan, with its memory reserved on all its devices.
 // The request gets the plan's name on the hosts.
-std::vector<HostId> HostTransfers::make_array(SessionId session, HostTransferFrame& request) {
+std::vector<HostId> HostTransfers::create_array(SessionId session, HostTransferFrame& request) {
   PlanRecord& plan = plans_.at(request.plan, session);
   GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
              " does not exist");
@@ -74,7 +74,7 @@ std::vector<HostId> HostTransfers::make_array(SessionId session, HostTransferFra
 
 std::vector<HostId> HostTransfers::hosts_for(SessionId session, HostTransferFrame& request) {
   switch (request.kind) {
-    case HostTransferKind::kPut: return make_array(session, request);
+    case HostTransferKind::kPut: return create_array(session, request);
     case HostTransferKind::kGet: {
       const ArrayRecord& array = objects_.find(request.array, session);
       if (array.failed != nullptr) throw *array.failed;

@@ -71,7 +71,7 @@ class HostTransfers {
   };
   std::vector<HostId> hosts_for(SessionId session, HostTransferFrame& request);
   void send(HostTransfer transfer, HostTransferFrame request);
-  std::vector<HostId> make_array(SessionId session, HostTransferFrame& request);
+  std::vector<HostId> create_array(SessionId session, HostTransferFrame& request);
   void host_finished(uint64_t id, HostId host);
 
   HostTable& hosts_;

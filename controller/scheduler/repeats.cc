@@ -120,7 +120,7 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request, OwnerUse:
   one->submitted = one->done = one->request.begin;
   if (found != by_plan_.end()) {
     // Its fiber may not have run since it ended, and may outlive this object.
-    tell_end(*found->second);
+    report_end(*found->second);
     found->second->held = {};
   }
   by_plan_[plan.id] = one;
@@ -144,10 +144,10 @@ void Repeats::drive(const RepetitionPtr& one) {
     in_flight_.emplace(one->run_of(step), one);
     submit_(step_of(*one, step));
   }
-  if (!one->gone && !one->is_reported) tell_end(*one);
+  if (!one->gone && !one->is_reported) report_end(*one);
 }
 
-void Repeats::tell_end(Repetition& one) const {
+void Repeats::report_end(Repetition& one) const {
   if (std::exchange(one.is_reported, true)) return;
   const std::string how = one.error      ? cat(": ", one.error->message())
                           : one.stopping ? ": it was cancelled"

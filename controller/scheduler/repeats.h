@@ -104,7 +104,7 @@ class Repeats {
   static RepeatProgress progress_of(const Repetition& one);
   RunFrame step_of(const Repetition& one, int64_t step) const;
   void drive(const RepetitionPtr& one);
-  void tell_end(Repetition& one) const;
+  void report_end(Repetition& one) const;
   void forget(const RepetitionPtr& one);
   std::vector<RepetitionPtr> all() const;
 

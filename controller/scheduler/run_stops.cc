@@ -174,7 +174,7 @@ void RunTable::expire(int64_t now_ns, int64_t late_ns) {
     RunRecord& run = *runs_.at(deadlines_.begin()->second);
     drop_deadline(run);
     if (run.past_limit) {
-      tell_unanswered(run);
+      report_unanswered(run);
       continue;
     }
     run.past_limit = true;
@@ -189,7 +189,7 @@ void RunTable::expire(int64_t now_ns, int64_t late_ns) {
   }
 }
 
-void RunTable::tell_unanswered(RunRecord& run) {
+void RunTable::report_unanswered(RunRecord& run) {
   const auto wait = wait_of(run);
   if (wait && !wait->may_commit) {
     run.fail(past_limit(*run.plan, run.request.time_limit_ms, text_of(*wait)), false);

@@ -145,7 +145,7 @@ class RunTable {
   void set_deadline(RunRecord& run, int64_t time_ns);
   void drop_deadline(RunRecord& run);
   void forgive_standstill(int64_t late_ns);
-  void tell_unanswered(RunRecord& run);
+  void report_unanswered(RunRecord& run);
   static void break_chain(const RunRecord& run);
   void tell(RunRecord& run);
   void end(RunRecord& run);

@@ -70,18 +70,18 @@ class DeviceScheduleTest : public testing::Test {
  protected:
   Progress advance() {
     Turn turn{stream};
-    return queue.advance(turn);
+    return schedule.advance(turn);
   }
   std::vector<std::string> log;
   HeldStream stream;
   RankStream a, b, c;
-  DeviceSchedule queue;
+  DeviceSchedule schedule;
 };
 
 TEST_F(DeviceScheduleTest, TheLowestTicketGoesFirstPieceByPiece) {
   Pieces x("x", {{3}, {4}, {7}}, log), y("y", {{1}, {5}, {8}}, log);
-  queue.push(x, &a);
-  queue.push(y, &b);
+  schedule.push(x, &a);
+  schedule.push(y, &b);
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("y1", "x3", "x4", "y5", "x7", "x done", "y8", "y done"));
 }
@@ -89,15 +89,15 @@ TEST_F(DeviceScheduleTest, TheLowestTicketGoesFirstPieceByPiece) {
 TEST_F(DeviceScheduleTest, AWorkIsAloneWhileNoOtherStreamAndNoTaskIsThere) {
   Pieces x("x", {{1}, {2}, {6}, {7}}, log), y("y", {{4}, {5}}, log), task("task", {{8}}, log);
   x.granted = 2;
-  queue.push(x, &a);
+  schedule.push(x, &a);
   EXPECT_EQ(advance(), Progress::kPending);
-  queue.push(y, &b);
+  schedule.push(y, &b);
   y.granted = 0;
   x.granted = 3;
   EXPECT_EQ(advance(), Progress::kPending);  // y has no ticket yet, which does not matter.
   y.granted = 2;
   x.granted = 4;
-  queue.push(task);
+  schedule.push(task);
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(x.was_alone, ElementsAre(true, true, false, false));
   EXPECT_THAT(y.was_alone, ElementsAre(false, false));
@@ -106,8 +106,8 @@ TEST_F(DeviceScheduleTest, AWorkIsAloneWhileNoOtherStreamAndNoTaskIsThere) {
 
 TEST_F(DeviceScheduleTest, RunsOfAStreamFollowOneAnother) {
   Pieces first("first", {{1, true}}, log), second("second", {{2}}, log);
-  queue.push(first, &a);
-  queue.push(second, &a);
+  schedule.push(first, &a);
+  schedule.push(second, &a);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, IsEmpty());
   first.pieces[0].waits = false;
@@ -117,8 +117,8 @@ TEST_F(DeviceScheduleTest, RunsOfAStreamFollowOneAnother) {
 
 TEST_F(DeviceScheduleTest, AStreamThatWaitsIsPassedOverAndTriedAgainAfterEachPiece) {
   Pieces low("low", {{1, true}, {2}}, log), high("high", {{5}, {6}}, log);
-  queue.push(low, &a);
-  queue.push(high, &b);
+  schedule.push(low, &a);
+  schedule.push(high, &b);
   high.granted = 1;
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("high5"));
@@ -131,7 +131,7 @@ TEST_F(DeviceScheduleTest, AStreamThatWaitsIsPassedOverAndTriedAgainAfterEachPie
 TEST_F(DeviceScheduleTest, ALaneWithoutATicketWaitsForOne) {
   Pieces x("x", {{4}}, log);
   x.granted = 0;
-  queue.push(x, &a);
+  schedule.push(x, &a);
   EXPECT_EQ(advance(), Progress::kPending);
   x.granted = 1;
   EXPECT_EQ(advance(), Progress::kDone);
@@ -139,12 +139,12 @@ TEST_F(DeviceScheduleTest, ALaneWithoutATicketWaitsForOne) {
 
 TEST_F(DeviceScheduleTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
   Pieces run("run", {{1}}, log), waits("waits", {{0, true}}, log), copy("copy", {{0}}, log);
-  queue.push(run, &a);
-  queue.push(waits);
-  queue.push(copy);
+  schedule.push(run, &a);
+  schedule.push(waits);
+  schedule.push(copy);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("copy0", "copy done", "run1", "run done"));
-  queue.drop();  // While the works live.
+  schedule.drop();  // While the works live.
 }
 
 TEST_F(DeviceScheduleTest, WorksThatShareAStateRunInTicketOrderEvenWhereTheLowerWaits) {
@@ -154,10 +154,10 @@ TEST_F(DeviceScheduleTest, WorksThatShareAStateRunInTicketOrderEvenWhereTheLower
       beside("beside", {{4}}, log);
   step.shared = {&other, &state};
   read.shared = eval.shared = {&state};
-  queue.push(step, &a);
-  queue.push(read);
-  queue.push(eval, &b);
-  queue.push(beside, &c);
+  schedule.push(step, &a);
+  schedule.push(read);
+  schedule.push(eval, &b);
+  schedule.push(beside, &c);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("beside4", "beside done"));
   step.pieces[0].waits = false;
@@ -172,9 +172,9 @@ TEST_F(DeviceScheduleTest, AnOverlaidWorkBeginsWhenTheOneInItsRegionHasEnded) {
       elsewhere("elsewhere", {{6}}, log);
   lower.lies_in = higher.lies_in = &region;
   elsewhere.lies_in = &other_region;
-  queue.push(higher, &b);
-  queue.push(lower, &a);
-  queue.push(elsewhere, &c);
+  schedule.push(higher, &b);
+  schedule.push(lower, &a);
+  schedule.push(elsewhere, &c);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("lower1", "elsewhere6", "elsewhere done"));
   lower.pieces[1].waits = false;
@@ -187,9 +187,9 @@ TEST_F(DeviceScheduleTest, RanksOfOneRunLieBesideOneAnotherAndTakeTurns) {
   const int region = 0;
   Pieces x("x", {{1, true}, {2}}, log), y("y", {{1}, {2}}, log), z("z", {{3}}, log);
   x.lies_in = y.lies_in = z.lies_in = &region;
-  queue.push(x, &a);
-  queue.push(y, &b);
-  queue.push(z, &c);
+  schedule.push(x, &a);
+  schedule.push(y, &b);
+  schedule.push(z, &c);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("y1"));
   x.pieces[0].waits = false;
@@ -200,8 +200,8 @@ TEST_F(DeviceScheduleTest, RanksOfOneRunLieBesideOneAnotherAndTakeTurns) {
 TEST_F(DeviceScheduleTest, ACollectiveBeginsAfterAllWithLowerTickets) {
   Pieces low("low", {{1, true}, {3, false, true}}, log);
   Pieces high("high", {{2}, {4, false, true}, {5}}, log);
-  queue.push(low, &a);
-  queue.push(high, &b);
+  schedule.push(low, &a);
+  schedule.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("high2")) << "its collective comes after the one with ticket 3";
   low.pieces[0].waits = false;
@@ -212,30 +212,30 @@ TEST_F(DeviceScheduleTest, ACollectiveBeginsAfterAllWithLowerTickets) {
 // The other members of the collective may wait for something that the lower ticket sends.
 TEST_F(DeviceScheduleTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
   Pieces low("low", {{1, true}}, log), high("high", {{3, false, true}}, log);
-  queue.push(low, &a);
-  queue.push(high, &b);
+  schedule.push(low, &a);
+  schedule.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, IsEmpty());
-  queue.drop();  // While the works live.
+  schedule.drop();  // While the works live.
 }
 
 TEST_F(DeviceScheduleTest, AStreamThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
   Pieces low("low", {{1}, {9}}, log), high("high", {{3, false, true}}, log);
   low.granted = 1;
-  queue.push(low, &a);
-  queue.push(high, &b);
+  schedule.push(low, &a);
+  schedule.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("low1", "high3", "high done"));
-  queue.drop();  // While the works live.
+  schedule.drop();  // While the works live.
 }
 
 TEST_F(DeviceScheduleTest, ATaskThatWaitsHoldsUpNoCollective) {
   Pieces task("task", {{0, true}}, log), run("run", {{3, false, true}}, log);
-  queue.push(task);
-  queue.push(run, &a);
+  schedule.push(task);
+  schedule.push(run, &a);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("run3", "run done"));
-  queue.drop();  // While the works live.
+  schedule.drop();  // While the works live.
 }
 
 // A rank's stream that has no ticket when it is first asked, and gets one before the other stream
@@ -265,43 +265,43 @@ TEST_F(DeviceScheduleTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
   Pieces low("low", {{1, false, true}}, log), high("high", {{2, false, true}}, log);
   low.granted = high.granted = 0;
   GrantedMeanwhile first(low, high);
-  queue.push(first, &a);
-  queue.push(high, &b);
+  schedule.push(first, &a);
+  schedule.push(high, &b);
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("low1", "low done", "high2", "high done"));
 }
 
 TEST_F(DeviceScheduleTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
-  EXPECT_EQ(queue.brief_ns(100), 0);
+  EXPECT_EQ(schedule.brief_ns(100), 0);
   Pieces x("x", {{1}}, log), y("y", {{2}}, log), z("z", {{3}}, log);
   x.takes_ns = 60;
   y.takes_ns = 40;
-  queue.push(x, &a);
-  queue.push(y, &b);
-  EXPECT_EQ(queue.brief_ns(100), 100);
-  EXPECT_EQ(queue.brief_ns(99), kNever);
-  queue.push(z, &b);
-  EXPECT_EQ(queue.brief_ns(1000), kNever) << "nothing is known of z";
+  schedule.push(x, &a);
+  schedule.push(y, &b);
+  EXPECT_EQ(schedule.brief_ns(100), 100);
+  EXPECT_EQ(schedule.brief_ns(99), kNever);
+  schedule.push(z, &b);
+  EXPECT_EQ(schedule.brief_ns(1000), kNever) << "nothing is known of z";
   EXPECT_EQ(advance(), Progress::kDone);
   Pieces task("task", {{0}}, log);
   task.takes_ns = 1;
-  queue.push(task);
-  EXPECT_EQ(queue.brief_ns(1000), kNever);
+  schedule.push(task);
+  EXPECT_EQ(schedule.brief_ns(1000), kNever);
   EXPECT_EQ(advance(), Progress::kDone);
   Pieces held("held", {{4, true, false, Blocks::kAll}}, log);
   held.takes_ns = 1;
-  queue.push(held, &a);
-  EXPECT_EQ(queue.brief_ns(1000), 1);
+  schedule.push(held, &a);
+  EXPECT_EQ(schedule.brief_ns(1000), 1);
   EXPECT_EQ(advance(), Progress::kPending);
-  EXPECT_EQ(queue.brief_ns(1000), kNever) << "it holds the device";
-  queue.drop();  // While the works live.
+  EXPECT_EQ(schedule.brief_ns(1000), kNever) << "it holds the device";
+  schedule.drop();  // While the works live.
 }
 
 TEST_F(DeviceScheduleTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting) {
   Pieces low("low", {{1, true}}, log);
   Pieces high("high", {{2, true, false, Blocks::kAll}, {3}}, log);
-  queue.push(low, &a);
-  queue.push(high, &b);
+  schedule.push(low, &a);
+  schedule.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   low.pieces[0].waits = false;
   EXPECT_EQ(advance(), Progress::kPending);
@@ -313,16 +313,16 @@ TEST_F(DeviceScheduleTest, AWorkThatBlocksTheDeviceKeepsEvenLowerTicketsWaiting)
 
 TEST_F(DeviceScheduleTest, RanksWithTheSameTicketsTakeTurns) {
   Pieces x("x", {{1}, {2}}, log), y("y", {{1}, {2}}, log);
-  queue.push(x, &a);
-  queue.push(y, &b);
+  schedule.push(x, &a);
+  schedule.push(y, &b);
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("x1", "y1", "x2", "x done", "y2", "y done"));
 }
 
 TEST_F(DeviceScheduleTest, ARankBeginsACollectiveWhileAnotherOfTheSameTicketWaitsInIt) {
   Pieces first("first", {{5, true, true}}, log), second("second", {{5, false, true}}, log);
-  queue.push(first, &a);
-  queue.push(second, &b);
+  schedule.push(first, &a);
+  schedule.push(second, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("second5", "second done"));
   first.pieces[0].waits = false;
@@ -333,11 +333,11 @@ TEST_F(DeviceScheduleTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTick
   Pieces first("first", {{5, true, true, Blocks::kOthers}, {6}}, log);
   Pieces second("second", {{5, false, true}, {6}}, log), other("other", {{3}}, log),
       task("task", {{0}}, log);
-  queue.push(first, &a);
+  schedule.push(first, &a);
   EXPECT_EQ(advance(), Progress::kPending);
-  queue.push(other, &c);
-  queue.push(task);
-  queue.push(second, &b);
+  schedule.push(other, &c);
+  schedule.push(task);
+  schedule.push(second, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("second5"));
   first.pieces[0].waits = false;
@@ -348,8 +348,8 @@ TEST_F(DeviceScheduleTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTick
 
 TEST_F(DeviceScheduleTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
   Pieces first("first", {{5, true, false, Blocks::kAll}}, log), second("second", {{5}}, log);
-  queue.push(first, &a);
-  queue.push(second, &b);
+  schedule.push(first, &a);
+  schedule.push(second, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, IsEmpty());
   first.pieces[0].waits = false;
@@ -359,11 +359,11 @@ TEST_F(DeviceScheduleTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
 
 TEST_F(DeviceScheduleTest, DroppingTheQueueDropsAllWorkThatIsLeft) {
   Pieces x("x", {{1, true}}, log), y("y", {{2}}, log), task("task", {{0, true}}, log);
-  queue.push(x, &a);
-  queue.push(y, &a);
-  queue.push(task);
+  schedule.push(x, &a);
+  schedule.push(y, &a);
+  schedule.push(task);
   EXPECT_EQ(advance(), Progress::kPending);
-  queue.drop();
+  schedule.drop();
   EXPECT_THAT(log, ElementsAre("task dropped", "x dropped", "y dropped"));
 }
 

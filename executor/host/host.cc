@@ -71,11 +71,11 @@ Future<int64_t> Host::move_states(const MoveRequest& request) {
 
 void Host::prepare(const PrepareFrame& frame) {
   TraceSpan span("take run", frame.run.run.value, 0, TraceMark::kRunArrives);
-  runs_->prepare(plans_->ready_plan(frame.run.plan), frame);
+  runs_->prepare(plans_->installed_plan(frame.run.plan), frame);
 }
 void Host::grant(const GrantFrame& frame) { runs_->grant(frame); }
 size_t Host::calls_to_prepare(const PrepareFrame& frame) const {
-  const InstalledPlan* const plan = plans_->find_ready(frame.run.plan);
+  const InstalledPlan* const plan = plans_->find_installed(frame.run.plan);
   return plan == nullptr ? 0 : HostRuns::calls_to_prepare(*plan);
 }
 size_t Host::calls_to_prepare(const GrantFrame& frame) const {
@@ -87,7 +87,7 @@ void Host::cancel(RunId run, ErrorKind kind, const std::string& why) {
 
 void Host::put(uint64_t request, ArrayId array, PlanId like, uint32_t input,
                const ClientBytes& from) {
-  arrays_->put(request, array, new_input(plans_->ready_plan(like), input), from);
+  arrays_->put(request, array, new_input(plans_->installed_plan(like), input), from);
 }
 void Host::get(uint64_t request, ArrayId array, const ClientBytes& to) {
   arrays_->get(request, array, to);

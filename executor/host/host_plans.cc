@@ -37,13 +37,13 @@ HostPlans::Stage& HostPlans::at(PlanId id) {
   return found->second;
 }
 
-InstalledPlan& HostPlans::ready_plan(PlanId id) {
+InstalledPlan& HostPlans::installed_plan(PlanId id) {
   const auto* const plan = std::get_if<std::unique_ptr<InstalledPlan>>(&at(id));
   GW_REQUIRE(plan != nullptr, "plan ", id, ": is not ready to run");
   return **plan;
 }
 
-InstalledPlan* HostPlans::find_ready(PlanId id) const {
+InstalledPlan* HostPlans::find_installed(PlanId id) const {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return nullptr;
   const auto* const plan = std::get_if<std::unique_ptr<InstalledPlan>>(&found->second);

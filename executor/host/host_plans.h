@@ -75,10 +75,10 @@ class HostPlans {
   Future<void> commit_install(PlanId id);
   void uninstall(PlanId id, bool refused);
 
-  // Throws kInvalid if no plan of this id is here, or it is not ready.
-  InstalledPlan& ready_plan(PlanId id);
-  // Null if it is not here, or not ready.
-  InstalledPlan* find_ready(PlanId id) const;
+  // Throws kInvalid if no plan of this id is here, or it is not installed yet.
+  InstalledPlan& installed_plan(PlanId id);
+  // Null if it is not here, or not installed yet.
+  InstalledPlan* find_installed(PlanId id) const;
   // Plans that have their memory, those that are initialised or closing too.
   std::vector<const InstalledPlan*> with_memory() const;
   // The name of a plan of these scopes, or with one of these ids, that has unfinished work; null:

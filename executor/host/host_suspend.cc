@@ -50,7 +50,7 @@ std::shared_ptr<StateMoves::Move> StateMoves::begin_move(const MoveRequest& requ
   auto move = std::make_shared<Move>();
   move->to_host = request.to_host;
   for (PlanId id : request.plans) {
-    const InstalledPlan* const plan = plans_.find_ready(id);
+    const InstalledPlan* const plan = plans_.find_installed(id);
     if (plan != nullptr && plan->is_suspended() != request.to_host) move->plans.push_back(id);
   }
   for (const StateScope scope : request.scopes) {
@@ -101,7 +101,7 @@ Future<int64_t> StateMoves::move_to_devices(const MoveRequest& request) {
 
 void StateMoves::take_memory(Move& move) {
   for (PlanId id : move.plans) {
-    InstalledPlan& plan = plans_.ready_plan(id);
+    InstalledPlan& plan = plans_.installed_plan(id);
     plan.return_to_devices(allocate_memory(plan, WithInitialisers::kNo));
   }
   for (Move::Moved& moved : move.states) {
@@ -167,7 +167,7 @@ void StateMoves::end_move(Move& move) {
 // Plans may have been uninstalled meanwhile, and are skipped.
 void StateMoves::left_devices(Move& move) {
   for (PlanId id : move.plans) {
-    InstalledPlan* const plan = plans_.find_ready(id);
+    InstalledPlan* const plan = plans_.find_installed(id);
     if (plan == nullptr) continue;
     runs_.drop(*plan);
     plan->leave_devices();
@@ -196,7 +196,7 @@ void StateMoves::back_on_devices(Move& move) {
     moved.state->on_host = nullptr;
   }
   for (PlanId id : move.plans) {
-    InstalledPlan* const plan = plans_.find_ready(id);
+    InstalledPlan* const plan = plans_.find_installed(id);
     if (plan == nullptr) continue;
     for (const PlanState& state : plan->plan->states) {
       const TensorShards& like = plan->shards[state.value];
@@ -212,7 +212,7 @@ void StateMoves::back_on_devices(Move& move) {
 // The program could not come back: it stays in host memory.
 void StateMoves::leave_again(Move& move) {
   for (PlanId id : move.plans) {
-    if (InstalledPlan* const plan = plans_.find_ready(id)) plan->leave_devices();
+    if (InstalledPlan* const plan = plans_.find_installed(id)) plan->leave_devices();
   }
   for (Move::Moved& moved : move.states) {
     for (const Shard& shard : moved.state->shards.shards) {

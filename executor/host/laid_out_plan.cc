@@ -105,7 +105,7 @@ void add_sources(LaidOutPlan& plan) {
 Result<LaidOutPlan> laid_out(CompiledHostPlan plan, const HostDevices& devices,
                              OverlayRegions& regions, Installed& installed) {
   LaidOutPlan made(std::move(plan));
-  made.rendezvous = find_groups(made);
+  made.plan_groups = find_groups(made);
   for (size_t r = 0; r < made.ranks.size(); ++r) made.shares.push_back(share_of(made, r, regions));
   if (const std::optional<Error> too_large = add_needs(made, installed.needs)) return *too_large;
   add_sources(made);

@@ -34,7 +34,7 @@ struct PlanGroup {
 struct LaidOutPlan : CompiledHostPlan {
   explicit LaidOutPlan(CompiledHostPlan&& given) : CompiledHostPlan(std::move(given)) {}
 
-  std::vector<PlanGroup> rendezvous;
+  std::vector<PlanGroup> plan_groups;
   std::vector<LaidOutShare> shares;  // Indexed by rank.
   // Indexed by Plan::sources; null: not here.
   std::vector<std::unique_ptr<const DataSource>> sources;

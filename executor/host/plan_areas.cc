@@ -87,7 +87,7 @@ AreaList areas_of(const LaidOutPlan& plan) {
 
 std::vector<uint32_t> hosts_written(const LaidOutPlan& plan) {
   std::set<uint32_t> hosts;
-  for (const PlanGroup& group : plan.rendezvous) {
+  for (const PlanGroup& group : plan.plan_groups) {
     const std::vector<uint32_t> peers = hosts_written(group.view);
     hosts.insert(peers.begin(), peers.end());
   }

@@ -37,7 +37,7 @@ std::vector<Member> members_of(const Plan& plan, const GroupSpec& group, size_t 
 // body(group, its index among the members here) for each group that the member is in.
 template <class Body>
 void for_each_group(const LaidOutPlan& plan, const Member& member, Body body) {
-  for (const PlanGroup& group : plan.rendezvous) {
+  for (const PlanGroup& group : plan.plan_groups) {
     const auto found = std::ranges::find(group.here, member);
     if (found != group.here.end()) body(group, static_cast<uint32_t>(found - group.here.begin()));
   }
@@ -107,21 +107,21 @@ class Linker {
   void link(const PlanGroup& group) {
     const bool gate = group.spec == kNone;
     const DeviceGroup devices = gate || group.of_devices ? DeviceGroup() : devices_of(plan_, group);
-    auto rendezvous = join(group, !gate);
-    for (size_t m = 0; m < rendezvous.size(); ++m) {
+    auto collectives = join(group, !gate);
+    for (size_t m = 0; m < collectives.size(); ++m) {
       const uint32_t rank = rank_of(plan_, group.here[m]);
       LinkedShare& share = shares_[rank];
       if (gate) {
-        share.collectives.push_back(std::move(rendezvous[m]));
+        share.collectives.push_back(std::move(collectives[m]));
         share.gate = share.collectives.back().get();
         continue;
       }
       if (group.of_devices) {
-        of_devices_[rank] = std::move(rendezvous[m]);
+        of_devices_[rank] = std::move(collectives[m]);
         continue;
       }
       share.collectives.push_back(plan_.ranks[rank].device->collective(
-          {std::move(rendezvous[m]), std::move(of_devices_[rank])}, devices));
+          {std::move(collectives[m]), std::move(of_devices_[rank])}, devices));
       const GroupSpec& spec = plan_.groups[group.spec];
       made_[{rank, spec.slice, spec.need.axes}] = share.collectives.back().get();
     }
@@ -170,7 +170,7 @@ namespace {
 // Discrete devices meet in host memory, but put no tensors there, only sizes of ragged rows; they
 // raise abort flags too. Devices without values only meet.
 void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
-             std::vector<PlanGroup>& rendezvous) {
+             std::vector<PlanGroup>& groups) {
   const GroupSpec& facts = plan.groups[spec];
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
   const bool discrete = is_discrete(plan);
@@ -178,13 +178,13 @@ void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
   const std::vector<Member> first = first_ranks(members);
   if (discrete && first.size() > 1 && first.size() < members.size()) {
     PlanGroup& devices =
-        rendezvous.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
+        groups.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
     devices.spec = spec;
     devices.row = row;
     devices.of_devices = true;
   }
   const bool in_host_memory = !discrete && has_values(plan);
-  PlanGroup& all = rendezvous.emplace_back(
+  PlanGroup& all = groups.emplace_back(
       group_with(plan, name, members, in_host_memory ? facts.need.bytes_max : 0, discrete));
   if (in_host_memory) all.view.kinds = facts.need.kinds;
   if (discrete) carry_sizes(all.view, facts.need.kinds);
@@ -195,14 +195,14 @@ void add_row(const CompiledHostPlan& plan, uint32_t spec, uint32_t row,
 }  // namespace
 
 std::vector<PlanGroup> find_groups(const CompiledHostPlan& plan) {
-  std::vector<PlanGroup> rendezvous;
-  if (plan.ranks.empty()) return rendezvous;
+  std::vector<PlanGroup> groups;
+  if (plan.ranks.empty()) return groups;
   for (uint32_t spec = 0; spec < plan.groups.size(); ++spec) {
     for (uint32_t row = 0; row < plan.groups[spec].rows.size(); ++row)
-      add_row(plan, spec, row, rendezvous);
+      add_row(plan, spec, row, groups);
   }
-  if (has_gate(*plan.plan)) rendezvous.push_back(gate_of(plan));
-  return rendezvous;
+  if (has_gate(*plan.plan)) groups.push_back(gate_of(plan));
+  return groups;
 }
 
 void for_each_group_area(const LaidOutPlan& plan, const Member& member,
@@ -253,7 +253,7 @@ void link_groups(const LaidOutPlan& plan, const MemoryOf& memory_of,
                  const std::function<Bell(uint32_t device)>& bell_of,
                  std::vector<LinkedShare>& shares) {
   Linker linker(plan, memory_of, bell_of, shares);
-  for (const PlanGroup& group : plan.rendezvous) linker.link(group);
+  for (const PlanGroup& group : plan.plan_groups) linker.link(group);
   linker.give_calls_their_collectives();
 }
 

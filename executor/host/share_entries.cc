@@ -28,7 +28,7 @@ class EntryMaker {
       share_.entries_end.push_back(static_cast<uint32_t>(share_.entries.size()));
     }
     add_positions();
-    find_rendezvous();
+    mark_entries_that_meet();
     share_.modelled_ns = run_modelled_ns();
     share_.needs_others = std::ranges::any_of(share_.entries, [](const Entry& entry) {
       return entry.kind != EntryKind::kCall || entry.meets_others;
@@ -193,7 +193,7 @@ class EntryMaker {
 
   // The gate meets others too: when it does not let the run pass, all devices replay its
   // collectives.
-  void find_rendezvous() {
+  void mark_entries_that_meet() {
     for (Entry& entry : share_.entries) {
       entry.meets_others =
           entry.kind == EntryKind::kGate ||

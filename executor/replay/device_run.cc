@@ -127,7 +127,7 @@ bool DeviceRun::grant(const GrantRange& range) {
   const std::vector<uint32_t>& entries =
       range.slice == kEverySlice ? laid_.entry_in_order : laid_.entry_at[range.slice];
   if (entries.empty()) return false;
-  if (range.slice != kEverySlice) clock_.tell_each();
+  if (range.slice != kEverySlice) clock_.report_each();
   for (uint32_t k = 0; k < range.count; ++k) {
     const uint32_t entry = entries[range.first + k];
     if (entry != kNone) tickets_[entry] = range.ticket.value + k;

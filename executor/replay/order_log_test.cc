@@ -27,8 +27,9 @@ TEST(OrderCheck, LanesMayOvertakeOneAnother) {
 }
 
 TEST(OrderCheck, ALaneThatGoesBackIsFound) {
-  EXPECT_THAT(broken({step("a", 1, 2, 0, 5), step("a", 1, 1, 0, 3)}),
-              HasSubstr("a: the plan's lane: run 1 node 0 ticket 3 came after run 2 node 0"));
+  EXPECT_THAT(
+      broken({step("a", 1, 2, 0, 5), step("a", 1, 1, 0, 3)}),
+      HasSubstr("a: the plan's rank stream: run 1 node 0 ticket 3 came after run 2 node 0"));
 }
 
 TEST(OrderCheck, CollectivesAndStatesThatGoBackAreFound) {

@@ -6,7 +6,7 @@ SectionClock::SectionClock(const LaidOutShare& share)
     : laid_(share), slices_(std::make_unique<Slice[]>(share.reported_slices.size())) {}
 
 void SectionClock::reset() {
-  tells_each_.store(false, std::memory_order_relaxed);
+  reports_each_.store(false, std::memory_order_relaxed);
   is_news_reported_.store(false, std::memory_order_relaxed);
   blocks_ = false;
   for (size_t i = 0; i < laid_.reported_slices.size(); ++i) {
@@ -27,7 +27,7 @@ bool SectionClock::stop(int64_t now_ns, uint32_t entry, uint32_t cursor) {
     slices_[i].ended.store(ended, std::memory_order_release);
     is_news = true;
   }
-  if (!is_news || !tells_each_.load(std::memory_order_relaxed)) return false;
+  if (!is_news || !reports_each_.load(std::memory_order_relaxed)) return false;
   return !is_news_reported_.exchange(true, std::memory_order_acq_rel);
 }
 

@@ -27,7 +27,7 @@ class SectionClock {
 
   void reset();
   // The run is granted section by section: the end of each section is news.
-  void tell_each() { tells_each_.store(true, std::memory_order_relaxed); }
+  void report_each() { reports_each_.store(true, std::memory_order_relaxed); }
   // The host has read which positions have ended. The exchange orders this read with stop():
   // positions that stop() counted before it found the flag set are seen here, and later ends post
   // another mail.
@@ -44,7 +44,7 @@ class SectionClock {
   // over from one told slice to another.
   bool stops_at_each() const {
     return is_used() &&
-           (tells_each_.load(std::memory_order_relaxed) || laid_.reported_slices.size() > 1);
+           (reports_each_.load(std::memory_order_relaxed) || laid_.reported_slices.size() > 1);
   }
   // The run is advanced from now on. If it is alone on its device, its time goes on from its last
   // stop in this turn: the queue's time between two pieces is small, and reading the clock is not.
@@ -68,7 +68,7 @@ class SectionClock {
 
   const LaidOutShare& laid_;
   std::unique_ptr<Slice[]> slices_;  // The device's thread writes.
-  std::atomic<bool> tells_each_{false};
+  std::atomic<bool> reports_each_{false};
   std::atomic<bool> is_news_reported_{false};  // A mail is under way.
   int64_t since_ns_ = 0;
   bool blocks_ = false;

@@ -187,7 +187,7 @@ class ExecutorService::Impl final : public HostEvents {
     fibers_.spawn("stuck watch", [this] {
       while (!ended_.is_set()) {
         wake_pacer();
-        if (host_.look_for_stuck()) tell_stuck();
+        if (host_.look_for_stuck()) report_stuck();
         WaitQueue().wait_until_ns("for the next look at what is stuck",
                                   reactor_.clock().now_ns() + Host::kLookMs * 1'000'000);
       }
@@ -294,7 +294,7 @@ class ExecutorService::Impl final : public HostEvents {
   }
 
   // Called when the set of stuck devices has changed.
-  void tell_stuck() {
+  void report_stuck() {
     send_heartbeat();
     if (host_.stuck().empty()) return log_.warn("no device is stuck any more");
     for (const StuckDevice& stuck : host_.stuck()) {

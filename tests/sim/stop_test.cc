@@ -111,17 +111,17 @@ TEST(StopTest, AControllerThatIsToldToEndWaitsOnlyForClientsThatEndTheirPrograms
       return static_cast<double>(reactor->clock().now_ns() - begin_ns) / kSecond;
     };
     WaitQueue told;
-    bool is_reported = false;
+    bool is_told = false;
     const Client heeds = cluster.connect(
         "client", {.name = "heeds", .on_stop = [&](const std::string& by, int64_t grace_ms) {
                      EXPECT_THAT(by, HasSubstr("the controller"));
                      EXPECT_EQ(grace_ms, 20'000);
-                     is_reported = true;
+                     is_told = true;
                      told.wake_all();
                    }});
     const Client does_not = cluster.connect("other", {.name = "does not"});
     Fiber ends = reactor->spawn("end", [&] {
-      while (!is_reported) told.wait("to be told");
+      while (!is_told) told.wait("to be told");
       pass(*reactor, 5 * kSecond);
       heeds.close();
     });

@@ -18,9 +18,9 @@ std::shared_ptr<const Function> hop(const Mesh& mesh, int64_t microseconds, bool
   const int64_t devices = mesh.devices();
   Builder b(first ? "first" : "later", mesh);
   Value x = timed(b.parameter("x", f32({devices, 8}), {{"data", shard(0)}}), microseconds);
-  Value reported = mean(sum(x, {0}));
-  if (!first) reported = (reported + b.parameter("before", f32())) * 0.5;
-  b.result("told", reported);
+  Value mixed = mean(sum(x, {0}));
+  if (!first) mixed = (mixed + b.parameter("before", f32())) * 0.5;
+  b.result("mixed", mixed);
   return std::make_shared<Function>(b.build());
 }
 
@@ -32,13 +32,13 @@ Program crossing(int64_t devices, int64_t microseconds) {
   const ProgramValue x[2] = {b.input_on(0, "x0", f32({devices, 8}), {{"data", shard(0)}}),
                              b.input_on(second, "x1", f32({devices, 8}), {{"data", shard(0)}})};
   const auto first = hop(mesh, microseconds, true), later = hop(mesh, microseconds, false);
-  ProgramValue reported;
+  ProgramValue mixed;
   for (uint32_t h = 0; h < kCrossingHops; ++h) {
     std::vector<ProgramValue> arguments = {x[h % 2]};
-    if (h > 0) arguments.push_back(b.transfer(reported, h % 2));
-    reported = b.call(h % 2, cat("hop", h), h == 0 ? first : later, arguments)[0];
+    if (h > 0) arguments.push_back(b.transfer(mixed, h % 2));
+    mixed = b.call(h % 2, cat("hop", h), h == 0 ? first : later, arguments)[0];
   }
-  b.output_of("told", reported);
+  b.output_of("mixed", mixed);
   return b.build();
 }
 
@@ -56,7 +56,7 @@ void cross_as(Client client, int number, int runs, Crossed& all) {
   std::deque<gangway::Run> under_way;
   const auto finish = [&] {
     try {
-      EXPECT_EQ(under_way.front()["told"].item<float>(), devices);
+      EXPECT_EQ(under_way.front()["mixed"].item<float>(), devices);
       ++all.done;
     } catch (const Error& error) {
       all.errors.emplace_back(error.what());

@@ -50,7 +50,8 @@ class OrderCheck {
     const bool is_client = step.plan == PlanId();
     std::string broken;
     if (!is_client)
-      broken = after(lanes_[{step.device, {step.plan, step.rank}}], step, "the plan's lane");
+      broken = after(rank_streams_[{step.device, {step.plan, step.rank}}], step,
+                     "the plan's rank stream");
     if (step.in_order && broken.empty()) {
       Last& last = collectives_[step.device];
       const bool is_beside = last.first && last.second.ticket == step.ticket &&
@@ -128,7 +129,7 @@ class OrderCheck {
     return {};
   }
 
-  std::map<std::pair<std::string, std::pair<PlanId, uint32_t>>, Last> lanes_;
+  std::map<std::pair<std::string, std::pair<PlanId, uint32_t>>, Last> rank_streams_;
   std::map<std::string, Last> collectives_;
   std::map<std::pair<std::string, const void*>, Last> states_;
   struct Region {
