@@ -159,7 +159,7 @@ TEST(FramesTest, AWarningIsALineOfBoundedLength) {
   EXPECT_LE(round_trip(WarningFrame{std::string(1'000'000, 'x')}).text.size(), 2 * kTextBytesMax);
 }
 
-TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
+TEST(FramesTest, HostTransfersReadBackAsTheyWereWritten) {
   const SegmentDescriptor segment{.pid = 7, .fd = 3, .bytes = 4096, .token = 11};
   const HostTransferFrame put = round_trip(HostTransferFrame{.request = 5,
                                                              .kind = HostTransferKind::kPut,
@@ -252,7 +252,7 @@ TEST(FramesTest, FramesAtABoundReadBackAndFramesBeyondItAreRefused) {
   }
 }
 
-TEST(FramesTest, ACopyOutsideItsSegmentIsRefused) {
+TEST(FramesTest, AHostTransferOutsideItsSegmentIsRefused) {
   HostTransferFrame get{.at = {{.bytes = 4096}, 4000, 128}};
   try {
     static_cast<void>(decode(encode(get)));

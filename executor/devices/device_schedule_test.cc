@@ -128,7 +128,7 @@ TEST_F(DeviceScheduleTest, AStreamThatWaitsIsPassedOverAndTriedAgainAfterEachPie
   EXPECT_THAT(log, ElementsAre("high5", "low1", "low2", "low done", "high6", "high done"));
 }
 
-TEST_F(DeviceScheduleTest, ALaneWithoutATicketWaitsForOne) {
+TEST_F(DeviceScheduleTest, AStreamWithoutATicketWaitsForOne) {
   Pieces x("x", {{4}}, log);
   x.granted = 0;
   schedule.push(x, &a);
@@ -261,7 +261,7 @@ class GrantedMeanwhile final : public Work {
   mutable bool asked_ = false;
 };
 
-TEST_F(DeviceScheduleTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
+TEST_F(DeviceScheduleTest, TicketsThatComeWhileTheScheduleLooksKeepTheirOrder) {
   Pieces low("low", {{1, false, true}}, log), high("high", {{2, false, true}}, log);
   low.granted = high.granted = 0;
   GrantedMeanwhile first(low, high);
@@ -293,7 +293,7 @@ TEST_F(DeviceScheduleTest, WorksAreBriefOnlyIfTheirTimesTogetherAreBrief) {
   schedule.push(held, &a);
   EXPECT_EQ(schedule.brief_ns(1000), 1);
   EXPECT_EQ(advance(), Progress::kPending);
-  EXPECT_EQ(schedule.brief_ns(1000), kNever) << "it holds the device";
+  EXPECT_EQ(schedule.brief_ns(1000), kNever) << "it blocks the device";
   schedule.drop();  // While the works live.
 }
 
@@ -329,7 +329,7 @@ TEST_F(DeviceScheduleTest, ARankBeginsACollectiveWhileAnotherOfTheSameTicketWait
   EXPECT_EQ(advance(), Progress::kDone);
 }
 
-TEST_F(DeviceScheduleTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTicketGoOn) {
+TEST_F(DeviceScheduleTest, WhereACollectiveBlocksTheDeviceOnlyOtherRanksOfItsTicketGoOn) {
   Pieces first("first", {{5, true, true, Blocks::kOthers}, {6}}, log);
   Pieces second("second", {{5, false, true}, {6}}, log), other("other", {{3}}, log),
       task("task", {{0}}, log);
@@ -357,7 +357,7 @@ TEST_F(DeviceScheduleTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
   EXPECT_THAT(log, ElementsAre("first5", "first done", "second5", "second done"));
 }
 
-TEST_F(DeviceScheduleTest, DroppingTheQueueDropsAllWorkThatIsLeft) {
+TEST_F(DeviceScheduleTest, DroppingTheScheduleDropsAllWorkThatIsLeft) {
   Pieces x("x", {{1, true}}, log), y("y", {{2}}, log), task("task", {{0, true}}, log);
   schedule.push(x, &a);
   schedule.push(y, &a);

@@ -21,12 +21,12 @@ OrderedStep step(const std::string& device, uint64_t plan, uint64_t run, uint32_
       .device = device, .plan = PlanId(plan), .run = RunId(run), .node = node, .ticket = ticket};
 }
 
-TEST(OrderCheck, LanesMayOvertakeOneAnother) {
+TEST(OrderCheck, RankStreamsMayOvertakeOneAnother) {
   EXPECT_THAT(broken({step("a", 1, 1, 0, 5), step("a", 2, 2, 0, 3), step("a", 1, 1, 1, 6)}),
               IsEmpty());
 }
 
-TEST(OrderCheck, ALaneThatGoesBackIsFound) {
+TEST(OrderCheck, ARankStreamThatGoesBackIsFound) {
   EXPECT_THAT(
       broken({step("a", 1, 2, 0, 5), step("a", 1, 1, 0, 3)}),
       HasSubstr("a: the plan's rank stream: run 1 node 0 ticket 3 came after run 2 node 0"));
