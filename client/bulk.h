@@ -1,11 +1,11 @@
 // Bulk: puts and gets of a client, and the memory through which they go (SegmentHeap).
 //
 // Hosts map the memory and copy; the controller only tells them to, and never sees the bytes. At
-// most as many copies are under way as the controller allows.
+// most as many transfers are under way as the controller allows.
 //
 // Threads: any, or a fiber of the client's reactor, if not said otherwise.
-// Ownership: a part of the session, whose reactor takes the ends of copies.
-// Errors: the hosts' and the controller's, where a copy is waited for; SegmentHeap's.
+// Ownership: a part of the session, whose reactor takes the ends of transfers.
+// Errors: the hosts' and the controller's, where a transfer is waited for; SegmentHeap's.
 #pragma once
 
 #include <atomic>
@@ -112,8 +112,8 @@ class Bulk {
   // another part where the program is brought back meanwhile.
   PartPtr get(const HostTransferFrame& frame, int64_t bytes);
   void put(const HostTransferFrame& frame, const PartPtr& part);
-  // Waits until one more copy may be under way, and takes its place. The caller gives it back with
-  // give_back_place(), or send() does when the transfer has ended.
+  // Waits until one more transfer may be under way, and takes its place. The caller gives it back
+  // with give_back_place(), or send() does when the transfer has ended.
   void take_place();
   void give_back_place();
   // Uses a place that was taken. `done` is called on the reactor, with notify.mutex held. Hosts may
@@ -121,8 +121,8 @@ class Bulk {
   // after `done` was called.
   void send(HostTransferFrame frame, PartPtr part, TransferDone done);
 
-  // For the reactor's thread: begin() before the first copy; free_on_thread() frees memory (null:
-  // none) on a thread of its own, since that takes the system long, until end().
+  // For the reactor's thread: begin() before the first transfer; free_on_thread() frees memory
+  // (null: none) on a thread of its own, since that takes the system long, until end().
   void begin(int64_t transfers_max) { transfers_max_ = transfers_max; }
   void free_on_thread(PartPtr part);
   void end();
@@ -133,7 +133,7 @@ class Bulk {
   Session& session_;
   const std::shared_ptr<SegmentHeap> heap_ = std::make_shared<SegmentHeap>(kSegmentBytes);
   int64_t transfers_max_ = 0;
-  int64_t under_way_ = 0;  // Copies. Guarded by the session's notify.mutex.
+  int64_t under_way_ = 0;  // Transfers. Guarded by the session's notify.mutex.
   std::unique_ptr<Background> freeing_;
   bool has_ended_ = false;
 };

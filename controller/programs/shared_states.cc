@@ -219,7 +219,7 @@ void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
                             const SequencePoint& point) {
   read->is_taken = true;
   if (read->tenant == 0) read->tenant = transfers_.new_tenant();
-  ++read->transfers;  // Keeps the read from being settled before all copies have been started.
+  ++read->transfers;  // Keeps the read from being settled before all of them have been started.
   const auto one_ended = [this, read](const HostTransferDoneFrame& done) {
     --read->transfers;
     if (done.error && !read->of_transfers) read->of_transfers = done.error;
@@ -253,7 +253,7 @@ void SharedStateTable::run_ended(const RunRecord& run, bool committed) {
     }
     const auto wanted = read->request.version;
     if (wanted && read->expected() < wanted->value) {
-      read->is_taken = false;  // Copies that are under way will be made again.
+      read->is_taken = false;  // Transfers that are under way will be made again.
       runs_.watch_states_again(run.session, {slice.value});
     }
     settle(*read);
@@ -306,8 +306,8 @@ void SharedStateTable::fail(Read& read, const Error& why) {
   settle(read);
 }
 
-// Ends the read if its outcome is known and no copy is under way, since hosts may write to the
-// reader's memory until then. Lost hosts may write even later: then nothing is copied into that
+// Ends the read if its outcome is known and no transfer is under way, since hosts may write to
+// the reader's memory until then. Lost hosts may write even later: then nothing is copied into that
 // memory again, and the reader has to ask with other memory.
 void SharedStateTable::settle(Read& read) {
   if (read.has_ended || read.transfers > 0) return;

@@ -2,20 +2,21 @@
 //
 // A version is the number of runs that have committed on the slice in which the states are named.
 // A read asks for some states of one version. They are copied into the reader's memory between two
-// runs of the program: all copies of the read take their tickets there, on all hosts, so that they
-// are of one version while the runs go on. A run waits for the copies before it and for nothing
-// else; copies take no memory on devices.
+// runs of the program: all host transfers of the read take their tickets there, on all hosts, so
+// that they are of one version while the runs go on. A run waits for the transfers before it and
+// for nothing else; transfers take no memory on devices.
 //
 // Choice of that sequence point: the latest version is read at the next one at which no other read
-// of the latest takes place, so that a run waits for one such copy at most. Version k is read after
+// of the latest takes place, so that a run waits for one such read at most. Version k is read after
 // the k-th run that may commit, as far as is known when that sequence point comes. When a run
 // before it fails after all, the read waits for k again. It misses k, and reports that to the
 // reader, only if runs that do not depend on the failed one had their tickets by then and go beyond
 // k.
 //
-// When a host is lost the program may be brought back. Reads whose copies are under way, or that
-// only wait until runs before them commit, are then made again. If the host had not reported its
-// copies as done it may still make them: then the reader asks again, with other memory.
+// When a host is lost the program may be brought back. Reads whose transfers are under way, or
+// that only wait until runs before them commit, are then made again. If the host had not reported
+// its transfers as done it may still carry them out: then the reader asks again, with other
+// memory.
 //
 // Rights: clients of the program's owner may read, and those of owners that allow_read() named. To
 // all others it looks as if the program did not exist.
@@ -98,7 +99,7 @@ class SharedStateTable {
   // Ends the controller's own reads of the slice that have no sequence point yet, to be asked for
   // again: the slice may have other states than before.
   void withdraw(SliceId slice);
-  // A host of the slice is lost, and its program is being brought back: copies are made again.
+  // A host of the slice is lost, and its program is being brought back: transfers are made again.
   void slice_moves(SliceId slice);
   // The slice's states are there again, or its program has caught up or was given up (SliceRecord).
   void slice_is_back(SliceId slice);
@@ -110,12 +111,12 @@ class SharedStateTable {
   struct Read {
     SessionId reader;
     Request request;
-    bool is_taken = false;   // Its copies have their tickets.
+    bool is_taken = false;   // Its transfers have their tickets.
     StateVersion version;    // Committed when it was taken, plus runs of `ahead` that have since.
     std::set<RunId> ahead;   // Runs before its sequence point that may still commit.
     uint64_t tenant = 0;     // HostTransfers' id for its memory.
-    size_t transfers = 0;    // Copies under way.
-    bool again = false;      // The copies are void, and are to be made again.
+    size_t transfers = 0;    // Host transfers under way.
+    bool again = false;      // The transfers are void, and are to be made again.
     bool is_settled = true;  // No lost host may still write to its memory.
     bool is_withdrawn = false;         // It gets no sequence point any more.
     std::optional<StateVersion> past;  // It came too late: runs that have begun lead to this one.

@@ -3,14 +3,14 @@
 //
 // The controller never touches the bytes: it names the hosts, and tells the client when all are
 // done. A host that is lost before it has reported that may only have been stopped, and go on
-// later. Then the copy ends as one that is not settled, and its memory is never used again
+// later. Then the transfer ends as one that is not settled, and its memory is never used again
 // (runtime/os/landing_log.h).
 //
 // Order: start() sends at once. A read or write of states comes here in its turn among the runs
 // (RunTable::in_order()); the hosts' streams keep that order.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Errors: start() never throws; an error is the copy's result. A copy ends exactly once.
+// Errors: start() never throws; an error is the transfer's result. A transfer ends exactly once.
 #pragma once
 
 #include <functional>
@@ -43,8 +43,8 @@ class HostTransfers {
   void start(SessionId session, HostTransferFrame request);
   // Gets or puts a state of a slice, which may be another session's that `session` may read. `done`
   // is told the end, perhaps before this returns. `tenant`: the transfer to which the memory
-  // belongs now (LandingLog); copies of one tenant into the same memory are of the same hosts, in
-  // the order of their tickets.
+  // belongs now (LandingLog); transfers of one tenant into the same memory are of the same hosts,
+  // in the order of their tickets.
   using Done = std::function<void(const HostTransferDoneFrame&)>;
   uint64_t new_tenant() { return ++last_; }
   void transfer_for(SessionId session, const SliceRecord& scope, HostTransferFrame request,
@@ -53,7 +53,7 @@ class HostTransfers {
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
   size_t under_way() const { return transfers_.size(); }
-  // Whether states of this slice's scope are read or written now. O(copies).
+  // Whether states of this slice's scope are read or written now. O(transfers).
   bool any_of_states(SliceId slice) const;
 
  private:

@@ -81,7 +81,7 @@ struct Repeats::Repetition {
   int64_t submitted = 0, in_flight = 0, done = 0;
   bool stopping = false;
   bool gone = false;         // Its plan or its program has gone.
-  bool is_reported = false;  // Its end has been told.
+  bool is_reported = false;  // Its end has been reported.
   std::optional<Error> error;
   int64_t error_step = 0;
   int64_t last_step = -1;  // The last step that has committed, and its outputs:

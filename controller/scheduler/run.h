@@ -39,7 +39,7 @@ struct RunRecord {
   bool stuck_waits = false;  // That device waits for other devices.
   int64_t deadline_ns = 0;   // 0: none. First its time limit, then its hosts' time to answer.
   bool past_limit = false;   // Its hosts were told to cancel it, since its time limit has passed.
-  // Its client has been told its end, though hosts have not answered.
+  // Its end was reported to its client, though hosts have not answered.
   bool reported = false;
 
   void fail(const Error& why, bool is_the_origin) {

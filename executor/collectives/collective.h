@@ -89,8 +89,8 @@ class Collective {
   // Once done: why this member's own part failed; null if it did not.
   virtual std::shared_ptr<const Error> failure() const { return nullptr; }
 
-  // Sends `what`, a number that all members know, to all of them and rings them. A later abort flag
-  // of a member replaces its earlier one, except one about everything.
+  // Sends `what`, a number that all members know, to all of them and rings them. A member's later
+  // number replaces its earlier one, except one about everything.
   virtual void raise_abort(uint64_t what) { static_cast<void>(what); }
   // Whether a member raised this abort flag, or one about everything.
   virtual bool abort_raised(uint64_t what) const { return static_cast<void>(what), false; }

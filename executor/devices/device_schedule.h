@@ -18,12 +18,12 @@
 //    work that its peers need.
 //
 // The ranks that a device runs of one plan have the same tickets there. Neither comes before the
-// other: they take turns piece by piece, and if a collective holds the device all ranks of its
+// other: they take turns piece by piece, and if a collective blocks the device all ranks of its
 // ticket go on, since each may be a member that the others wait for.
 //
-// A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks
-// when no work can go on; a simulated one inline on the reactor. The same work therefore runs on
-// both.
+// A schedule has no thread. Its device advances it: a CPU device on a thread of its own, which
+// parks when no work can go on; a simulated one inline on the reactor. The same work therefore runs
+// on both.
 //
 // Threads: push() anywhere; advance() and brief_ns() by one thread at a time: the device's or the
 // one that serves the device for it. They do not throw.
@@ -96,7 +96,7 @@ class DeviceSchedule {
   std::vector<Work*> tasks_;              // Oldest first.
   std::vector<Candidate> candidates_;     // Ascending by ticket.
   size_t passed_over_ = 0;                // Number of candidates that wait.
-  // If set, this work waits and keeps the device; only works that it does not block are advanced.
+  // If set, this work waits and blocks the device; only works that it does not block are advanced.
   Candidate holder_;
   Work* settling_ = nullptr;  // Works that are done, except for what they started: oldest first.
   Work* settling_last_ = nullptr;

@@ -1,10 +1,10 @@
 // DeviceStream: the work of one device: the queue of works, and the operations that a work starts.
 //
-//   CUDA                      here
-//   streams                   enqueue(Work, stream)    non-blocking state machines, by ticket
-//   cudaEvent_t               Event, Mark              with an error in it
-//   cudaMemcpyAsync           a Work that calls copy()
-//   ncclComm_t                Collective               executor/collectives/collective.h
+//   CUDA                     here
+//   streams                  enqueue(Work, RankStream) non-blocking state machines, by ticket
+//   cudaEvent_t              Event, Mark               with an error in it
+//   cudaMemcpyAsync          a Work that calls copy()
+//   ncclComm_t               Collective                executor/collectives/collective.h
 //
 // Invariants
 //  - One work runs at a time, piece by piece; the queue chooses which (device_schedule.h). Works of

@@ -1,4 +1,4 @@
-// HostEvents: what a host reports to its controller about runs and copies.
+// HostEvents: what a host reports to its controller about runs and host transfers.
 //
 // Threads: reactor thread.
 #pragma once

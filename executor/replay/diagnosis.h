@@ -40,7 +40,7 @@ class Diagnosis {
   // Once done: the error to report, and whether this device found it.
   std::shared_ptr<const Error> error() const { return error_; }
   bool is_origin() const { return is_origin_; }
-  // See Work::holds().
+  // See Work::blocks().
   Blocks blocks() const { return begun_ ? frame_.blocks : Blocks::kNothing; }
 
  private:

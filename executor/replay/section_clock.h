@@ -9,7 +9,7 @@
 // Threads: reset() on the reactor's, while the run is idle; start() and stop() on the device's;
 // the others anywhere.
 // Cost: one clock read by the caller for each stop(), one for each start() if others share the
-// device, and 5 ns a told slice.
+// device, and 5 ns a reported slice.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class SectionClock {
   // Whether there is a slice to report.
   bool is_used() const { return !laid_.reported_slices.empty(); }
   // Whether stop() is called after each entry: sections are reported one by one, or the run goes
-  // over from one told slice to another.
+  // over from one reported slice to another.
   bool stops_at_each() const {
     return is_used() &&
            (reports_each_.load(std::memory_order_relaxed) || laid_.reported_slices.size() > 1);

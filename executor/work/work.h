@@ -90,7 +90,7 @@ class Work {
   // The device's thread calls the following between two calls of advance().
   // Ticket of its next piece. 0: before all others; kNoTicket: it has none yet.
   virtual uint64_t ticket() const { return 0; }
-  // Whether its next piece may hold the device until other devices come (a collective, a gate).
+  // Whether its next piece may block the device until other devices come (a collective, a gate).
   virtual bool meets_others() const { return false; }
   // How its piece under way blocks the device until the piece ends.
   virtual Blocks blocks() const { return Blocks::kNothing; }

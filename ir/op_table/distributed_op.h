@@ -1,6 +1,6 @@
 // Distributed ops: how an op runs on several devices where a factor of it is cut that takes more
-// than the op on parts (Factor::lowering). Each is a function that traces what one device does,
-// local ops and collectives, in the row of its op (OpRow::lowerings).
+// than the op on parts (Factor::distributed_op). Each is a function that traces what one device
+// does, local ops and collectives, in the row of its op (OpRow::distributed_ops).
 //
 // To propagation a factor with a distributed op is a factor like any other: cut, an operand or
 // result that has it is cut, a result that lacks it is whole (kPass) or a sum of terms (kReduce).

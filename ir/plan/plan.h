@@ -1,6 +1,6 @@
 // A plan: a program lowered to physical devices. The same plan goes to every host; a host takes the
-// nodes whose devices it owns. A device that runs several ranks of a slice has a lane for each.
-// Installed once; a run then names it and adds only its arguments.
+// nodes whose devices it owns. A device that runs several ranks of a slice has a rank stream for
+// each. Installed once; a run then names it and adds only its arguments.
 //
 // Compact: values and nodes are per slice, not per device. Only the lists of PlanRange grow, with
 // the number of hosts; nothing grows with the number of shards.

@@ -20,7 +20,7 @@ namespace gangway {
 
 // One member of a slice: an index into Plan::hosts, a device of that host, and the rank on it,
 // since slices may put several ranks on a device. Rank 0 is in every slice that has the device,
-// since a plan's work on one rank is one lane.
+// since a plan's work on one rank is one rank stream.
 struct Member {
   uint32_t host = 0;
   uint32_t device = 0;

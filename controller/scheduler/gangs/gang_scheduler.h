@@ -95,11 +95,12 @@ class GangScheduler {
   void in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send);
   void drop_in_order(SessionId session);
   // From now on only prepared runs of this program begin, and what takes a ticket before them,
-  // until let_go_on(), or forget(). Meanwhile only places before these runs are shown.
+  // until let_go_on(), or forget(). Meanwhile only sequence points before these runs are shown.
   void hold(SessionId program) { held_.insert(program); }
   void let_go_on(SessionId program);
-  // Shows `at_sequence_point` the places of a watched scope that pump() comes to, from the present
-  // point of the order on, each at least once. It must not call back, except watch() and unwatch().
+  // Shows `at_sequence_point` the sequence points of a watched scope that pump() comes to, from the
+  // present point of the order on, each at least once. It must not call back, except watch() and
+  // unwatch().
   using AtSequencePoint = std::function<void(const SequencePoint&)>;
   void watch_sequence_points(AtSequencePoint at_sequence_point) {
     at_sequence_point_ = std::move(at_sequence_point);

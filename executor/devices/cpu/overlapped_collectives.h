@@ -33,7 +33,7 @@ class OverlappedCollectives {
   void poll();
   // Drops the collectives of a run that was given up.
   void drop();
-  // kPending: the frame says how long it holds the device.
+  // kPending: the frame says how it blocks the device.
   Progress join(std::span<const Join> joins);
   Progress join_all();
   // Waits for the collective that the last of these calls waited for, if it is still under way.

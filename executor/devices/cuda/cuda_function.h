@@ -5,7 +5,7 @@
 // BodyLoop sets the body's bases to the tensors of the iteration).
 //
 // Commands between two waits that are repeated with the same addresses are replayed as one graph,
-// in which the iterations of a scan are unrolled: the places of a body's tensors follow from the
+// in which the iterations of a scan are unrolled: the addresses of a body's tensors follow from the
 // function's and from the step. Collectives overlap with later steps, up to the end of their
 // iteration (ir/transforms/memory/join_plan.h). They stay out of the graphs: a graph ends only when
 // everything that it forked has ended, so nothing launched after it could overlap them; and a new

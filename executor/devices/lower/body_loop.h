@@ -1,6 +1,6 @@
 // BodyLoop: addresses of a body's tensors while a scan or a call runs it, iteration by iteration.
 //
-// The body is lowered once, with places in bases of its own: its parameters, its results, its
+// The body is lowered once, with addresses in bases of its own: its parameters, its results, its
 // arena. Before each iteration these bases are set to the current addresses of the node's operands
 // and results. The arena, and one more buffer for each carry, are in the node's scratchpad: a carry
 // is read from one buffer and written to the other, one of which is the result's; slices and rows

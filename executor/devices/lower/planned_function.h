@@ -1,6 +1,6 @@
 // PlannedFunction: the common part of compiled functions of all devices: their steps
-// (ir/plan/step_map.h), the places of their tensors, collectives and waits, and the choice of the
-// step that a checked run (CallFrame::check) blames.
+// (ir/plan/step_map.h), the addresses of their tensors, collectives and waits, and the choice of
+// the step that a checked run (CallFrame::check) blames.
 //
 // A function and the bodies of its scans and calls are its *parts*. Each part is lowered and has
 // its memory planned once, however often it is run: a body has bases of its own, which a BodyLoop
@@ -79,8 +79,8 @@ class PlannedFunction : public CompiledFunction {
   };
 
   explicit PlannedFunction(LocalFunction local);
-  // Sets all places, and where overlapping collectives are waited for. `scratch_bytes`: for nodes
-  // that are steps; `alignment`: that of the device's tensors, also of rows of stacked ones;
+  // Sets all addresses, and where overlapping collectives are waited for. `scratch_bytes`: for
+  // nodes that are steps; `alignment`: that of the device's tensors, also of rows of stacked ones;
   // `together`: nodes of the function itself that no wait may separate.
   void plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment = 1,
             const std::vector<Together>& together = {});

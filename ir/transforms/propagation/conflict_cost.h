@@ -10,7 +10,7 @@
 //   result that the factor sums (its terms are scattered)                    b (n - 1) / n
 //   result that the factor leaves whole (each device takes its part of it)   nothing
 //
-// A factor with a distributed op adds what the distributed op sends, as one conversion.
+// A factor with a distributed op adds what that sends, as one conversion.
 //
 // Invariants
 //  - A cost follows from the node, its factor and the layouts of its operands and results along all

@@ -1,8 +1,8 @@
 // Command: one call of the driver that a step of a compiled function makes, ready but for the
-// addresses that change from call to call.
+// pointers that change from call to call.
 //
 // A lowering says which tensor of its node an argument is; once memory is planned the compiled
-// function turns that into a Place, and a run turns the Place into an address.
+// function turns that into an Address, and a run turns the Address into a pointer.
 //
 // Threads: a value, immutable once placed; issue() on the device's thread.
 // Cost: issue() 50 ns and what the driver's call costs; nothing is allocated.

@@ -34,8 +34,8 @@ struct OwnOperation {
   Status run(Driver& driver, At at, std::span<void* const> tensors, void* scratch) const;
 
   int64_t scratch_bytes = 0;
-  // Launches. An argument's place says by its base which tensor it is; 0 is the scratch, the first
-  // tensor 1.
+  // Launches. An argument's address says by its base which tensor it is; 0 is the scratch, the
+  // first tensor 1.
   std::vector<Command> commands;
 };
 
