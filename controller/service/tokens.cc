@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,14 +21,6 @@ namespace fs = std::filesystem;
 constexpr size_t kOwnersBytesMax = size_t{1} << 20;  // kOwnerTokensMax lines, and more.
 
 fs::path owners_file(const fs::path& token_file) { return token_file.string() + ".owners"; }
-
-// A text that is another one after each change of the file. Empty if there is no file.
-std::string version_of(const fs::path& file) {
-  struct stat status{};
-  if (stat(file.c_str(), &status) != 0) return {};
-  return cat(status.st_ino, " ", status.st_size, " ", status.st_mtim.tv_sec, ".",
-             status.st_mtim.tv_nsec);
-}
 
 std::vector<OwnerToken> read_owners(const fs::path& file) {
   std::vector<OwnerToken> tokens;
@@ -95,7 +86,7 @@ std::optional<std::string> TokenTable::owner_of(const AccessToken& token) {
 
 void TokenTable::look_for_changes() {
   const fs::path file = owners_file(token_file_);
-  const std::string version = version_of(file);
+  const std::string version = file_version(file);
   if (version == version_) return;
   version_ = version;
   others_.clear();

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +63,15 @@ void sync_folder(const std::filesystem::path& folder) {
   int error = fsync(descriptor) == 0 ? 0 : errno;
   close(descriptor);
   if (error != 0) fail_file("sync", folder, error);
+}
+
+std::string file_version(const std::filesystem::path& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return {};
+  // A change of permissions may be what makes a file readable. It leaves the time of the bytes
+  // alone, and may come within a tick of the clock of inodes.
+  return cat(status.st_ino, " ", status.st_size, " ", status.st_mode, " ", status.st_uid, " ",
+             status.st_ctim.tv_sec, ".", status.st_ctim.tv_nsec);
 }
 
 std::string read_whole(const std::filesystem::path& path, uint64_t bytes_max) {

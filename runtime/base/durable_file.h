@@ -30,6 +30,10 @@ void sync_folder(const std::filesystem::path& folder);
 // Reads a file whole, from wherever the system lets it be read. kInvalid for more bytes than this.
 std::string read_whole(const std::filesystem::path& path, uint64_t bytes_max);
 
+// A text that is another one after each change of the file, of its permissions or of its owner.
+// Empty if there is no file.
+std::string file_version(const std::filesystem::path& path);
+
 // The readers of a new file: all whom the umask leaves, or its user alone.
 enum class FileAccess : uint8_t { kByUmask, kOwnerOnly };
 

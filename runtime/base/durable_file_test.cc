@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <iterator>
+#include <set>
 
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
@@ -76,6 +77,25 @@ TEST_F(WholeFilesTest, AFileThatCannotBeReadIsNamedWithTheReason) {
             "cannot read " + missing.string() + ": No such file or directory");
   EXPECT_EQ(error_of([&] { read_whole(folder_, 10); }).message(),
             "cannot read " + folder_.string() + ": Is a directory");
+}
+
+TEST_F(WholeFilesTest, AFilesVersionChangesWithItsBytesItsPermissionsAndItsPlace) {
+  const fs::path path = folder_ / "file";
+  EXPECT_EQ(file_version(path), "");
+  std::set<std::string> versions{""};
+  const auto expect_another = [&] {
+    const std::string version = file_version(path);
+    EXPECT_TRUE(versions.insert(version).second) << version;
+    EXPECT_EQ(file_version(path), version);
+  };
+  write("file", "one");
+  expect_another();
+  write("file", "three");
+  expect_another();
+  fs::permissions(path, fs::perms::owner_read);
+  expect_another();
+  replace_whole(path, "seven");
+  expect_another();
 }
 
 TEST_F(WholeFilesTest, AFileIsReplacedWholeAndNothingElseStaysBehind) {

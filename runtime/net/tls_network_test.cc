@@ -313,6 +313,28 @@ TEST_F(TlsNetworkTest, ARenewalThatCannotBeReadIsReportedOnceAndChangesNothing) 
   });
 }
 
+TEST_F(TlsNetworkTest, ARenewalWhoseKeyOthersCouldReadCountsFromItsChmodOn) {
+  issued("new", {.kind = CertifiedKind::kHost, .name = "node7"});
+  reactor_->run([&] {
+    std::vector<std::string> unread;
+    SocketNetwork here(*reactor_, folder("host"),
+                       [&](const Error& why) { unread.push_back(why.message()); });
+    SocketNetwork there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    namespace fs = std::filesystem;
+    const fs::path key = folder("new") + "/key.pem";
+    fs::permissions(key, fs::perms::group_read | fs::perms::others_read, fs::perm_options::add);
+    for (const char* file : {"/certificate.pem", "/key.pem"})
+      fs::rename(folder("new") + file, folder("host") + file);
+    (void)Connection::connect(*reactor_, there, server->address());
+    EXPECT_THAT(unread, testing::ElementsAre(HasSubstr("key.pem: others may read or write it")));
+    fs::permissions(folder("host") + "/key.pem", fs::perms::owner_read | fs::perms::owner_write);
+    (void)Connection::connect(*reactor_, there, server->address());
+    EXPECT_EQ(here.certificate()->name.number, 3u);
+    EXPECT_EQ(unread.size(), 1u);
+  });
+}
+
 TEST_F(TlsNetworkTest, AListOfRevokedNumbersThatCannotBeReadRefusesEverybody) {
   reactor_->run([&] {
     SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));

@@ -81,12 +81,8 @@ TlsFiles read_tls_files(const fs::path& folder) {
 
 std::string version_of_tls_files(const fs::path& folder) {
   std::string version;
-  for (const char* name : {kAuthorityFile, kCertificateFile, kKeyFile, kRevokedFile}) {
-    struct stat status{};
-    if (stat((folder / name).c_str(), &status) != 0) status = {};
-    version += cat(status.st_ino, " ", status.st_size, " ", status.st_mtim.tv_sec, ".",
-                   status.st_mtim.tv_nsec, "\n");
-  }
+  for (const char* name : {kAuthorityFile, kCertificateFile, kKeyFile, kRevokedFile})
+    version += file_version(folder / name) + "\n";
   return version;
 }
 
