@@ -11,9 +11,9 @@
 #include "controller/service/http_server.h"
 #include "protocol/token_file.h"
 #include "runtime/fibers/await.h"
-#include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
-#include "runtime/tls/authority_folder.h"
+#include "tests/support/net/bare_dial.h"
+#include "tests/support/net/issued_folders.h"
 
 namespace gangway::http_tls_test {
 namespace {
@@ -28,11 +28,8 @@ constexpr char kSecret[] = "what only the owner may read";
 class HttpTlsTest : public testing::Test {
  protected:
   HttpTlsTest() {
-    const int64_t now_s = reactor_->clock().wall_ns() / 1'000'000'000;
-    make_authority_folder(dir_.path() / "authority", now_s);
-    issue_folder(dir_.path() / "authority", dir_.path() / "host",
-                 {.kind = CertifiedKind::kHost, .name = "node7"}, now_s);
-    network_.emplace(*reactor_, (dir_.path() / "host").string());
+    folders_.issue("host", {.kind = CertifiedKind::kHost, .name = "node7"});
+    network_.emplace(*reactor_, folders_.in("host"));
     reactor_->run([&] {
       server_.emplace(*reactor_, *network_, "0.0.0.0:0",
                       HttpServerOptions{.what = "page",
@@ -58,24 +55,24 @@ class HttpTlsTest : public testing::Test {
     return cat("127.0.0.1", bound.substr(bound.rfind(':')));
   }
   // Sends these bytes, and returns all that comes until the connection ends.
-  std::string said(SocketNetwork& network, const std::string& text) const {
-    return reactor_->run([&] {
-      Stream stream = network.connect(address());
-      await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
-      std::string all;
-      std::vector<char> part(1 << 16);
-      try {
-        while (const size_t got = await(stream->tryRead(part.data(), 1, part.size())))
-          all.append(part.data(), got);
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.message();
-      }
-      return all;
-    });
+  static std::string said(Stream stream, const std::string& text) {
+    await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
+    std::string all;
+    std::vector<char> part(1 << 16);
+    try {
+      while (const size_t got = await(stream->tryRead(part.data(), 1, part.size())))
+        all.append(part.data(), got);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.message();
+    }
+    return all;
   }
   std::string ask(const std::string& line, const std::string& headers = "",
                   const std::string& host = "node7.lan:7042") {
-    return said(*network_, cat(line, " HTTP/1.1\r\nHost: ", host, "\r\n", headers, "\r\n"));
+    return reactor_->run([&] {
+      return said(dial_without_certificate(folders_.in("host"), plain_.connect(address())),
+                  cat(line, " HTTP/1.1\r\nHost: ", host, "\r\n", headers, "\r\n"));
+    });
   }
   std::string bearer() const {
     return cat("Authorization: Bearer ", to_text(read_token_file(file_)), "\r\n");
@@ -85,11 +82,12 @@ class HttpTlsTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  const TempDir dir_;
-  const std::filesystem::path file_ = dir_.path() / "token";
-  const std::string log_ = (dir_.path() / "log").string();
+  const IssuedFolders folders_;
+  const std::filesystem::path file_ = folders_.in("token");
+  const std::string log_ = folders_.in("log");
   const std::shared_ptr<TokenTable> tokens_ = std::make_shared<TokenTable>(file_, own_user_name());
   std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  SocketNetwork plain_{*reactor_};
   std::optional<SocketNetwork> network_;
   std::optional<HttpServer> server_;
   bool is_ready_ = true;
@@ -125,10 +123,11 @@ TEST_F(HttpTlsTest, HealthIsToldToAnybodyAndNothingElseIs) {
 }
 
 TEST_F(HttpTlsTest, PlainHttpIsRefusedWithOneLineOnBothSides) {
-  SocketNetwork plain(*reactor_);
   for (const char* path : {"/", "/healthz"}) {
-    const std::string answer =
-        said(plain, cat("GET ", path, " HTTP/1.1\r\nHost: node7\r\n", bearer(), "\r\n"));
+    const std::string answer = reactor_->run([&] {
+      return said(plain_.connect(address()),
+                  cat("GET ", path, " HTTP/1.1\r\nHost: node7\r\n", bearer(), "\r\n"));
+    });
     EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 400 "), Not(HasSubstr(kSecret)),
                               HasSubstr("page: expected https, got plain HTTP\n")));
   }

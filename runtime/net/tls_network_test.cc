@@ -2,7 +2,6 @@
 // what a listener on the wire finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <kj/compat/tls.h>
 #include <kj/io.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -18,10 +17,10 @@
 #include "runtime/net/direct_sender.h"
 #include "runtime/net/rpc_test.capnp.h"
 #include "runtime/net/server.h"
-#include "runtime/os/temp_dir.h"
-#include "runtime/tls/authority_folder.h"
 #include "runtime/tls/tls_files.h"
 #include "tests/support/error_of.h"
+#include "tests/support/net/bare_dial.h"
+#include "tests/support/net/issued_folders.h"
 
 namespace gangway::tls_network_test {
 namespace {
@@ -42,17 +41,12 @@ class EchoServer final : public test::Echo::Server {
 class TlsNetworkTest : public testing::Test {
  protected:
   TlsNetworkTest() {
-    make_authority_folder(dir_.path() / "authority", now_s_ - 40 * kDayS);
-    issued("host", {.kind = CertifiedKind::kHost, .name = "node7"});
-    issued("owner", {.name = "ada"});
+    folders_.issue("host", {.kind = CertifiedKind::kHost, .name = "node7"});
+    folders_.issue("owner", {.name = "ada"});
   }
 
   std::string folder(const std::string& name) const {
-    return name.empty() ? "" : (dir_.path() / name).string();
-  }
-  Certificate issued(const char* to, const CertificateOrder& order, int64_t since_days = 0,
-                     const char* authority = "authority") const {
-    return issue_folder(folder(authority), folder(to), order, now_s_ - since_days * kDayS);
+    return name.empty() ? "" : folders_.in(name);
   }
   // A server of echoes; its refusals go to refusals_.
   std::unique_ptr<Server> serve(SocketNetwork& network) {
@@ -73,9 +67,8 @@ class TlsNetworkTest : public testing::Test {
       reactor_->clock().sleep_for(1ms);
   }
 
-  const TempDir dir_;
+  const IssuedFolders folders_{40};
   std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
-  const int64_t now_s_ = reactor_->clock().wall_ns() / 1'000'000'000;
   std::unique_ptr<FrameStream> stream_;
   std::vector<std::string> refusals_, users_;
 };
@@ -119,17 +112,17 @@ struct Row {
 };
 
 TEST_F(TlsNetworkTest, APeerThatIsNotTrustedIsRefusedWithOneLineOnBothSides) {
-  make_authority_folder(folder("other_authority"), now_s_);
-  issued("other", {.name = "eve"}, 0, "other_authority");
-  issued("expired", {.name = "ada", .days = 1}, 10);
-  issued("early", {.name = "ada"}, -3);
-  issued("revoked", {.name = "bob"});
+  folders_.make_authority("other_authority");
+  folders_.issue("other", {.name = "eve"}, 0, "other_authority");
+  folders_.issue("expired", {.name = "ada", .days = 1}, 10);
+  folders_.issue("early", {.name = "ada"}, -3);
+  folders_.issue("revoked", {.name = "bob"});
   revoke(folder("host"), read_tls_files(folder("revoked")).own.name.number);
   // A host that takes the server's certificate no longer.
-  issued("node9", {.kind = CertifiedKind::kHost, .name = "node9"});
+  folders_.issue("node9", {.kind = CertifiedKind::kHost, .name = "node9"});
   revoke(folder("node9"), read_tls_files(folder("host")).own.name.number);
   // Somebody who has the cluster's authority, and a certificate of their own one.
-  issued("forged", {.name = "ada"}, 0, "other_authority");
+  folders_.issue("forged", {.name = "ada"}, 0, "other_authority");
   std::filesystem::copy_file(folder("owner") + "/authority.pem",
                              folder("forged") + "/authority.pem",
                              std::filesystem::copy_options::overwrite_existing);
@@ -178,7 +171,7 @@ TEST_F(TlsNetworkTest, APeerThatIsNotTrustedIsRefusedWithOneLineOnBothSides) {
 }
 
 TEST_F(TlsNetworkTest, AClientRefusesAServerThatIsNoHostOrHasExpired) {
-  issued("expired", {.kind = CertifiedKind::kHost, .name = "node8", .days = 1}, 10);
+  folders_.issue("expired", {.kind = CertifiedKind::kHost, .name = "node8", .days = 1}, 10);
   reactor_->run([&] {
     const std::pair<const char*, const char*> rows[] = {
         {"owner", "the certificate of owner ada (number 2): expected a host's"},
@@ -209,16 +202,9 @@ TEST_F(TlsNetworkTest, AClientWithoutACertificateIsRefused) {
   reactor_->run([&] {
     SocketNetwork here(*reactor_, folder("host")), plain(*reactor_);
     const auto server = serve(here);
-    const TlsFiles files = read_tls_files(folder("owner"));
-    const kj::TlsCertificate authority(kj::StringPtr(files.authority.c_str()));
-    kj::TlsContext::Options options;
-    options.useSystemTrustStore = false;
-    options.trustedCertificates = kj::arrayPtr(&authority, 1);
-    kj::TlsContext context(kj::mv(options));
-    Stream raw = plain.connect(server->address());
     // Under TLS 1.3 the client's handshake may end before the server's.
     static_cast<void>(result_of([&] {
-      Stream stream = await(context.wrapClient(kj::mv(raw), kServerName));
+      Stream stream = dial_without_certificate(folder("owner"), plain.connect(server->address()));
       kj::byte byte = 0;
       EXPECT_EQ(await(stream->tryRead(&byte, 1, 1)), 0u);
     }));
@@ -229,7 +215,7 @@ TEST_F(TlsNetworkTest, AClientWithoutACertificateIsRefused) {
 }
 
 TEST_F(TlsNetworkTest, OnlyAHostWithAValidCertificateListens) {
-  issued("expired", {.kind = CertifiedKind::kHost, .name = "node8", .days = 1}, 10);
+  folders_.issue("expired", {.kind = CertifiedKind::kHost, .name = "node8", .days = 1}, 10);
   const auto refused = [&](const char* name) {
     SocketNetwork network(*reactor_, folder(name));
     return error_text_of([&] { (void)network.listen("127.0.0.1:0", [](Incoming) {}); });
@@ -314,7 +300,7 @@ TEST_F(TlsNetworkTest, ARenewalThatCannotBeReadIsReportedOnceAndChangesNothing) 
 }
 
 TEST_F(TlsNetworkTest, ARenewalWhoseKeyOthersCouldReadCountsFromItsChmodOn) {
-  issued("new", {.kind = CertifiedKind::kHost, .name = "node7"});
+  folders_.issue("new", {.kind = CertifiedKind::kHost, .name = "node7"});
   reactor_->run([&] {
     std::vector<std::string> unread;
     SocketNetwork here(*reactor_, folder("host"),

@@ -4,10 +4,9 @@
 
 #include "runtime/fibers/await.h"
 #include "runtime/net/transport.h"
-#include "runtime/os/temp_dir.h"
-#include "runtime/tls/authority_folder.h"
 #include "runtime/tls/tls.h"
 #include "tests/support/error_of.h"
+#include "tests/support/net/issued_folders.h"
 
 namespace gangway::tls_stream_test {
 namespace {
@@ -16,11 +15,8 @@ namespace {
 class TlsStreamTest : public testing::Test {
  protected:
   TlsStreamTest() {
-    const int64_t now_s = reactor_->clock().wall_ns() / 1'000'000'000;
-    make_authority_folder(dir_.path() / "authority", now_s);
-    issue_folder(dir_.path() / "authority", dir_.path() / "host",
-                 {.kind = CertifiedKind::kHost, .name = "node7"}, now_s);
-    network_ = std::make_unique<SocketNetwork>(*reactor_, (dir_.path() / "host").string());
+    folders_.issue("host", {.kind = CertifiedKind::kHost, .name = "node7"});
+    network_ = std::make_unique<SocketNetwork>(*reactor_, folders_.in("host"));
     reactor_->run([&] {
       Promise<void> came;
       listener_ = network_->listen("127.0.0.1:0", [&](Incoming in) {
@@ -39,7 +35,7 @@ class TlsStreamTest : public testing::Test {
     });
   }
 
-  const TempDir dir_;
+  const IssuedFolders folders_;
   std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
   std::unique_ptr<SocketNetwork> network_;
   std::unique_ptr<Listener> listener_;
@@ -90,7 +86,7 @@ class Damaging final : public internal::OverStream {
 
 TEST_F(TlsStreamTest, ADamagedRecordIsALostConnection) {
   reactor_->run([&] {
-    Tls tls(dir_.path() / "host");
+    Tls tls(folders_.in("host"));
     SocketNetwork plain(*reactor_);
     const int64_t deadline_ns = reactor_->clock().now_ns() + 5'000'000'000;
     bool is_damaged = false;

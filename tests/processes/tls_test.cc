@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "client/client.h"
-#include "runtime/base/clock_ns.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
-#include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
-#include "runtime/tls/authority_folder.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/error_of.h"
+#include "tests/support/net/issued_folders.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
@@ -28,9 +26,8 @@ using testing::HasSubstr;
 class TlsTest : public testing::Test {
  protected:
   TlsTest() {
-    make_authority_folder(in("authority"), now_s_);
-    issued("node7", {.kind = CertifiedKind::kHost, .name = "node7", .days = 20});
-    issued("ada", {.name = own_user_name()});
+    folders_.issue("node7", {.kind = CertifiedKind::kHost, .name = "node7", .days = 20});
+    folders_.issue("ada", {.name = own_user_name()});
     controller_.emplace(start(
         {"controller", "--listen", "127.0.0.1:0", "--log-level", "warn", "--tls", in("node7")},
         said_));
@@ -38,10 +35,7 @@ class TlsTest : public testing::Test {
         << output_of(said_);
   }
 
-  std::string in(const char* name) const { return (folder_.path() / name).string(); }
-  void issued(const char* to, const CertificateOrder& order) const {
-    issue_folder(in("authority"), in(to), order, now_s_);
-  }
+  std::string in(const char* name) const { return folders_.in(name); }
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
     arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments),
@@ -60,8 +54,7 @@ class TlsTest : public testing::Test {
         << said_.text();
   }
 
-  const TempDir folder_;
-  const int64_t now_s_ = clock_ns(CLOCK_REALTIME) / 1'000'000'000;
+  const IssuedFolders folders_;
   AnonymousFile said_{"controller"};
   std::optional<ChildProcess> controller_;
   std::string address_;
