@@ -61,6 +61,11 @@ class TlsNetworkTest : public testing::Test {
                       .on_refused = [this](const std::string&,
                                            const std::string& why) { refusals_.push_back(why); }});
   }
+  static uint64_t echo(Connection& connection, uint32_t number) {
+    auto request = connection.bootstrap<test::Echo>().echoRequest();
+    request.setNumber(number);
+    return await<capnp::Response<test::Echo::EchoResults>>(request.send()).getNumber();
+  }
   void wait_for_refusal() {
     const int64_t until_ns = reactor_->clock().now_ns() + 5'000'000'000;
     while (refusals_.empty() && reactor_->clock().now_ns() < until_ns)
@@ -79,11 +84,7 @@ TEST_F(TlsNetworkTest, BothSidesKnowEachOtherByTheirCertificates) {
     const auto server = serve(here);
     Connection owner = Connection::connect(*reactor_, there, server->address());
     Connection host = Connection::connect(*reactor_, here, server->address());
-    for (Connection* const connection : {&owner, &host}) {
-      auto request = connection->bootstrap<test::Echo>().echoRequest();
-      request.setNumber(7);
-      EXPECT_EQ(await<capnp::Response<test::Echo::EchoResults>>(request.send()).getNumber(), 7u);
-    }
+    for (Connection* const connection : {&owner, &host}) EXPECT_EQ(echo(*connection, 7), 7u);
     EXPECT_THAT(users_, testing::ElementsAre("ada", "host:node7"));
     EXPECT_TRUE(refusals_.empty());
   });
@@ -283,6 +284,20 @@ TEST_F(TlsNetworkTest, ACertificateThatIsRevokedMeanwhileOpensNoFurtherConnectio
     EXPECT_THAT(
         error_text_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }),
         HasSubstr("it was revoked"));
+    EXPECT_EQ(echo(before, 7), 7u) << "connections that are open stay";
+  });
+}
+
+TEST_F(TlsNetworkTest, ARenewedCertificateIsShownFromTheNextConnectionOn) {
+  folders_.issue("new", {.kind = CertifiedKind::kHost, .name = "node7"});
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
+    const auto server = serve(here);
+    (void)Connection::connect(*reactor_, there, server->address());
+    for (const char* file : {"/certificate.pem", "/key.pem"})
+      std::filesystem::rename(folder("new") + file, folder("host") + file);
+    (void)Connection::connect(*reactor_, there, server->address());
+    EXPECT_EQ(here.certificate()->name.number, 3u);
   });
 }
 
