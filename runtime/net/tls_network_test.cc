@@ -71,6 +71,16 @@ class TlsNetworkTest : public testing::Test {
     while (refusals_.empty() && reactor_->clock().now_ns() < until_ns)
       reactor_->clock().sleep_for(1ms);
   }
+  // Expects that the server takes no client, and reports why.
+  void expect_nobody_taken(SocketNetwork& there, const Server& server, const char* why) {
+    refusals_.clear();
+    EXPECT_EQ(
+        error_of([&] { (void)Connection::connect(*reactor_, there, server.address()); }).kind(),
+        ErrorKind::kUnavailable);
+    wait_for_refusal();
+    ASSERT_EQ(refusals_.size(), 1u);
+    EXPECT_THAT(refusals_[0], HasSubstr(why));
+  }
 
   const IssuedFolders folders_{40};
   std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
@@ -341,12 +351,7 @@ TEST_F(TlsNetworkTest, AListOfRevokedNumbersThatCannotBeReadRefusesEverybody) {
     SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
     const auto server = serve(here);
     std::ofstream(folder("host") + "/revoked") << "two\n";
-    EXPECT_EQ(
-        error_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }).kind(),
-        ErrorKind::kUnavailable);
-    wait_for_refusal();
-    ASSERT_EQ(refusals_.size(), 1u);
-    EXPECT_THAT(refusals_[0], HasSubstr("line 1: expected the number of a certificate"));
+    expect_nobody_taken(there, *server, "line 1: expected the number of a certificate");
   });
 }
 
@@ -354,25 +359,19 @@ TEST_F(TlsNetworkTest, AControllersFolderThatIsGoneOrHasNoListRefusesEverybody) 
   reactor_->run([&] {
     SocketNetwork here(*reactor_, folder("host")), there(*reactor_, folder("owner"));
     const auto server = serve(here);
-    const auto is_refused = [&] {
-      refusals_.clear();
-      EXPECT_EQ(
-          error_of([&] { (void)Connection::connect(*reactor_, there, server->address()); }).kind(),
-          ErrorKind::kUnavailable);
-      wait_for_refusal();
-      ASSERT_EQ(refusals_.size(), 1u);
-      EXPECT_THAT(refusals_[0], HasSubstr("there is no list of revoked certificates"));
+    const auto expect_no_list = [&] {
+      expect_nobody_taken(there, *server, "there is no list of revoked certificates");
     };
     std::filesystem::rename(folder("host"), folder("elsewhere"));
-    is_refused();
-    is_refused();  // The first refusal has not made the missing list a known one.
+    expect_no_list();
+    expect_no_list();  // The first refusal has not made the missing list a known one.
     std::filesystem::copy(folder("owner"), folder("host"));  // An owner's folder needs no list.
-    is_refused();
+    expect_no_list();
     std::filesystem::remove_all(folder("host"));
     std::filesystem::rename(folder("elsewhere"), folder("host"));
     (void)Connection::connect(*reactor_, there, server->address());
     std::filesystem::remove(folder("host") + "/revoked");
-    is_refused();
+    expect_no_list();
     EXPECT_THAT(error_text_of([&] {
                   SocketNetwork again(*reactor_, folder("host"));
                   (void)again.listen("127.0.0.1:0", [](Incoming) {});
