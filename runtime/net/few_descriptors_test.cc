@@ -6,12 +6,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "runtime/fibers/future.h"
 #include "runtime/net/socket_address.h"
 #include "runtime/net/transport.h"
 #include "runtime/os/descriptor_limit.h"
+#include "runtime/tls/tls.h"
+#include "tests/support/net/issued_folders.h"
 
 namespace gangway {
 namespace {
@@ -73,6 +77,40 @@ TEST(FewDescriptorsTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewD
   EXPECT_THAT(told[0], testing::HasSubstr("ulimit -n"));
   close(early);
   close(late);
+}
+
+TEST(FewDescriptorsTest, ARenewalThatFindsTooFewDescriptorsIsReadAtTheNextHandshake) {
+  const IssuedFolders folders;
+  folders.issue("host", {.kind = CertifiedKind::kHost, .name = "node7"});
+  folders.issue("owner", {.name = "ada"});
+  folders.issue("new", {.name = "ada"});
+  const auto reactor = Reactor::make_real();
+  reactor->run([&] {
+    SocketNetwork plain(*reactor);
+    std::vector<ErrorKind> unread;
+    Tls host(folders.in("host"));
+    Tls owner(folders.in("owner"), [&](const Error& why) { unread.push_back(why.kind()); });
+    const int64_t deadline_ns = reactor->clock().now_ns() + 10'000'000'000;
+    size_t taken = 0;
+    Promise<void> both_taken;
+    const auto listener = plain.listen("127.0.0.1:0", [&](Incoming in) {
+      if (++taken == 2) both_taken.set();
+      (void)host.accept(*reactor, kj::mv(in.stream), Tls::Clients::kCertified, deadline_ns);
+    });
+    Stream early = plain.connect(listener->address()), late = plain.connect(listener->address());
+    both_taken.future().await();
+    for (const char* file : {"/certificate.pem", "/key.pem"})
+      std::filesystem::rename(folders.in("new") + file, folders.in("owner") + file);
+    {
+      const FewDescriptors none(0);
+      (void)owner.dial(*reactor, kj::mv(early), "there", deadline_ns);
+    }
+    EXPECT_THAT(unread, testing::ElementsAre(ErrorKind::kOverloaded));
+    EXPECT_EQ(owner.own().name.number, 2u);
+    (void)owner.dial(*reactor, kj::mv(late), "there", deadline_ns);
+    EXPECT_EQ(owner.own().name.number, 3u);
+    EXPECT_EQ(unread.size(), 1u);
+  });
 }
 
 }  // namespace

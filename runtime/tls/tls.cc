@@ -254,8 +254,9 @@ std::shared_ptr<Tls::Contexts> Tls::current() {
   } else {
     contexts_->revoked = list;
   }
-  // Only now: a handshake after one that failed above fails too.
-  version_ = std::move(version);
+  // Only now: a handshake after one that failed above fails too. Nor is this version done with if
+  // the system refused for a reason that passes, such as too many open files.
+  if (made.ok() || made.error().kind() == ErrorKind::kInvalid) version_ = std::move(version);
   if (!made.ok() && on_unread_) on_unread_(made.error());
   return contexts_;
 }

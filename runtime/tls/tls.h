@@ -39,7 +39,8 @@ namespace gangway {
 class Tls {
  public:
   // `on_unread`: called once for each change of the files after which they can't be read, so that
-  // the certificate before stays in use.
+  // the certificate before stays in use. While the system refuses to read them for a reason that
+  // passes, it is called at each handshake, and each tries again.
   explicit Tls(std::filesystem::path folder, std::function<void(const Error&)> on_unread = {});
   ~Tls();
   Tls(const Tls&) = delete;
