@@ -186,6 +186,24 @@ Status judge(const ServerOptions& options, const Hello& hello, const std::string
   return Status::kRefused;
 }
 
+std::optional<std::string> user_shown(const ServerOptions& options, const Incoming& in,
+                                      const AccessToken& token) {
+  if (in.certificate) return user_of(in.certificate->name);
+  if (!in.user.empty() || !options.user_of) return in.user;
+  return token.is_none() ? std::nullopt : options.user_of(token);
+}
+
+// Decides about a peer, and sets its user.
+Status admit(const ServerOptions& options, Incoming& in, const Hello& hello,
+             const AccessToken& token) {
+  // A token that came in plain text to an address of TLS is not even looked up.
+  if (in.is_plain) return Status::kNoTls;
+  const std::optional<std::string> user = user_shown(options, in, token);
+  if (!user) return token.is_none() ? Status::kNoToken : Status::kOtherToken;
+  in.user = *user;
+  return judge(options, hello, in.user);
+}
+
 }  // namespace
 
 Server::Server(Reactor& reactor, Network& network, const std::string& address,
@@ -202,12 +220,6 @@ Server::Server(Reactor& reactor, Network& network, const std::string& address,
 Server::~Server() {
   listener_.reset();
   fibers_.cancel();
-}
-
-std::optional<std::string> Server::user_of(const Incoming& in, const AccessToken& token) const {
-  if (in.certificate) return gangway::user_of(in.certificate->name);
-  if (!in.user.empty() || !options_.user_of) return in.user;
-  return token.is_none() ? std::nullopt : options_.user_of(token);
 }
 
 void Server::serve(Incoming in) {
@@ -229,12 +241,7 @@ void Server::serve(Incoming in) {
     Status status = Status::kOtherVersion;
     if (hello.version == kConnectionVersion) {
       const auto token = read_fixed<AccessToken>(reactor_, stream, deadline_ns);
-      const std::optional<std::string> user = user_of(in, token);
-      if (user) in.user = *user;
-      status = in.is_plain       ? Status::kNoTls
-               : user            ? judge(options_, hello, in.user)
-               : token.is_none() ? Status::kNoToken
-                                 : Status::kOtherToken;
+      status = admit(options_, in, hello, token);
     }
     write_fixed(stream, Answer{.status = static_cast<uint8_t>(status)});
     half_open.reset();

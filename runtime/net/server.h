@@ -101,7 +101,6 @@ class Server {
   };
   void serve(Incoming in);
   // The user at the other end of `in`, who shows `token`; no value if the peer is to be refused.
-  std::optional<std::string> user_of(const Incoming& in, const AccessToken& token) const;
   void serve_rpc(Incoming in);
   void refused(const std::string& from, const std::string& why) const;
 

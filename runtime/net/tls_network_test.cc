@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -236,6 +237,33 @@ TEST_F(TlsNetworkTest, OnlyAHostWithAValidCertificateListens) {
   EXPECT_THAT(refused("expired"),
               HasSubstr("the certificate of host node8 (number 3) has expired on"));
   EXPECT_THAT(refused("nothing"), HasSubstr("authority.pem: there is none"));
+}
+
+TEST_F(TlsNetworkTest, AFolderThatCannotBeReadIsReportedBeforeTheDial) {
+  reactor_->run([&] {
+    SocketNetwork plain(*reactor_), there(*reactor_, folder("nothing"));
+    const std::string nobody =
+        plain.listen("127.0.0.1:0", [](Incoming) { ADD_FAILURE(); })->address();
+    EXPECT_THAT(error_text_of([&] { (void)there.connect(nobody, {.time_limit = 100ms}); }),
+                HasSubstr("authority.pem: there is none"));
+  });
+}
+
+TEST_F(TlsNetworkTest, ATokenThatIsShownWithoutTlsIsNotLookedUp) {
+  reactor_->run([&] {
+    SocketNetwork here(*reactor_, folder("host")), plain(*reactor_);
+    const Server server(*reactor_, here, "127.0.0.1:0",
+                        {.bootstrap = [](const Peer&) { return kj::heap<EchoServer>(); },
+                         .user_of = [](const AccessToken&) -> std::optional<std::string> {
+                           ADD_FAILURE() << "a token is looked up";
+                           return std::nullopt;
+                         }});
+    const DialOptions options{.token = [] { return ShownToken{AccessToken::random(), "a test"}; }};
+    EXPECT_THAT(error_text_of([&] {
+                  (void)Connection::connect(*reactor_, plain, server.address(), options);
+                }),
+                HasSubstr("takes connections by TLS only"));
+  });
 }
 
 TEST_F(TlsNetworkTest, PeersThatDoNotSpeakTlsTakeNoRoomOfThoseThatDo) {

@@ -354,12 +354,14 @@ const std::shared_ptr<Tls>& SocketNetwork::tls() {
 Stream SocketNetwork::connect(const std::string& address, DialOptions options) {
   const SocketAddress target = internal::parse_socket_address(address);
   if (!encrypts(address) && !target.is_loopback()) fail_without_tls("connect", address);
+  // A mistake in the files is no reason to wait for the other side first.
+  const std::shared_ptr<Tls> secure = encrypts(address) ? tls() : nullptr;
   const int64_t deadline_ns = reactor_.clock().now_ns() + options.time_limit.count();
   Duration pause = kRetryFirst;
   while (true) {
     Result<Stream> attempt = try_connect(reactor_, target, deadline_ns);
-    if (attempt.ok() && !encrypts(address)) return attempt.take();
-    if (attempt.ok()) return tls()->dial(reactor_, attempt.take(), address, deadline_ns).stream;
+    if (attempt.ok() && secure == nullptr) return attempt.take();
+    if (attempt.ok()) return secure->dial(reactor_, attempt.take(), address, deadline_ns).stream;
     if (attempt.error().kind() == ErrorKind::kCancelled) throw attempt.error();
     if (reactor_.clock().now_ns() + pause.count() > deadline_ns) {
       throw Error(
