@@ -2,8 +2,8 @@
 //
 // Trust: the same as at the controller's other address. Over TCP a request shows a token:
 // "Authorization: Bearer" and the text of the token file. Only `user` gets an answer. A request
-// without a token is refused with 401, one with another owner's token with 403, whatever its path,
-// and a line of the log says who was refused and why.
+// without a token is refused with 401, one with another owner's token with 403, whatever its path
+// (but those of health, below), and a line of the log says who was refused and why.
 // For browsers, which other sites' scripts can lead here (`for_browsers`): the token may also be in
 // the query of "/" ("/?token=..."), since nobody can type headers. A Host that is neither the
 // address nor localhost with its port (a name that was made to mean 127.0.0.1) is refused with 421,

@@ -117,8 +117,8 @@ class SocketNetwork final : public Network {
 
 namespace internal {
 
-// Bound on TLS handshakes under way with one machine, a quarter of those with all of them:
-// strangers on one machine, who stay silent, keep no others out.
+// Bound on TLS handshakes under way with one IP address, a quarter of those with all of them:
+// strangers at one address, who stay silent, keep no others out. An IPv6 machine may have many.
 inline constexpr size_t kHandshakesOfMachineMax = 64;
 
 // Waits for `promise`, at most until `deadline_ns`: then throws kUnavailable with `what`.

@@ -1,8 +1,8 @@
 // CertifiedName: whom a certificate stands for, as its common name says it.
 //
 // A cluster's certificates are those of hosts, which run the controller and executors, and of
-// owners, who run programs. KJ tells no more of a peer's certificate than its common name, so this
-// has everything that a peer is judged by:
+// owners, who run programs. The number, by which a certificate is revoked, is its serial number
+// too:
 //
 //   host:node7:12    host "node7", certificate number 12 of its authority
 //   owner:ada:13     owner "ada", certificate number 13

@@ -3,7 +3,8 @@
 // It is KJ's TLS, version 1.3 with host and owner certificates. KJ says of a certificate that it
 // does not take no more than "certificate verify failed", and this class judges the certificates in
 // its place: it sets OpenSSL's verify callback on KJ's context, which it learns of by OpenSSL's own
-// hook for new contexts. Both ends learn during the handshake whose certificate is wrong, and how.
+// hook for new contexts. The end that refuses learns during the handshake whose certificate is
+// wrong, and how; the other learns it then or at its first read.
 //
 // A peer's certificate must be of this cluster's authority, valid now, name a host or an owner, and
 // not be on the list of revoked ones. A client expects a host's. Browsers, Prometheus and kubelets

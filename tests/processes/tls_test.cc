@@ -28,9 +28,9 @@ class TlsTest : public testing::Test {
   TlsTest() {
     folders_.issue("node7", {.kind = CertifiedKind::kHost, .name = "node7", .days = 20});
     folders_.issue("ada", {.name = own_user_name()});
-    controller_.emplace(start(
-        {"controller", "--listen", "127.0.0.1:0", "--log-level", "warn", "--tls", in("node7")},
-        said_));
+    controller_.emplace(start({"controller", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0",
+                               "--log-level", "warn", "--tls", in("node7")},
+                              said_));
     EXPECT_TRUE(eventually([&] { return !(address_ = first_line_of(said_)).empty(); }))
         << output_of(said_);
   }
@@ -47,7 +47,7 @@ class TlsTest : public testing::Test {
     EXPECT_EQ(start(std::move(arguments), output).wait().code, status) << output_of(output);
     return output_of(output);
   }
-  // Waits until the controller has logged the line.
+  // Waits until the controller has printed or logged the text.
   void expect_logged(const std::string& line) const {
     EXPECT_TRUE(eventually([&] { return said_.text().find(line) != std::string::npos; }))
         << line << "\n"
@@ -100,6 +100,10 @@ TEST_F(TlsTest, WithoutACertificateOrWithARevokedOneThereIsOnlyARefusal) {
   EXPECT_THAT(run({"ps", "--connect", address_, "--tls", in("ada")}, 2),
               HasSubstr(cat("owner ", own_user_name(), " (number 2): it was revoked")));
   expect_logged(cat("the certificate of owner ", own_user_name(), " (number 2) was revoked"));
+}
+
+TEST_F(TlsTest, ThePageIsPrintedAtTheAddressToWhichItIsBound) {
+  expect_logged(cat("page: https://", "127.0.0.1:"));
 }
 
 TEST_F(TlsTest, WithoutTlsNothingListensBeyondThisMachine) {

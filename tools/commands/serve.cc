@@ -165,10 +165,14 @@ void read_config_again(ControllerService& service, const std::string& path, cons
   }
 }
 
-// The address at which browsers find a listener: under TLS by the name in its certificate.
+// The address at which browsers find a listener. One that is bound to all of the machine's has
+// none of its own: under TLS the name in the certificate stands for it.
 std::string url_of(const Network& network, const std::string& address) {
   if (!network.encrypts(address)) return cat("http://", address);
-  return cat("https://", network.certificate()->name.name, address.substr(address.rfind(':')));
+  const size_t port = address.rfind(':');
+  const std::string host = address.substr(0, port);
+  const bool is_any = host == "0.0.0.0" || host == "[::]";
+  return cat("https://", is_any ? network.certificate()->name.name : host, address.substr(port));
 }
 
 // Says that a renewed certificate can't be used, which nobody would see before the old one ends.
