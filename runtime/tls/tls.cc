@@ -194,6 +194,11 @@ Encrypted shake_hands(Reactor& reactor, Handshake& handshake, const std::string&
 void require_judged(const Handshake& handshake) {
   GW_ASSERT(handshake.peer, "tls: a handshake ended without the peer's certificate");
 }
+// A client has expected kServerName, which only a host's certificate has.
+void require_host(const Handshake& judged) {
+  GW_ASSERT(judged.peer->name.kind == CertifiedKind::kHost, "tls: ", to_text(judged.peer->name),
+            " passes for a host");
+}
 
 // The socket stays the caller's.
 Encrypted borrowed(kj::AsyncIoStream& socket) {
@@ -271,44 +276,63 @@ std::set<uint32_t> Tls::revoked() {
 
 const Certificate& Tls::own() const { return contexts_->own; }
 
+namespace {
+
+// A connection from its handshake on.
+class Attempt {
+ public:
+  Attempt(std::shared_ptr<Tls::Contexts> contexts, kj::Own<kj::AsyncIoStream> socket)
+      : contexts_(std::move(contexts)), socket_(kj::heap<internal::TlsSocket>(kj::mv(socket))) {}
+
+  // Suspends until the handshake has ended. `begin`: makes KJ's connection over socket().
+  template <class Begin>
+  Result<Encrypted> run(Reactor& reactor, int64_t deadline_ns, const Begin& begin) {
+    return result_of(
+        [&] { return shake_hands(reactor, handshake_, own_name_, deadline_ns, begin); });
+  }
+  Tls::Secured secured(Encrypted encrypted) {
+    return {internal::tls_stream(kj::mv(encrypted), kj::mv(socket_), own_name_), handshake_.peer};
+  }
+
+  Tls::Contexts& contexts() { return *contexts_; }
+  internal::TlsSocket& socket() { return *socket_; }
+  const Handshake& handshake() const { return handshake_; }
+
+ private:
+  const std::shared_ptr<Tls::Contexts> contexts_;
+  kj::Own<internal::TlsSocket> socket_;
+  const std::string own_name_ = to_text(contexts_->own.name);
+  Handshake handshake_{contexts_->revoked, {}, {}};
+};
+
+}  // namespace
+
 Tls::Secured Tls::accept(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket, Clients clients,
                          int64_t deadline_ns) {
-  const std::shared_ptr<Contexts> contexts = current();
-  auto under = kj::heap<internal::TlsSocket>(kj::mv(socket));
-  const std::string own_name = to_text(contexts->own.name);
-  Handshake handshake{contexts->revoked, {}, {}};
-  kj::TlsContext& context = *(clients == Clients::kAny ? contexts->any : contexts->certified);
-  Result<Encrypted> encrypted = result_of([&] {
-    return shake_hands(reactor, handshake, own_name, deadline_ns,
-                       [&] { return context.wrapServer(borrowed(*under)); });
-  });
+  Attempt attempt(current(), kj::mv(socket));
+  Contexts& contexts = attempt.contexts();
+  kj::TlsContext& context = *(clients == Clients::kAny ? contexts.any : contexts.certified);
+  Result<Encrypted> encrypted = attempt.run(
+      reactor, deadline_ns, [&] { return context.wrapServer(borrowed(attempt.socket())); });
   if (!encrypted.ok()) {
     const Error& why = encrypted.error();
-    if (why.kind() == ErrorKind::kInvalid) let_alert_arrive(reactor, *under);
+    if (why.kind() == ErrorKind::kInvalid) let_alert_arrive(reactor, attempt.socket());
     throw Error(why);
   }
-  if (clients == Clients::kCertified) require_judged(handshake);
-  return {internal::tls_stream(encrypted.take(), kj::mv(under), own_name), handshake.peer};
+  if (clients == Clients::kCertified) require_judged(attempt.handshake());
+  return attempt.secured(encrypted.take());
 }
 
 Tls::Secured Tls::dial(Reactor& reactor, kj::Own<kj::AsyncIoStream> socket,
                        const std::string& address, int64_t deadline_ns) {
-  const std::shared_ptr<Contexts> contexts = current();
-  auto under = kj::heap<internal::TlsSocket>(kj::mv(socket));
-  const std::string own_name = to_text(contexts->own.name);
-  Handshake handshake{contexts->revoked, {}, {}};
-  Result<Encrypted> encrypted = result_of([&] {
-    return shake_hands(reactor, handshake, own_name, deadline_ns, [&] {
-      return contexts->certified->wrapClient(borrowed(*under), kServerName);
-    });
+  Attempt attempt(current(), kj::mv(socket));
+  Result<Encrypted> encrypted = attempt.run(reactor, deadline_ns, [&] {
+    return attempt.contexts().certified->wrapClient(borrowed(attempt.socket()), kServerName);
   });
   if (encrypted.ok()) {
-    require_judged(handshake);
-    if (handshake.peer->name.kind != CertifiedKind::kHost) {
-      throw Error(ErrorKind::kInvalid, cat("connect: ", address, ": tls: the certificate of ",
-                                           to_text(handshake.peer->name), ": expected a host's"));
-    }
-    return {internal::tls_stream(encrypted.take(), kj::mv(under), own_name), handshake.peer};
+    require_judged(attempt.handshake());
+    require_host(attempt.handshake());
+    return attempt.secured(encrypted.take());
   }
   const Error& why = encrypted.error();
   if (why.kind() == ErrorKind::kCancelled) throw Error(why);
