@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/fibers/await.h"
 #include "runtime/fibers/wait_queue.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
 #include "tests/support/error_of.h"
+#include "tests/support/net/say_and_hear.h"
 
 namespace gangway {
 namespace {
@@ -68,21 +68,6 @@ class HttpServerTest : public testing::Test {
   }
   std::string bearer() const { return cat("Authorization: Bearer ", own(), "\r\n"); }
   Stream connect() { return network_->connect(server_->address()); }
-  static void say(Stream& stream, const std::string& text) {
-    await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
-  }
-  // Reads until the other side ends the connection. Returns what came, also if it broke.
-  static std::string hear(Stream& stream) {
-    std::string all;
-    std::vector<char> part(1 << 16);
-    try {
-      while (const size_t got = await(stream->tryRead(part.data(), 1, part.size())))
-        all.append(part.data(), got);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.message();
-    }
-    return all;
-  }
   std::string said(const std::string& text) {
     return reactor_->run([&] {
       Stream stream = connect();

@@ -6,14 +6,13 @@
 #include <iterator>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "controller/service/http_server.h"
 #include "protocol/token_file.h"
-#include "runtime/fibers/await.h"
 #include "runtime/os/user.h"
 #include "tests/support/net/bare_dial.h"
 #include "tests/support/net/issued_folders.h"
+#include "tests/support/net/say_and_hear.h"
 
 namespace gangway::http_tls_test {
 namespace {
@@ -56,16 +55,8 @@ class HttpTlsTest : public testing::Test {
   }
   // Sends these bytes, and returns all that comes until the connection ends.
   static std::string said(Stream stream, const std::string& text) {
-    await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
-    std::string all;
-    std::vector<char> part(1 << 16);
-    try {
-      while (const size_t got = await(stream->tryRead(part.data(), 1, part.size())))
-        all.append(part.data(), got);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.message();
-    }
-    return all;
+    say(stream, text);
+    return hear(stream);
   }
   std::string ask(const std::string& line, const std::string& headers = "",
                   const std::string& host = "node7.lan:7042") {

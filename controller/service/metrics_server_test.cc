@@ -14,10 +14,10 @@
 
 #include "controller/service/service.h"
 #include "protocol/token_file.h"
-#include "runtime/fibers/await.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
 #include "tests/support/error_of.h"
+#include "tests/support/net/say_and_hear.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -47,19 +47,11 @@ class MetricsServerTest : public testing::Test {
 
   std::string own() const { return to_text(read_token_file(file_)); }
   Stream connect() { return network_->connect(service_->metrics_address()); }
-  static void say(Stream& stream, const std::string& text) {
-    await(kj::evalNow([&] { return stream->write(text.data(), text.size()); }));
-  }
-  // Reads until the other side ends the connection.
-  static std::string hear(Stream& stream) {
-    return await(
-        stream->readAllText().then([](kj::String text) { return std::string(text.cStr()); }));
-  }
   std::string ask(const std::string& line, const std::string& headers = "") {
     return reactor_->run([&] {
       Stream stream = connect();
       say(stream, cat(line, " HTTP/1.1\r\nHost: here\r\n", headers, "\r\n"));
-      return hear(stream);
+      return hear_whole(stream);
     });
   }
   static std::string showing(const std::string& token) {
@@ -159,10 +151,10 @@ TEST_F(MetricsServerTest, SilentConnectionsKeepNobodyOut) {
     std::vector<Stream> silent;
     for (size_t i = 0; i < MetricsServer::kConnectionsMax; ++i) silent.push_back(connect());
     Stream more = connect();
-    EXPECT_EQ(hear(silent[0]), "");  // Its place is taken.
+    EXPECT_EQ(hear_whole(silent[0]), "");  // Its place is taken.
     for (Stream* const one : {&more, &silent[1]}) {
       say(*one, cat("GET /metrics HTTP/1.1\r\nHost: h\r\n", showing(own()), "\r\n"));
-      EXPECT_THAT(hear(*one), StartsWith("HTTP/1.1 200 "));
+      EXPECT_THAT(hear_whole(*one), StartsWith("HTTP/1.1 200 "));
     }
     EXPECT_THAT(ask("GET /metrics", showing(own())), StartsWith("HTTP/1.1 200 "));
   });
