@@ -22,7 +22,9 @@ struct HostStatus {
   std::vector<std::string> stuck;  // Devices whose work does not go on, and in what.
   bool is_draining = false;        // It gets no new slices: see Client::drain().
   bool is_drained = false;         // Nothing lies on it any more, either.
-  int64_t certificate_ends_s = 0;  // When its certificate ends, since 1970; 0: it has shown none.
+  // When the certificate with which it registered ends, since 1970; 0: it has shown none. An
+  // executor shows a renewed one once it is restarted.
+  int64_t certificate_ends_s = 0;
 };
 
 // A program of a client that is connected, or has detached.

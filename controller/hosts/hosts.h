@@ -41,10 +41,11 @@ struct HostInfo {
   ProcessIdentity process = {};  // Pid 0: not known, or of another machine.
   std::string machine = {};      // Machine::identity; empty in tests of one machine.
   std::string island = kMainIsland;
-  std::string owner = {};          // The user who runs it (protocol/owner.h).
-  std::string wanted_name = {};    // The name before a number was appended.
-  bool name_is_chosen = false;     // Its user chose the name: it gets this name or is refused.
-  int64_t certificate_ends_s = 0;  // When its certificate ends, since 1970; 0: it has shown none.
+  std::string owner = {};        // The user who runs it (protocol/owner.h).
+  std::string wanted_name = {};  // The name before a number was appended.
+  bool name_is_chosen = false;   // Its user chose the name: it gets this name or is refused.
+  // When the certificate with which it registers ends, since 1970; 0: it has shown none.
+  int64_t certificate_ends_s = 0;
 };
 
 struct HostRecord {
