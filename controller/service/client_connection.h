@@ -43,7 +43,8 @@ class OwnersMessages final : public MessageBudget {
   // those with a host's certificate.
   OwnersMessages(OwnerUse& use, const Peer& peer, std::function<void(const Error&)> refused)
       : held_(use.hold(peer.user, OwnerResource::kMessages)),
-        counts_unread_(peer.user != own_user_name() && !is_host(peer)),
+        counts_unread_(peer.user != own_user_name() &&
+                       !(peer.certificate && is_host(*peer.certificate))),
         refused_(std::move(refused)) {}
 
   bool take(size_t bytes) override {
@@ -60,10 +61,6 @@ class OwnersMessages final : public MessageBudget {
   }
 
  private:
-  static bool is_host(const Peer& peer) {
-    return peer.certificate && peer.certificate->name.kind == CertifiedKind::kHost;
-  }
-
   OwnerUse::Hold held_;
   const bool counts_unread_;
   std::function<void(const Error&)> refused_;

@@ -430,7 +430,7 @@ class ControllerServer final : public wire::Controller::Server {
 
   // A host's certificate stands for the executor of its name, and for nothing else.
   void certify(HostInfo& info, const Certificate& certificate, const std::string& who) {
-    if (certificate.name.kind != CertifiedKind::kHost || certificate.name.name != info.name)
+    if (!is_host(certificate) || certificate.name.name != info.name)
       refuse_certificate(who, cat("that of host ", info.name), certificate.name);
     info.owner = own_user_name();
     info.name_is_chosen = true;
@@ -438,7 +438,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
   void require_no_host(const std::string& who) {
     const std::optional<Certificate>& certificate = connection_->certificate();
-    if (certificate && certificate->name.kind == CertifiedKind::kHost)
+    if (certificate && is_host(*certificate))
       refuse_certificate(who, "an owner's", certificate->name);
   }
   [[noreturn]] void refuse_certificate(const std::string& who, const std::string& expected,

@@ -296,7 +296,7 @@ class SocketListener final : public Listener {
 // A process that peers would refuse does not begin to listen.
 void require_hosts_certificate(const std::string& address, const Certificate& own, int64_t now_s) {
   constexpr char kHint[] = "`gangway cert host NAME` makes one";
-  if (own.name.kind != CertifiedKind::kHost) {
+  if (!is_host(own)) {
     throw Error(ErrorKind::kInvalid,
                 cat("listen: ", address, ": expected a host's certificate, got that of ",
                     to_text(own.name)),

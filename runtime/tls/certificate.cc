@@ -178,7 +178,7 @@ std::string common_name_in(const X509_NAME* name) {
 
 KeyedCertificate make_authority(const Validity& validity) {
   const Owned<EVP_PKEY> key = new_key();
-  std::array<char, 17> suffix{};
+  std::array<char, 9> suffix{};  // Eight digits.
   const uint64_t number = random_number();
   std::snprintf(suffix.data(), suffix.size(), "%08x", static_cast<unsigned>(number));
   const Owned<X509> certificate =

@@ -48,6 +48,9 @@ struct Certificate {
   CertifiedName name;
   Validity validity;
 };
+inline bool is_host(const Certificate& certificate) {
+  return certificate.name.kind == CertifiedKind::kHost;
+}
 
 // A new authority, whose name is random so that two of them can be told apart in messages.
 KeyedCertificate make_authority(const Validity& validity);

@@ -196,8 +196,7 @@ void require_judged(const Handshake& handshake) {
 }
 // A client has expected kServerName, which only a host's certificate has.
 void require_host(const Handshake& judged) {
-  GW_ASSERT(judged.peer->name.kind == CertifiedKind::kHost, "tls: ", to_text(judged.peer->name),
-            " passes for a host");
+  GW_ASSERT(is_host(*judged.peer), "tls: ", to_text(judged.peer->name), " passes for a host");
 }
 
 // The socket stays the caller's.
@@ -241,7 +240,7 @@ Tls::Tls(std::filesystem::path folder, std::function<void(const Error&)> on_unre
       on_unread_(std::move(on_unread)),
       version_(version_of_tls_files(folder_)) {
   const TlsFiles files = read_tls_files(folder_);
-  needs_list_ = files.own.name.kind == CertifiedKind::kHost;
+  needs_list_ = is_host(files.own);
   contexts_ = std::make_shared<Contexts>(files, revoked());
 }
 

@@ -108,7 +108,7 @@ std::set<uint32_t> read_revoked(const fs::path& folder) {
 
 bool revoke(const fs::path& folder, uint32_t number) {
   const Certificate own = read_tls_files(folder).own;
-  if (own.name.kind != CertifiedKind::kHost) {
+  if (!is_host(own)) {
     fail_tls_file(folder / kCertificateFile,
                   cat("it is that of ", to_text(own.name), ", which no controller reads"),
                   "expected the folder of the controller's host");

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDaysMax = 3650;
-
 int64_t today_s() { return clock_ns(CLOCK_REALTIME) / 1'000'000'000; }
 
 struct CertCommand {
@@ -41,11 +39,10 @@ int issue_one(const CertCommand& command) {
       issue_folder(authority_folder(command.authority), out, command.order, today_s());
   print_line(cat(out.string(), ": ", to_text(issued.name), ", until ",
                  date_text(issued.validity.ends_s), ": for --tls"));
-  if (issued.name.kind == CertifiedKind::kHost) {
+  if (is_host(issued)) {
     print_line(
         "to renew that of a controller, move certificate.pem and key.pem into its old folder, "
-        "which "
-        "has the list of revoked certificates");
+        "which has the list of revoked certificates");
   }
   return 0;
 }
@@ -71,7 +68,7 @@ void add_issuing(CLI::App& command, CertCommand& options) {
       ->required();
   command
       .add_option("--days", options.order.days, "until it ends; not beyond the authority's own end")
-      ->check(whole_number(1, kDaysMax))
+      ->check(whole_number(1, kAuthorityDays))
       ->capture_default_str();
   command.add_option("--out", options.out,
                      "the folder that gets it, without one so far; default: NAME.tls");
